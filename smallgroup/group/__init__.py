@@ -1,0 +1,25 @@
+"""Small-group learning: three-level optimization for any set of differentiable learners.
+
+No image, cell or file in here: a learner is a pure function of (weights, architecture, inputs), and
+learners meet only in two small tables per iteration. See `docs/hypergradient.md` for the mathematics.
+"""
+
+from smallgroup.group.errors import NonFiniteError
+from smallgroup.group.group import SmallGroup
+from smallgroup.group.learner import Apply, Labeller, Learner, ModuleApply, Phase
+from smallgroup.group.optimizers import Optimizers, step_derivative
+from smallgroup.group.report import LearnerReport, StepReport
+
+__all__ = [
+    "Apply",
+    "Labeller",
+    "Learner",
+    "LearnerReport",
+    "ModuleApply",
+    "NonFiniteError",
+    "Optimizers",
+    "Phase",
+    "SmallGroup",
+    "StepReport",
+    "step_derivative",
+]

@@ -1,0 +1,63 @@
+"""The three batches of one iteration, checked before anything is computed."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+Batch = tuple[Tensor, Tensor]
+"""Inputs and their labels."""
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Labelled (x, y), unlabelled u, and validation (x_v, y_v); no validation batch means no stage 3."""
+
+    train: Batch
+    given_unlabeled: Tensor | None
+    validation: Batch | None
+
+    @staticmethod
+    def checked(
+        train: Batch, unlabeled: Tensor | None, validation: Batch | None, *, needs_unlabeled: bool
+    ) -> "Batches":
+        """Refuse what cannot be learned from, in a sentence."""
+        _check_labelled("train", train)
+        if validation is not None:
+            _check_labelled("validation", validation)
+        if needs_unlabeled:
+            if not isinstance(unlabeled, Tensor):
+                raise TypeError(
+                    "unlabeled must be a tensor of inputs where learners teach one another, "
+                    f"but got {type(unlabeled).__name__}"
+                )
+            _check_size("unlabeled", unlabeled)
+        return Batches(train, unlabeled, validation)
+
+    @property
+    def unlabeled(self) -> Tensor:
+        """u, which was checked to be there if stage 2 needs it."""
+        assert self.given_unlabeled is not None
+        return self.given_unlabeled
+
+
+def _check_labelled(name: str, batch: Batch) -> None:
+    if not (isinstance(batch, tuple | list) and len(batch) == 2 and all(isinstance(t, Tensor) for t in batch)):
+        raise TypeError(f"{name} must be a pair of tensors (inputs, labels), but got {type(batch).__name__}")
+    inputs, labels = batch
+    _check_size(name, inputs)
+    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+        raise TypeError(f"{name} labels must be integers (class indices), but got {labels.dtype}")
+    if tuple(labels.shape) != (inputs.shape[0],):
+        raise ValueError(
+            f"{name} must have one label per input, "
+            f"but got labels of shape {tuple(labels.shape)} for {inputs.shape[0]} inputs"
+        )
+    lowest = int(labels.min())
+    if lowest < 0:
+        raise ValueError(f"{name} labels must not be negative, but got {lowest}")
+
+
+def _check_size(name: str, inputs: Tensor) -> None:
+    if inputs.dim() == 0 or inputs.shape[0] == 0:
+        raise ValueError(f"{name} must hold at least one input, but its batch has size 0")

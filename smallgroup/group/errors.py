@@ -1,0 +1,18 @@
+"""The one error of the group that is not a wrong argument."""
+
+
+class NonFiniteError(ArithmeticError):
+    """A loss or a gradient is not finite; nothing has been changed.
+
+    Attributes say where: `learner` (0-based), `stage` (1, 2 or 3), `quantity` and `step`.
+    """
+
+    def __init__(self, learner: int, stage: int, quantity: str, step: int) -> None:
+        super().__init__(
+            f"{quantity} of learner {learner} is not finite in stage {stage} of step {step}; "
+            "nothing was changed by this step"
+        )
+        self.learner = learner
+        self.stage = stage
+        self.quantity = quantity
+        self.step = step

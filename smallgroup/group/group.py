@@ -1,0 +1,188 @@
+"""The group: learners that teach one another, and the gradient of their architectures."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Literal, get_args, overload
+
+import torch
+from torch import Tensor
+
+from smallgroup.group.batches import Batch, Batches
+from smallgroup.group.hypergradients import Hypergradient, MixedProduct, exact, finite_difference
+from smallgroup.group.iteration import Iteration, Mover, Setting
+from smallgroup.group.learner import Labeller, Learner
+from smallgroup.group.optimizers import (
+    Move,
+    Optimizers,
+    check_differentiable,
+    clip_factor,
+    committed_move,
+    complete,
+    plain_move,
+    take_step,
+)
+from smallgroup.group.report import LearnerReport, StepReport
+from smallgroup.group.snapshot import Snapshot
+from smallgroup.group.teaching import LabelsFrom, Targets, Teaching, check_choice
+
+
+class SmallGroup:
+    """K learners on one task, Eq. (3): min_A sum_k L(W*_k, A_k, D_val), with W* and V* optimal below it.
+
+    Solved as in the paper: each level by one step per iteration, and the architecture gradient through both.
+
+    Args:
+        learners: at least one. They may differ in everything but the classes.
+        lam: lambda, the weight of the peers' labels in stage 2. 0 makes the learners independent.
+        hypergradient: "first-order" (the direct term alone), "finite-difference" (the paper's), or "exact".
+        label_path: differentiate the labels also in the architecture that makes them (the true derivative);
+            False follows the paper, which differentiates them through V' alone.
+        radius: the length of the finite-difference probes, over all weights of a learner together.
+        v_lr, w_lr, architecture_lr: rates of the plain gradient steps of Eqs. (4), (5) and (6).
+        optimizers: torch optimizers in their place, one `Optimizers` per learner; what it leaves out stays plain.
+        labels_from, targets, human_labels: ablations and controls, see `teaching.Teaching`.
+    """
+
+    def __init__(
+        self,
+        learners: Sequence[Learner],
+        *,
+        lam: float = 1.0,
+        hypergradient: Hypergradient = "finite-difference",
+        label_path: bool = True,
+        radius: float = 0.01,
+        v_lr: float = 0.025,
+        w_lr: float = 0.025,
+        architecture_lr: float = 3e-4,
+        optimizers: Sequence[Optimizers] | None = None,
+        labels_from: LabelsFrom | Sequence[Labeller] = "v",
+        targets: Targets = "peers",
+        human_labels: bool = True,
+    ) -> None:
+        check_choice("hypergradient", hypergradient, get_args(Hypergradient))
+        if not 0 < radius < float("inf"):
+            raise ValueError(f"0 < radius < infinity must hold, but got radius={radius}")
+        self.learners = list(learners)
+        teaching = Teaching(len(self.learners), lam, labels_from, targets, human_labels)
+        _check_learners(self.learners, needs_v=teaching.trains_v)
+        self.optimizers = complete(optimizers, self.learners, v_lr, w_lr, architecture_lr)
+        if hypergradient != "first-order":
+            for each in self.optimizers:
+                check_differentiable(each.v if teaching.trains_v else None)
+                check_differentiable(each.w)
+        product: dict[str, MixedProduct | None] = {
+            "first-order": None,
+            "finite-difference": partial(finite_difference, radius=radius),
+            "exact": exact,
+        }
+        self.setting = Setting(self.learners, teaching, product[hypergradient], label_path)
+        self.steps = 0
+        """How many steps were taken; the random numbers of an iteration are a function of it."""
+
+    @overload
+    def architecture_gradients(
+        self, train: Batch, unlabeled: Tensor | None, validation: Batch, *, parts: Literal[False] = False
+    ) -> list[dict[str, Tensor]]: ...
+
+    @overload
+    def architecture_gradients(
+        self, train: Batch, unlabeled: Tensor | None, validation: Batch, *, parts: Literal[True]
+    ) -> list[dict[str, dict[str, Tensor]]]: ...
+
+    def architecture_gradients(
+        self, train: Batch, unlabeled: Tensor | None, validation: Batch, *, parts: bool = False
+    ) -> list[dict[str, Tensor]] | list[dict[str, dict[str, Tensor]]]:
+        """The gradient of sum_j L(W'_j, A_j, D_val) in each A_k, Eq. (6), for plain steps. Changes nothing.
+
+        The steps of Eqs. (4) and (5) are taken at the learning rates of the optimizers, without their momentum,
+        decay or clipping. With parts=True the four terms "direct", "own", "cross", "label" stand apart.
+        """
+        reports = self._iterate(
+            train,
+            unlabeled,
+            validation,
+            lambda k, g: plain_move(self.learners[k].v or {}, g, _required(self.optimizers[k].v)),
+            lambda k, g: plain_move(self.learners[k].w, g, _required(self.optimizers[k].w)),
+        )
+        return [report.terms for report in reports] if parts else [report.gradient for report in reports]
+
+    def step(self, train: Batch, unlabeled: Tensor | None, validation: Batch | None) -> StepReport:
+        """Algorithm 1, one iteration: V, W and A of every learner move, in place.
+
+        Without a validation batch the architectures stay (stages 1 and 2 only). If anything fails, nothing
+        has changed: a loss that is not finite raises `NonFiniteError`.
+        """
+        teaching = self.setting.teaching
+        with_xi = self.setting.product is not None and validation is not None
+        saved = Snapshot(self.learners, self.optimizers, with_v=teaching.trains_v)
+
+        def move_v(k: int, gradient: Mapping[str, Tensor | None]) -> Move:
+            own, v = self.optimizers[k], self.learners[k].v or {}
+            return committed_move(v, saved.v[k], gradient, _required(own.v), own.v_clip, with_xi=with_xi)
+
+        def move_w(k: int, gradient: Mapping[str, Tensor | None]) -> Move:
+            own, w = self.optimizers[k], self.learners[k].w
+            return committed_move(w, saved.w[k], gradient, _required(own.w), own.w_clip, with_xi=with_xi)
+
+        try:
+            reports = self._iterate(train, unlabeled, validation, move_v, move_w)
+            for k, report in enumerate(reports):
+                self._move_architecture(k, report)
+        except BaseException:
+            saved.restore()
+            raise
+        self.steps += 1
+        return StepReport(self.steps - 1, reports)
+
+    def _move_architecture(self, k: int, report: LearnerReport) -> None:
+        """A_k <- A_k - eta_A * gradient, Eq. (6), or what its optimizer makes of it."""
+        own, architecture = self.optimizers[k], self.learners[k].architecture
+        if not report.gradient:
+            return
+        factor = clip_factor(report.gradient, own.architecture_clip)
+        for name, tensor in architecture.items():
+            tensor.grad = report.gradient[name] if factor == 1.0 else factor * report.gradient[name]
+        take_step(_required(own.architecture), architecture)
+
+    def _iterate(
+        self,
+        train: Batch,
+        unlabeled: Tensor | None,
+        validation: Batch | None,
+        move_v: Mover,
+        move_w: Mover,
+    ) -> list[LearnerReport]:
+        batches = Batches.checked(train, unlabeled, validation, needs_unlabeled=self.setting.teaching.active)
+        for learner in self.learners:
+            learner.begin_step(self.steps)
+        generator = torch.get_rng_state()
+        reports = Iteration(self.setting, batches, move_v, move_w, self.steps).run()
+        if self.setting.product is not None and not torch.equal(generator, torch.get_rng_state()):
+            raise ValueError(
+                "second-order modes need an apply that replays its random numbers, but one drew from torch's "
+                "global generator; wrap the module in smallgroup.group.ModuleApply or draw in begin_step"
+            )
+        return reports
+
+
+def _check_learners(learners: Sequence[Learner], *, needs_v: bool) -> None:
+    owners: dict[int, str] = {}
+    for k, learner in enumerate(learners):
+        if not isinstance(learner, Learner):
+            raise TypeError(f"learners must be of type Learner, but number {k} is {type(learner).__name__}")
+        if needs_v and learner.v is None:
+            raise ValueError(f"learners that teach need first weights v, but learner {k} has none")
+        for role, tensors in (
+            ("architecture", learner.architecture),
+            ("v", learner.v or {}),
+            ("w", learner.w),
+        ):
+            for name, tensor in tensors.items():
+                here = f"{role}[{name!r}] of learner {k}"
+                if tensor.numel() and (there := owners.setdefault(tensor.data_ptr(), here)) != here:
+                    raise ValueError(f"every tensor must have memory of its own, but {here} is {there}")
+
+
+def _required(optimizer: torch.optim.Optimizer | None) -> torch.optim.Optimizer:
+    assert optimizer is not None  # complete() made one for every set of tensors that is stepped
+    return optimizer

@@ -1,0 +1,112 @@
+"""Mixed second derivatives times a vector: the only second-order quantity that small-group learning needs.
+
+For objectives F(P, A) that share the weights P, both functions here give
+
+    d/de  grad_A sum F(P + e d, A)   at e = 0,        the product of d2F/(dA dP) with a direction d, and
+    d/de  log q(P + e d)             at e = 0,        a [batch, classes] table for each objective.
+
+The second comes for nothing beside the first. On unlabelled inputs it is the *sensitivity* s_j of learner j:
+how its predictions change along the step that stage 3 asks for, which is all that a peer has to know of it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from smallgroup.group.objectives import Objective, gradients
+from smallgroup.group.tensors import Tensors, constants, filled, norm, scaled, shifted, total, variables
+
+Hypergradient = Literal["first-order", "finite-difference", "exact"]
+
+
+class Product(NamedTuple):
+    """The derivative of the architecture gradient along the direction, and of each table of log-probabilities."""
+
+    architecture: dict[str, Tensor]
+    tables: list[Tensor]
+
+
+MixedProduct = Callable[[Sequence[Objective], Tensors, Tensors, Tensors], Product]
+
+
+def finite_difference(
+    objectives: Sequence[Objective],
+    point: Tensors,
+    direction: Tensors,
+    architecture: Tensors,
+    *,
+    radius: float,
+) -> Product:
+    """Eq. (8): (grad_A F(P + a d) - grad_A F(P - a d)) / 2a, with a = radius / ||d|| over all weights together.
+
+    Right on smooth networks. With ReLU or max pooling the probes flip masks, and the error can be as large as
+    the term itself at any radius: see docs/hypergradient.md.
+    """
+    a = radius / norm(direction.values())
+    ahead = _probe(objectives, shifted(point, direction, a), architecture)
+    behind = _probe(objectives, shifted(point, direction, -a), architecture)
+    return Product(
+        {name: (ahead.architecture[name] - behind.architecture[name]) / (2 * a) for name in architecture},
+        [(plus - minus) / (2 * a) for plus, minus in zip(ahead.tables, behind.tables, strict=True)],
+    )
+
+
+def exact(objectives: Sequence[Objective], point: Tensors, direction: Tensors, architecture: Tensors) -> Product:
+    """The derivative itself, by forward-mode differentiation of the architecture gradient.
+
+    Forward over reverse: one pass carries the direction along with the values, so there is no graph of a graph.
+    It measured faster than two backward passes (docs/hypergradient.md) and yields the tables as well.
+    """
+    parts = []
+    tables = []
+    for objective in objectives:
+        with forward_ad.dual_level():
+            dual = {name: _dual(tensor, direction[name]) for name, tensor in constants(point).items()}
+            leaves = variables(architecture)
+            with torch.enable_grad():
+                loss = objective(dual, leaves)
+            found: Sequence[Tensor | None] = [None] * len(leaves)
+            if leaves and loss.value.requires_grad:
+                found = torch.autograd.grad(loss.value, list(leaves.values()), allow_unused=True)
+            tangents = {n: _tangent(g) for n, g in zip(leaves, found, strict=True) if g is not None}
+            parts.append(filled(tangents, architecture))
+            tables.append(_tangent(loss.log_q))
+    return Product(total(parts), tables)
+
+
+def obstacle(direction: Tensors) -> str | None:
+    """Why a direction cannot be followed: a term along it is skipped, never divided by zero."""
+    size = norm(direction.values())
+    if size == 0:
+        return "the direction is zero"
+    if not size < float("inf"):
+        return "the direction is not finite"
+    return None
+
+
+def negated(product: Product) -> dict[str, Tensor]:
+    """Minus the architecture part: W' and V' are steps *down* the gradient."""
+    return scaled(product.architecture, -1.0)
+
+
+def _probe(objectives: Sequence[Objective], point: Tensors, architecture: Tensors) -> Product:
+    parts = []
+    tables = []
+    for objective in objectives:
+        found = gradients(objective, point, architecture, of_architecture=True)
+        parts.append(filled(found.architecture, architecture))
+        tables.append(found.loss.log_q)
+    return Product(total(parts), tables)
+
+
+def _dual(value: Tensor, tangent: Tensor) -> Tensor:
+    dual: Tensor = forward_ad.make_dual(value, tangent)  # type: ignore[no-untyped-call]
+    return dual
+
+
+def _tangent(value: Tensor) -> Tensor:
+    tangent: Tensor | None = forward_ad.unpack_dual(value).tangent  # type: ignore[no-untyped-call]
+    return torch.zeros_like(value) if tangent is None else tangent.detach()

@@ -1,0 +1,143 @@
+"""The losses of the three stages, each as a function of (weights, architecture) alone.
+
+An objective returns its loss and the table of log-probabilities it came from. Stage by stage the group asks
+for the gradients of these functions, and only for those it needs.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from smallgroup.group.learner import Learner, Phase
+from smallgroup.group.tensors import Tensors, constants, variables
+
+
+class Loss(NamedTuple):
+    """A scalar loss and the log-probabilities, [batch, classes], behind it."""
+
+    value: Tensor
+    log_q: Tensor
+
+
+class Gradients(NamedTuple):
+    """A loss and its gradients in the weights and in the architecture, as far as they were asked for."""
+
+    loss: Loss
+    weights: dict[str, Tensor | None]
+    architecture: dict[str, Tensor | None]
+
+
+Objective = Callable[[Tensors, Tensors], Loss]
+
+
+def on_labels(learner: Learner, inputs: Tensor, labels: Tensor, phase: Phase) -> Objective:
+    """L(., A_k, D): cross-entropy with human labels. Stage 1, the first term of stage 2, and stage 3."""
+    highest = int(labels.max())
+
+    def objective(weights: Tensors, architecture: Tensors) -> Loss:
+        log_q = _log_q(learner, weights, architecture, inputs, phase)
+        if highest >= log_q.shape[1]:
+            raise ValueError(
+                f"labels must be below the number of classes, but got {highest} for {log_q.shape[1]} classes"
+            )
+        return Loss(functional.nll_loss(log_q, labels.to(log_q.device)), log_q)
+
+    return objective
+
+
+def on_targets(learner: Learner, inputs: Tensor, targets: Tensor, weight: float) -> Objective:
+    """weight * CE(f(., A_k, u), t_k): the pseudo-label term of stage 2, for the sum t_k of the peers' labels.
+
+    Cross-entropy is linear in its target, so one pass serves all peers, whatever their number.
+    """
+
+    def objective(weights: Tensors, architecture: Tensors) -> Loss:
+        log_q = _log_q(learner, weights, architecture, inputs, "w_unlabeled")
+        return Loss(weight * -_mean_product(targets, log_q), log_q)
+
+    return objective
+
+
+def on_uniform(learner: Learner, inputs: Tensor, weight: float) -> Objective:
+    """The same with targets that prefer no class: a control that smooths and teaches nothing."""
+
+    def objective(weights: Tensors, architecture: Tensors) -> Loss:
+        log_q = _log_q(learner, weights, architecture, inputs, "w_unlabeled")
+        return Loss(weight * -log_q.mean(), log_q)
+
+    return objective
+
+
+def on_targets_jointly(
+    learner: Learner, inputs: Tensor, targets: Tensor, peers_log_q: Tensor, weight: float
+) -> Objective:
+    """The joint form of Eq. (12): W_k also moves because it makes the labels that its peers are measured by."""
+
+    def objective(weights: Tensors, architecture: Tensors) -> Loss:
+        log_q = _log_q(learner, weights, architecture, inputs, "w_unlabeled")
+        both = _mean_product(targets, log_q) + _mean_product(log_q.exp(), peers_log_q)
+        return Loss(weight * -both, log_q)
+
+    return objective
+
+
+def of_labels(
+    learner: Learner, inputs: Tensor, sensitivity: Tensor, weight: float, *, push: Tensor | None, phase: Phase
+) -> Objective:
+    """What the labels of learner k do to the validation losses of those it teaches, to first order.
+
+    The derivative of sum_j L(W'_j, A_j, D_val) along a change of p_k is `weight * mean_batch sum_c p_k S_k`,
+    with S_k the sum of its pupils' sensitivities (see `hypergradients`). In the joint form the predictions of
+    k meet the *moved labels* of its peers too: `push`, the derivative of their labels.
+    """
+
+    def objective(weights: Tensors, architecture: Tensors) -> Loss:
+        log_q = _log_q(learner, weights, architecture, inputs, phase)
+        value = _mean_product(log_q.exp(), sensitivity)
+        if push is not None:
+            value = value + _mean_product(push, log_q)
+        return Loss(weight * value, log_q)
+
+    return objective
+
+
+def gradients(
+    objective: Objective,
+    weights: Tensors,
+    architecture: Tensors,
+    *,
+    of_weights: bool = False,
+    of_architecture: bool = False,
+) -> Gradients:
+    """The loss and, in one backward pass, just the gradients asked for.
+
+    A weight or architecture tensor that took no part in the pass has None. What is not asked for enters as a
+    constant, so that the backward pass does not compute it; with nothing asked for no graph is built.
+    """
+    weights = variables(weights) if of_weights else constants(weights)
+    architecture = variables(architecture) if of_architecture else constants(architecture)
+    names_w = list(weights) if of_weights else []
+    names_a = list(architecture) if of_architecture else []
+    wanted = [weights[name] for name in names_w] + [architecture[name] for name in names_a]
+    with torch.set_grad_enabled(bool(wanted)):
+        loss = objective(weights, architecture)
+    found: list[Tensor | None] = [None] * len(wanted)
+    if loss.value.requires_grad:
+        found = list(torch.autograd.grad(loss.value, wanted, allow_unused=True))
+    return Gradients(
+        Loss(loss.value.detach(), loss.log_q.detach()),
+        dict(zip(names_w, found[: len(names_w)], strict=True)),
+        dict(zip(names_a, found[len(names_w) :], strict=True)),
+    )
+
+
+def _log_q(learner: Learner, weights: Tensors, architecture: Tensors, inputs: Tensor, phase: Phase) -> Tensor:
+    return functional.log_softmax(learner.logits(weights, architecture, inputs, phase), dim=1)
+
+
+def _mean_product(targets: Tensor, values: Tensor) -> Tensor:
+    """The sum over classes, averaged over the batch."""
+    return (targets.to(values) * values).sum(dim=1).mean()

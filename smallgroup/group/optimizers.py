@@ -1,0 +1,216 @@
+"""Torch optimizers under the group: what a committed step moved, and its derivative in the gradient."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import SGD, Adam, AdamW, Optimizer
+
+from smallgroup.group.learner import Learner
+from smallgroup.group.tensors import Tensors, norm
+
+
+@dataclass(frozen=True)
+class Optimizers:
+    """The optimizers of one learner, and the largest L2 norm its gradients may have.
+
+    What is None becomes the plain gradient step of the paper's equations, or no clipping. Learning-rate
+    schedules are attached from outside, to these very objects.
+    """
+
+    v: Optimizer | None = None
+    w: Optimizer | None = None
+    architecture: Optimizer | None = None
+    v_clip: float | None = None
+    w_clip: float | None = None
+    architecture_clip: float | None = None
+
+
+@dataclass(frozen=True)
+class Move:
+    """One step of one set of weights: where it started, where it led, and d(step)/d(gradient) per tensor.
+
+    That derivative is the xi of the paper's equations: a number per tensor for SGD, a tensor for Adam.
+    """
+
+    before: Tensors
+    after: Tensors
+    xi: Mapping[str, float | Tensor]
+
+    def direction(self, gradient: Mapping[str, Tensor | None]) -> dict[str, Tensor]:
+        """xi * gradient: a change of the *objective's* gradient by e moves `after` by -xi e."""
+        return {
+            name: torch.zeros_like(tensor) if (g := gradient[name]) is None else self.xi[name] * g
+            for name, tensor in self.before.items()
+        }
+
+
+def plain_move(weights: Tensors, gradient: Mapping[str, Tensor | None], optimizer: Optimizer) -> Move:
+    """Eqs. (4) and (5): P' = P - xi grad, at the optimizer's learning rates, without touching anything."""
+    rates = {id(p): float(group["lr"]) for group in optimizer.param_groups for p in group["params"]}
+    before = {name: tensor.detach() for name, tensor in weights.items()}
+    xi = {name: rates[id(tensor)] if gradient[name] is not None else 0.0 for name, tensor in weights.items()}
+    after = {
+        name: tensor if (g := gradient[name]) is None else torch.add(tensor, g, alpha=-xi[name])
+        for name, tensor in before.items()
+    }
+    return Move(before, after, xi)
+
+
+def committed_move(
+    weights: Tensors,
+    before: Tensors,
+    gradient: Mapping[str, Tensor | None],
+    optimizer: Optimizer,
+    clip: float | None,
+    *,
+    with_xi: bool,
+) -> Move:
+    """Step the weights in place with their optimizer; `before` is a copy of where they stood.
+
+    A weight without gradient (it took no part) is left alone, as torch optimizers do.
+    """
+    factor = clip_factor(gradient, clip)
+    xi: dict[str, float | Tensor] = dict.fromkeys(weights, 0.0)
+    groups = {id(p): group for group in optimizer.param_groups for p in group["params"]}
+    for name, tensor in weights.items():
+        g = gradient[name]
+        tensor.grad = g if g is None or factor == 1.0 else factor * g
+        if with_xi and tensor.grad is not None:
+            xi[name] = factor * step_derivative(optimizer, groups[id(tensor)], tensor, tensor.grad)
+    take_step(optimizer, weights)
+    return Move(before, {name: tensor.detach() for name, tensor in weights.items()}, xi)
+
+
+def take_step(optimizer: Optimizer, tensors: Tensors) -> None:
+    """One optimizer step on the gradients laid down, which are then taken away again."""
+    optimizer.step()
+    for tensor in tensors.values():
+        tensor.grad = None
+
+
+def clip_factor(gradient: Mapping[str, Tensor | None], clip: float | None) -> float:
+    """What the gradient is multiplied by so that its norm is at most `clip`; torch's rule, 1e-6 included."""
+    if clip is None:
+        return 1.0
+    return min(1.0, clip / (norm(g for g in gradient.values() if g is not None) + 1e-6))
+
+
+@singledispatch
+def step_derivative(
+    optimizer: Optimizer,
+    group: dict[str, Any],  # noqa: ARG001
+    parameter: Tensor,  # noqa: ARG001
+    gradient: Tensor,  # noqa: ARG001
+) -> float | Tensor:
+    """Minus the derivative of the step that `optimizer` is about to take in the gradient it is given.
+
+    Buffers are what they are before the step. Known for SGD, Adam and AdamW; for another optimizer register it:
+    `@step_derivative.register` on a function whose first argument is annotated with the optimizer's class.
+    """
+    raise TypeError(_unknown(optimizer))
+
+
+@step_derivative.register
+def _(optimizer: SGD, group: dict[str, Any], parameter: Tensor, gradient: Tensor) -> float | Tensor:  # noqa: ARG001
+    rate, momentum = float(group["lr"]), float(group["momentum"])
+    if group["nesterov"]:
+        return rate * (1 + momentum)
+    first = optimizer.state.get(parameter, {}).get("momentum_buffer") is None
+    # Torch does not dampen the gradient that fills an empty momentum buffer.
+    return rate if momentum == 0 or first else rate * (1 - float(group["dampening"]))
+
+
+@step_derivative.register
+def _(optimizer: Adam, group: dict[str, Any], parameter: Tensor, gradient: Tensor) -> float | Tensor:
+    """With m, v the moments after the step: d/dg [m^ / (sqrt(v^) + eps)], both moments depending on g."""
+    b1, b2 = (float(b) for b in group["betas"])
+    state = optimizer.state.get(parameter, {})
+    t = float(state.get("step", 0)) + 1
+    decoupled = isinstance(optimizer, AdamW) or group.get("decoupled_weight_decay", False)
+    g = gradient if decoupled else gradient + float(group["weight_decay"]) * parameter.detach()
+    m = (1 - b1) * g + b1 * state.get("exp_avg", 0.0)
+    v = (1 - b2) * g * g + b2 * state.get("exp_avg_sq", 0.0)
+    root = (v / (1 - b2**t)).sqrt()
+    scale = root + float(group["eps"])
+    of_root = (1 - b2) * g / ((1 - b2**t) * root)
+    of_root = torch.where(root > 0, of_root, torch.zeros_like(root))
+    rate = float(group["lr"])
+    derivative: Tensor = rate / (1 - b1**t) * ((1 - b1) / scale - m * of_root / scale**2)
+    return derivative
+
+
+def complete(
+    given: Sequence[Optimizers] | None,
+    learners: Sequence[Learner],
+    v_lr: float,
+    w_lr: float,
+    architecture_lr: float,
+) -> list[Optimizers]:
+    """Plain SGD wherever nothing else was asked for; what was asked for is checked against its tensors."""
+    for name, rate in (("v_lr", v_lr), ("w_lr", w_lr), ("architecture_lr", architecture_lr)):
+        if not 0 <= rate < float("inf"):
+            raise ValueError(f"0 <= {name} < infinity must hold, but got {name}={rate}")
+    if given is None:
+        given = [Optimizers()] * len(learners)
+    if len(given) != len(learners):
+        raise ValueError(
+            f"optimizers must be given for each learner, but got {len(given)} for {len(learners)} learners"
+        )
+    result = []
+    for k, (asked, learner) in enumerate(zip(given, learners, strict=True)):
+        for role in ("v", "w", "architecture"):
+            limit = getattr(asked, f"{role}_clip")
+            if limit is not None and not limit > 0:
+                raise ValueError(f"{role}_clip > 0 must hold, but got {limit} for learner {k}")
+        result.append(
+            Optimizers(
+                v=_over(asked.v, learner.v or {}, v_lr, f"v of learner {k}"),
+                w=_over(asked.w, learner.w, w_lr, f"w of learner {k}"),
+                architecture=_over(
+                    asked.architecture, learner.architecture, architecture_lr, f"architecture of learner {k}"
+                ),
+                v_clip=asked.v_clip,
+                w_clip=asked.w_clip,
+                architecture_clip=asked.architecture_clip,
+            )
+        )
+    return result
+
+
+def check_differentiable(optimizer: Optimizer | None) -> None:
+    """Second-order modes need d(step)/d(gradient) of the optimizers of V and W."""
+    if optimizer is None:
+        return
+    if step_derivative.dispatch(type(optimizer)) is step_derivative.dispatch(object):
+        raise TypeError(_unknown(optimizer))
+    if any(group.get("amsgrad") for group in optimizer.param_groups):
+        raise ValueError('the step of Adam with amsgrad has no known derivative here; use hypergradient="first-order"')
+
+
+def _over(optimizer: Optimizer | None, tensors: Tensors, rate: float, owner: str) -> Optimizer | None:
+    if not tensors:
+        return None
+    if optimizer is None:
+        return SGD(list(tensors.values()), lr=rate)
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise TypeError(f"the optimizer over {owner} must step on one gradient, but LBFGS evaluates the loss itself")
+    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    missing = [name for name, tensor in tensors.items() if id(tensor) not in held]
+    if missing or len(held) != len(tensors):
+        what = f"{missing[0]!r} is not among them" if missing else f"it holds {len(held)}"
+        raise ValueError(f"the optimizer over {owner} must hold exactly its {len(tensors)} tensors, but {what}")
+    if any(group.get("maximize") for group in optimizer.param_groups):
+        raise ValueError(f"the optimizer over {owner} must minimize, but maximize=True is set")
+    return optimizer
+
+
+def _unknown(optimizer: Optimizer) -> str:
+    return (
+        "second-order hypergradients need the derivative of the weight step in its gradient, which is known for "
+        f"SGD, Adam and AdamW, but got {type(optimizer).__name__}; "
+        'register it with step_derivative or use hypergradient="first-order"'
+    )

@@ -1,0 +1,47 @@
+"""What a step did, learner by learner."""
+
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from smallgroup.group.tensors import norm
+
+TERMS = ("direct", "own", "cross", "label")
+"""The four terms of the architecture gradient, in the order in which they are added."""
+
+
+@dataclass(frozen=True)
+class LearnerReport:
+    """One learner in one step. A loss is None where its pass was not needed."""
+
+    v_loss: float | None
+    w_loss: float | None
+    w_unlabeled_loss: float | None
+    """The pseudo-label term of stage 2, lambda included."""
+    validation_loss: float | None
+    terms: dict[str, dict[str, Tensor]]
+    """The four terms of the architecture gradient, each by tensor; empty where stage 3 was not run."""
+    gradient: dict[str, Tensor]
+    """Their sum: the architecture gradient of this step, before clipping."""
+    soft_labels: Tensor | None
+    """p_k, [batch, classes]: what this learner taught its peers."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Terms that could not be computed, each with the reason."""
+
+    @property
+    def norms(self) -> dict[str, float]:
+        """The L2 norm of each term."""
+        return {term: norm(parts.values()) if parts else 0.0 for term, parts in self.terms.items()}
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """One step of the group."""
+
+    step: int
+    learners: list[LearnerReport]
+
+    @property
+    def skipped(self) -> int:
+        """How many terms were skipped, over all learners."""
+        return sum(len(learner.skipped) for learner in self.learners)

@@ -1,0 +1,118 @@
+"""Who labels, and whose labels are learned from: the paper's setting, its ablations and the controls."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from torch import Tensor
+
+from smallgroup.group.learner import Labeller
+
+LabelsFrom = Literal["v", "w", "w-joint"]
+Targets = Literal["peers", "own", "uniform"]
+
+
+@dataclass(frozen=True)
+class Teaching:
+    """The switches of stage 2 for a group of K learners.
+
+    | setting                                    | switches                                            |
+    |--------------------------------------------|-----------------------------------------------------|
+    | the paper                                  | the defaults                                        |
+    | ablation 1, without first stage            | labels_from="w": the labels are constants           |
+    | the same, joint form of Eq. (12)           | labels_from="w-joint"                               |
+    | ablation 2, separate stages, Eqs. (13, 14) | labels_from=[one frozen labeller per learner]       |
+    | ablation 3, without human labels, Eq. (15) | human_labels=False: no lambda                       |
+    | control: self-taught                       | targets="own"                                       |
+    | control: label smoothing only              | targets="uniform"                                   |
+    | control: independent learners              | lam=0                                               |
+    | deep mutual learning                       | labels_from="w", architecture={}, unlabeled=x       |
+    """
+
+    size: int
+    lam: float
+    labels_from: LabelsFrom | Sequence[Labeller] = "v"
+    targets: Targets = "peers"
+    human_labels: bool = True
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ValueError("a group needs at least one learner, but got none")
+        if not 0 <= self.lam < float("inf"):
+            raise ValueError(f"0 <= lam < infinity must hold, but got lam={self.lam}")
+        if isinstance(self.labels_from, str):
+            check_choice("labels_from", self.labels_from, get_args(LabelsFrom), " or a list of frozen labellers")
+        elif len(self.labels_from) != self.size:
+            raise ValueError(
+                f"labels_from must name one frozen labeller per learner, "
+                f"but got {len(self.labels_from)} for {self.size} learners"
+            )
+        check_choice("targets", self.targets, get_args(Targets))
+        if self.targets != "peers" and self.labels_from == "w-joint":
+            raise ValueError(f'labels_from="w-joint" needs targets="peers", but got targets="{self.targets}"')
+        if self.targets == "uniform" and self.labels_from != "v":
+            raise ValueError(f'targets="uniform" uses no labeller, but got labels_from={self.labels_from!r}')
+        if not self.human_labels and not self.active:
+            raise ValueError(
+                "without human labels stage 2 needs labels of peers: at least two learners must be given, "
+                f"but got {self.size}"
+            )
+
+    @property
+    def weight(self) -> float:
+        """The factor of the pseudo-label term in stage 2: lambda, or 1 where it stands alone."""
+        return self.lam if self.human_labels else 1.0
+
+    @property
+    def active(self) -> bool:
+        """Whether stage 2 has a pseudo-label term at all."""
+        return self.weight > 0 and (self.size > 1 or self.targets != "peers")
+
+    @property
+    def trains_v(self) -> bool:
+        """Whether there is a first stage: V is touched only if somebody learns from its labels."""
+        return self.active and self.labels_from == "v" and self.targets != "uniform"
+
+    @property
+    def joint(self) -> bool:
+        """Whether W is stepped on both of its roles, pupil and labeller."""
+        return self.active and self.labels_from == "w-joint"
+
+    @property
+    def labels_move(self) -> bool:
+        """Whether stage 3 differentiates through the labels; otherwise they are constants."""
+        return self.trains_v or self.joint
+
+    @property
+    def mass(self) -> int:
+        """What the labels a learner learns from add up to per image; the controls keep that of K - 1 peers."""
+        return max(self.size - 1, 1)
+
+    def targets_of(self, k: int, labels: Sequence[Tensor]) -> Tensor:
+        """t_k: the sum of the labels that learner k learns from."""
+        return self._teachers_or_pupils(k, labels)
+
+    def sensitivity_to(self, k: int, sensitivities: Sequence[Tensor]) -> Tensor:
+        """S_k: the sum of the sensitivities of those that learn from learner k."""
+        return self._teachers_or_pupils(k, sensitivities)
+
+    def _teachers_or_pupils(self, k: int, tables: Sequence[Tensor]) -> Tensor:
+        # One sum for both: j learns from k exactly if k learns from j, with the same weight.
+        return self.mass * tables[k] if self.targets == "own" else self.from_peers(k, tables)
+
+    def from_peers(self, k: int, tables: Sequence[Tensor]) -> Tensor:
+        """The sum over j != k in learner order: never a total minus one, which would lose bits."""
+        first, *others = [table for j, table in enumerate(tables) if j != k]
+        for table in others:
+            first = first + table.to(first)
+        return first
+
+    def pupils_of(self, k: int) -> list[int]:
+        """Who learns from the labels of learner k."""
+        return [k] if self.targets == "own" else [j for j in range(self.size) if j != k]
+
+
+def check_choice(name: str, value: object, choices: Sequence[str], more: str = "") -> None:
+    """Refuse a word that is not one of the choices."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}{more}, but got {value!r}")

@@ -1,0 +1,140 @@
+"""Independent derivations of the architecture gradient: the unrolled problem, written as the paper writes it.
+
+Nothing here uses the library's objectives or products. The architecture enters the unrolled problem in four
+roles: in stage 1 ("cross"), in the network that labels ("label"), in stage 2 ("own") and in the validation
+("direct"). Giving each role its own copy and differentiating in that copy gives one term at a time.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import product as pairs
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from smallgroup.group import Learner
+from tests.group.networks import Batches
+
+Tensors = dict[str, Tensor]
+ROLE = {"cross": "v", "label": "label", "own": "w", "direct": "val"}
+Step = Callable[[int, Tensors, Tensors], Tensors]
+
+
+def plain(rate: float) -> Step:
+    return lambda _, weights, gradient: {n: p - rate * gradient[n] for n, p in weights.items()}
+
+
+def _gradient(loss: Tensor, weights: Tensors) -> Tensors:
+    return dict(zip(weights, torch.autograd.grad(loss, list(weights.values()), create_graph=True), strict=True))
+
+
+def _cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    return -(target * F.log_softmax(logits, dim=1)).sum(dim=1).mean()
+
+
+def unrolled(
+    learners: Sequence[Learner],
+    roles: Sequence[dict[str, Tensors]],
+    batches: Batches,
+    *,
+    lam: float,
+    step_v: Step,
+    step_w: Step,
+    labels_from: str | Sequence[Callable[[Tensor], Tensor]] = "v",
+    targets: str = "peers",
+    human_labels: bool = True,
+) -> Tensor:
+    """sum_j L(W'_j, A_j, D_val) as one differentiable function; roles[k][role] is A_k in that role."""
+    (x, y), u, (x_v, y_v) = batches
+    count = len(learners)
+    everyone = range(count)
+
+    def leaves(tensors: Tensors) -> Tensors:
+        return {n: t.detach().requires_grad_() for n, t in tensors.items()}
+
+    def logits(k: int, weights: Tensors, role: str, inputs: Tensor, phase: str) -> Tensor:
+        return learners[k].logits(weights, roles[k][role], inputs, phase)  # type: ignore[arg-type]
+
+    w = [leaves(learner.w) for learner in learners]
+    p: list[Tensor] = []
+    if labels_from == "v" and targets != "uniform":
+        for k in everyone:
+            v = leaves(learners[k].v or {})
+            v_next = step_v(k, v, _gradient(F.cross_entropy(logits(k, v, "v", x, "v"), y), v))
+            p.append(logits(k, v_next, "label", u, "label").softmax(dim=1))
+    elif labels_from == "w":
+        p = [logits(k, w[k], "label", u, "label").softmax(dim=1).detach() for k in everyone]
+    elif labels_from == "w-joint":
+        p = [logits(k, w[k], "label", u, "w_unlabeled").softmax(dim=1) for k in everyone]
+    elif not isinstance(labels_from, str):
+        p = [label(u).softmax(dim=1).detach() for label in labels_from]
+
+    # O_k; in the joint form all O are one objective of all W.
+    objective = []
+    for k in everyone:
+        value = F.cross_entropy(logits(k, w[k], "w", x, "w"), y) if human_labels else torch.zeros((), dtype=x.dtype)
+        weight = lam if human_labels else 1.0
+        q = logits(k, w[k], "w", u, "w_unlabeled")
+        for j in everyone:
+            if j != k and targets == "peers":
+                value = value + weight * _cross_entropy(q, p[j])
+            elif j != k and targets == "own":
+                value = value + weight * _cross_entropy(q, p[k])
+            elif j != k:
+                value = value + weight * _cross_entropy(q, torch.full_like(q, 1 / q.shape[1]))
+        objective.append(value)
+    result = torch.zeros((), dtype=x.dtype)
+    for k in everyone:
+        value = sum(objective[1:], objective[0]) if labels_from == "w-joint" else objective[k]
+        w_next = step_w(k, w[k], _gradient(value, w[k]))
+        result = result + F.cross_entropy(logits(k, w_next, "val", x_v, "val"), y_v)
+    return result
+
+
+def _split(learners: Sequence[Learner]) -> list[dict[str, Tensors]]:
+    return [
+        {role: {n: a.detach().clone().requires_grad_() for n, a in learner.architecture.items()} for role in ROLE.values()}
+        for learner in learners
+    ]
+
+
+def term_gradients(learners: Sequence[Learner], batches: Batches, **options: object) -> list[dict[str, Tensors]]:
+    """Every term by reverse-mode differentiation through the unrolled steps, in its own copy of A."""
+    roles = _split(learners)
+    value = unrolled(learners, roles, batches, **options)  # type: ignore[arg-type]
+    flat = [(k, term, name) for k, term in pairs(range(len(learners)), ROLE) for name in learners[k].architecture]
+    wanted = [roles[k][ROLE[term]][name] for k, term, name in flat]
+    found = torch.autograd.grad(value, wanted, allow_unused=True)
+    result: list[dict[str, Tensors]] = [{term: {} for term in ROLE} for _ in learners]
+    for (k, term, name), leaf, gradient in zip(flat, wanted, found, strict=True):
+        result[k][term][name] = torch.zeros_like(leaf) if gradient is None else gradient
+    return result
+
+
+def central_differences(
+    learners: Sequence[Learner], batches: Batches, terms: Sequence[str], *, width: float = 1e-5, **options: object
+) -> list[Tensors]:
+    """The same by nothing but values of the unrolled objective: A moved entry by entry, in the roles of `terms`."""
+    result: list[Tensors] = []
+    for k, learner in enumerate(learners):
+        gradients: Tensors = {}
+        for name, tensor in learner.architecture.items():
+            gradient = torch.zeros_like(tensor)
+            for i in range(tensor.numel()):
+                values = []
+                for sign in (1, -1):
+                    roles = _split(learners)
+                    for term in terms:
+                        roles[k][ROLE[term]][name].detach().view(-1)[i] += sign * width
+                    values.append(unrolled(learners, roles, batches, **options).detach())  # type: ignore[arg-type]
+                gradient.view(-1)[i] = (values[0] - values[1]) / (2 * width)
+            gradients[name] = gradient
+        result.append(gradients)
+    return result
+
+
+def relative(found: Tensors, expected: Tensors) -> float:
+    """The error in units of the expected term's own norm, all tensors together."""
+    gap = torch.cat([(found[n].double() - expected[n].double()).flatten() for n in expected])
+    size = torch.cat([expected[n].double().flatten() for n in expected]).norm()
+    return float(gap.norm() / size)
