@@ -9,7 +9,7 @@ from torch import Tensor
 
 from smallgroup.group.batches import Batch, Batches
 from smallgroup.group.hypergradients import Hypergradient, MixedProduct, exact, finite_difference
-from smallgroup.group.iteration import Iteration, Mover, Setting
+from smallgroup.group.iteration import iterate
 from smallgroup.group.learner import Labeller, Learner
 from smallgroup.group.optimizers import (
     Move,
@@ -24,6 +24,7 @@ from smallgroup.group.optimizers import (
 from smallgroup.group.report import LearnerReport, StepReport
 from smallgroup.group.snapshot import Snapshot
 from smallgroup.group.teaching import LabelsFrom, Targets, Teaching, check_choice
+from smallgroup.group.workings import Mover, Setting, Workings
 
 
 class SmallGroup:
@@ -156,7 +157,7 @@ class SmallGroup:
         for learner in self.learners:
             learner.begin_step(self.steps)
         generator = torch.get_rng_state()
-        reports = Iteration(self.setting, batches, move_v, move_w, self.steps).run()
+        reports = iterate(Workings(self.setting, batches, move_v, move_w, self.steps))
         if self.setting.product is not None and not torch.equal(generator, torch.get_rng_state()):
             raise ValueError(
                 "second-order modes need an apply that replays its random numbers, but one drew from torch's "

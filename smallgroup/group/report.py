@@ -31,7 +31,7 @@ class LearnerReport:
     @property
     def norms(self) -> dict[str, float]:
         """The L2 norm of each term."""
-        return {term: norm(parts.values()) if parts else 0.0 for term, parts in self.terms.items()}
+        return {term: norm(parts.values()) for term, parts in self.terms.items()}
 
 
 @dataclass(frozen=True)

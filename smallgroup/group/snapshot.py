@@ -13,7 +13,7 @@ from smallgroup.group.tensors import Tensors, copies
 
 
 class Snapshot:
-    """V, W, A and the state of the optimizers, bit for bit. `v` and `w` double as the points stage 3 probes."""
+    """V, W, A and the state of the optimizers, bit for bit; stage 3 probes around the very `v` and `w` saved here."""
 
     def __init__(self, learners: Sequence[Learner], optimizers: Sequence[Optimizers], *, with_v: bool) -> None:
         self._learners = learners

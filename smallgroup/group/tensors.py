@@ -60,5 +60,5 @@ def scaled(tensors: Tensors, factor: float) -> dict[str, Tensor]:
 
 
 def norm(tensors: Iterable[Tensor]) -> float:
-    """The L2 norm of all tensors together, as one vector."""
+    """The L2 norm of all tensors together, as one vector; 0 for none."""
     return float(torch.nn.utils.get_total_norm(list(tensors)))

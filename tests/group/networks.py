@@ -16,7 +16,9 @@ SHAPE = (2, 6, 6)
 class Convolutional(nn.Module):
     """Two mixed layers with batch norm in train mode; the architecture mixes operations and activations."""
 
-    def __init__(self, channels: int, *, activation: Callable[[Tensor], Tensor] = F.softplus, affine: bool = False):
+    def __init__(
+        self, channels: int, *, activation: Callable[[Tensor], Tensor] = F.softplus, affine: bool = False
+    ) -> None:
         super().__init__()
         self.stem = nn.Conv2d(SHAPE[0], channels, 3, padding=1, bias=False)
         self.small = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
@@ -40,18 +42,18 @@ class Convolutional(nn.Module):
 
 
 class Gated(nn.Module):
-    """A perceptron whose architecture is a gate per feature and a mix of activations."""
+    """A perceptron whose architecture is a gate per block of nine features and a mix of activations."""
 
-    def __init__(self, hidden: int):
+    def __init__(self, hidden: int) -> None:
         super().__init__()
         size = SHAPE[0] * SHAPE[1] * SHAPE[2]
         self.first = nn.Linear(size, hidden)
         self.second = nn.Linear(hidden, CLASSES)
-        self.gates = nn.Parameter(0.5 * torch.randn(size))
+        self.gates = nn.Parameter(0.5 * torch.randn(size // 9))
         self.mix = nn.Parameter(0.5 * torch.randn(2))
 
     def forward(self, x: Tensor) -> Tensor:
-        h = self.first(x.flatten(1) * torch.sigmoid(self.gates))
+        h = self.first(x.flatten(1) * torch.sigmoid(self.gates).repeat_interleave(9))
         m = self.mix.softmax(dim=0)
         return self.second(m[0] * torch.tanh(h) + m[1] * F.softplus(h))  # type: ignore[no-any-return]
 

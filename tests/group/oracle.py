@@ -93,7 +93,10 @@ def unrolled(
 
 def _split(learners: Sequence[Learner]) -> list[dict[str, Tensors]]:
     return [
-        {role: {n: a.detach().clone().requires_grad_() for n, a in learner.architecture.items()} for role in ROLE.values()}
+        {
+            role: {n: a.detach().clone().requires_grad_() for n, a in learner.architecture.items()}
+            for role in ROLE.values()
+        }
         for learner in learners
     ]
 

@@ -1,0 +1,222 @@
+"""What one iteration has to work with and has found so far; `iteration` says in which order."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from smallgroup.group import objectives
+from smallgroup.group.batches import Batches
+from smallgroup.group.errors import NonFiniteError
+from smallgroup.group.hypergradients import MixedProduct, obstacle
+from smallgroup.group.learner import Learner, Phase
+from smallgroup.group.objectives import Gradients, Objective
+from smallgroup.group.optimizers import Move
+from smallgroup.group.report import TERMS, LearnerReport
+from smallgroup.group.teaching import Teaching
+from smallgroup.group.tensors import Tensors, norm, total, zeros
+
+Mover = Callable[[int, Mapping[str, Tensor | None]], Move]
+"""Takes the weights of learner k one step along a gradient: committed in place, or only computed."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What does not change from iteration to iteration."""
+
+    learners: Sequence[Learner]
+    teaching: Teaching
+    product: MixedProduct | None
+    """The mixed second derivative of stage 3; None is the first-order mode."""
+    label_path: bool
+
+
+class Workings:
+    """The results of the stages, learner by learner, the objectives they are made of, and their checks.
+
+    A loss or gradient that is not finite stops the iteration; a second-order term that cannot be had is skipped.
+    """
+
+    def __init__(self, setting: Setting, batches: Batches, move_v: Mover, move_w: Mover, step: int) -> None:
+        self.learners, self.teaching = setting.learners, setting.teaching
+        self.product, self.label_path = setting.product, setting.label_path
+        self.batches, self.move_v, self.move_w, self.step = batches, move_v, move_w, step
+        self.everyone = range(len(self.learners))
+        self.v: list[Move] = []
+        self.p: list[Tensor] = []
+        self.log_p: list[Tensor] = []
+        self.o: list[dict[str, Objective]] = []
+        self.w: list[Move] = []
+        self.s: list[Tensor | None] = [None for _ in self.everyone]
+        self.terms: list[dict[str, dict[str, Tensor]]] = [{} for _ in self.everyone]
+        self.losses: list[dict[str, float]] = [{} for _ in self.everyone]
+        self.skipped: list[dict[str, str]] = [{} for _ in self.everyone]
+        self.classes: dict[int, int] = {}
+
+    # Where the learners stand.
+
+    def architecture(self, k: int) -> Tensors:
+        """A_k, which no stage changes."""
+        return self.learners[k].architecture
+
+    def start_v(self, k: int) -> Tensors:
+        """V_k before its step."""
+        v = self.learners[k].v
+        assert v is not None  # checked when the group was made
+        return v
+
+    def start_w(self, k: int) -> Tensors:
+        """W_k before its step."""
+        return self.learners[k].w
+
+    # The objectives of the stages.
+
+    def first(self, k: int) -> Objective:
+        """L(V, A_k, D_tr)."""
+        return objectives.on_labels(self.learners[k], *self.batches.train, "v")
+
+    def second(self, k: int) -> dict[str, Objective]:
+        """O_k as its one or two parts, by phase; the labels in it are constants."""
+        learner, teaching, parts = self.learners[k], self.teaching, {}
+        if teaching.human_labels:
+            parts["w"] = objectives.on_labels(learner, *self.batches.train, "w")
+        if teaching.active:
+            parts["w_unlabeled"] = self._on_unlabeled(k)
+        return parts
+
+    def third(self, k: int) -> Objective:
+        """L(W', A_k, D_val)."""
+        assert self.batches.validation is not None  # stage 3 is run only with a validation batch
+        return objectives.on_labels(self.learners[k], *self.batches.validation, "val")
+
+    def taught(self, k: int) -> Objective:
+        """lambda mean_batch sum_c p_k S_k, as a function of what makes p_k."""
+        s = [torch.zeros_like(p) if s is None else s for p, s in zip(self.p, self.s, strict=True)]
+        pushes = [p * t for p, t in zip(self.p, s, strict=True)]
+        return objectives.of_labels(
+            self.learners[k],
+            self.batches.unlabeled,
+            self.teaching.sensitivity_to(k, s),
+            self.teaching.weight,
+            push=self.teaching.from_peers(k, pushes) if self.teaching.joint else None,
+            phase=self._labelling_phase,
+        )
+
+    def _on_unlabeled(self, k: int) -> Objective:
+        learner, teaching, u = self.learners[k], self.teaching, self.batches.unlabeled
+        if teaching.targets == "uniform":
+            return objectives.on_uniform(learner, u, teaching.weight * teaching.mass)
+        t = teaching.targets_of(k, self.p)
+        if teaching.joint:
+            log_p = teaching.from_peers(k, self.log_p)
+            return objectives.on_targets_jointly(learner, u, t, log_p, teaching.weight)
+        return objectives.on_targets(learner, u, t, teaching.weight)
+
+    # Labelling.
+
+    def label(self) -> None:
+        """p_k of every learner, or nothing where nobody learns from labels."""
+        if not self.teaching.active or self.teaching.targets == "uniform":
+            return
+        for k in self.everyone:
+            with torch.no_grad():
+                self.log_p.append(torch.log_softmax(self._label_logits(k), dim=1))
+            self._check_classes(k, self.log_p[k])
+            if not bool(self.log_p[k].isfinite().all()):
+                raise NonFiniteError(k, 2, "a soft label", self.step)
+            self.p.append(self.log_p[k].exp())
+
+    def _label_logits(self, k: int) -> Tensor:
+        source, u = self.teaching.labels_from, self.batches.unlabeled
+        if not isinstance(source, str):
+            return source[k](u)
+        weights = self.v[k].after if source == "v" else self.start_w(k)
+        return self.learners[k].logits(weights, self.architecture(k), u, self._labelling_phase)
+
+    @property
+    def _labelling_phase(self) -> Phase:
+        """In the joint form a learner's labels *are* its predictions, random numbers included."""
+        return "w_unlabeled" if self.teaching.joint else "label"
+
+    # Results and their checks.
+
+    def note(self, k: int, stage: int, name: str, found: Gradients) -> None:
+        """Record a loss, once it is known that it and its gradients can be used."""
+        self._check_classes(k, found.loss.log_q)
+        self.losses[k][name] = float(found.loss.value)
+        if not math.isfinite(self.losses[k][name]):
+            raise NonFiniteError(k, stage, f"the loss of pass {name!r}", self.step)
+        of_weights = [g for g in found.weights.values() if g is not None]
+        if stage < 3 and not of_weights:
+            raise ValueError(f"the logits of learner {k} must depend on its weights, but no gradient reaches them")
+        # In stage 3 the weight gradient is only a direction, and a bad direction is skipped.
+        checked = found.architecture if stage == 3 else found.weights
+        if not math.isfinite(norm(g for g in checked.values() if g is not None)):
+            raise NonFiniteError(k, stage, f"the gradient of pass {name!r}", self.step)
+
+    def keep_direct(self, k: int, found: Gradients) -> None:
+        """The direct term, which every architecture tensor must have."""
+        self.terms[k]["direct"] = {}
+        for name, gradient in found.architecture.items():
+            if gradient is None:
+                raise ValueError(f"apply must use every architecture tensor, but that of learner {k} ignores {name!r}")
+            self.terms[k]["direct"][name] = gradient
+
+    def can_follow(self, k: int, term: str, direction: Tensors) -> bool:
+        """Whether a direction is neither zero nor infinite; otherwise its term is skipped and counted."""
+        reason = obstacle(direction)
+        if reason is not None:
+            self.skipped[k][term] = reason
+        return reason is None
+
+    def keep(self, k: int, term: str, value: dict[str, Tensor]) -> bool:
+        """Record a second-order term, or that it was skipped because it is not finite."""
+        if not math.isfinite(norm(value.values())):
+            self.skipped[k][term] = "the term is not finite"
+            return False
+        self.terms[k][term] = value
+        return True
+
+    def has_pupils(self, k: int) -> bool:
+        """Whether anybody's validation loss answers to the labels of learner k; otherwise two terms are skipped."""
+        if any(self.s[j] is not None for j in self.teaching.pupils_of(k)):
+            return True
+        terms = ["cross"] * self.teaching.trains_v + ["label"] * self.label_path
+        self.skipped[k].update(dict.fromkeys(terms, "no pupil has a sensitivity"))
+        return False
+
+    def summed(self, parts: Sequence[Mapping[str, Tensor | None]]) -> dict[str, Tensor | None]:
+        """The sum of gradients, where None means that a weight took no part."""
+        result = dict(parts[0])
+        for part in parts[1:]:
+            for name, g in part.items():
+                known = result[name]
+                result[name] = g if known is None else known if g is None else known + g
+        return result
+
+    def report(self, k: int) -> LearnerReport:
+        """What is left of the iteration when it is over."""
+        losses, terms = self.losses[k], {}
+        if self.batches.validation is not None:
+            terms = {term: self.terms[k].get(term) or zeros(self.architecture(k)) for term in TERMS}
+        return LearnerReport(
+            v_loss=losses.get("v"),
+            w_loss=losses.get("w"),
+            w_unlabeled_loss=losses.get("w_unlabeled"),
+            validation_loss=losses.get("val"),
+            terms=terms,
+            gradient=total(terms.values()) if terms else {},
+            soft_labels=self.p[k] if self.p else None,
+            skipped=self.skipped[k],
+        )
+
+    def _check_classes(self, k: int, table: Tensor) -> None:
+        self.classes[k] = table.shape[1]
+        for j, count in self.classes.items():
+            if count != table.shape[1]:
+                raise ValueError(
+                    "learners must agree on the number of classes, "
+                    f"but learner {j} has {count} and learner {k} has {table.shape[1]}"
+                )
