@@ -6,7 +6,6 @@ roles: in stage 1 ("cross"), in the network that labels ("label"), in stage 2 ("
 """
 
 from collections.abc import Callable, Sequence
-from itertools import product as pairs
 
 import torch
 from torch import Tensor
@@ -43,8 +42,8 @@ def unrolled(
     labels_from: str | Sequence[Callable[[Tensor], Tensor]] = "v",
     targets: str = "peers",
     human_labels: bool = True,
-) -> Tensor:
-    """sum_j L(W'_j, A_j, D_val) as one differentiable function; roles[k][role] is A_k in that role."""
+) -> list[Tensor]:
+    """L(W'_j, A_j, D_val) of every learner as differentiable functions; roles[k][role] is A_k in that role."""
     (x, y), u, (x_v, y_v) = batches
     count = len(learners)
     everyone = range(count)
@@ -83,11 +82,11 @@ def unrolled(
             elif j != k:
                 value = value + weight * _cross_entropy(q, torch.full_like(q, 1 / q.shape[1]))
         objective.append(value)
-    result = torch.zeros((), dtype=x.dtype)
+    result = []
     for k in everyone:
         value = sum(objective[1:], objective[0]) if labels_from == "w-joint" else objective[k]
         w_next = step_w(k, w[k], _gradient(value, w[k]))
-        result = result + F.cross_entropy(logits(k, w_next, "val", x_v, "val"), y_v)
+        result.append(F.cross_entropy(logits(k, w_next, "val", x_v, "val"), y_v))
     return result
 
 
@@ -102,16 +101,29 @@ def _split(learners: Sequence[Learner]) -> list[dict[str, Tensors]]:
 
 
 def term_gradients(learners: Sequence[Learner], batches: Batches, **options: object) -> list[dict[str, Tensors]]:
-    """Every term by reverse-mode differentiation through the unrolled steps, in its own copy of A."""
+    """Every term by reverse-mode differentiation through the unrolled steps, in its own copy of A.
+
+    In the joint form a learner's labels and predictions are one: there "own" is all that A_k does to its own
+    validation loss through W'_k, and "label" all that it does to those of its peers.
+    """
     roles = _split(learners)
-    value = unrolled(learners, roles, batches, **options)  # type: ignore[arg-type]
-    flat = [(k, term, name) for k, term in pairs(range(len(learners)), ROLE) for name in learners[k].architecture]
-    wanted = [roles[k][ROLE[term]][name] for k, term, name in flat]
-    found = torch.autograd.grad(value, wanted, allow_unused=True)
-    result: list[dict[str, Tensors]] = [{term: {} for term in ROLE} for _ in learners]
-    for (k, term, name), leaf, gradient in zip(flat, wanted, found, strict=True):
-        result[k][term][name] = torch.zeros_like(leaf) if gradient is None else gradient
+    losses = unrolled(learners, roles, batches, **options)  # type: ignore[arg-type]
+    everything = sum(losses[1:], losses[0])
+    result = []
+    for k in range(len(learners)):
+        terms = {term: _derivative(everything, roles[k][role]) for term, role in ROLE.items()}
+        if options.get("labels_from") == "w-joint":
+            others = everything - losses[k]
+            for term, loss in (("own", losses[k]), ("label", others)):
+                pupil, labeller = _derivative(loss, roles[k]["w"]), _derivative(loss, roles[k]["label"])
+                terms[term] = {name: pupil[name] + labeller[name] for name in pupil}
+        result.append(terms)
     return result
+
+
+def _derivative(loss: Tensor, tensors: Tensors) -> Tensors:
+    found = torch.autograd.grad(loss, list(tensors.values()), allow_unused=True, retain_graph=True)
+    return {n: torch.zeros_like(t) if g is None else g for (n, t), g in zip(tensors.items(), found, strict=True)}
 
 
 def central_differences(
@@ -129,7 +141,8 @@ def central_differences(
                     roles = _split(learners)
                     for term in terms:
                         roles[k][ROLE[term]][name].detach().view(-1)[i] += sign * width
-                    values.append(unrolled(learners, roles, batches, **options).detach())  # type: ignore[arg-type]
+                    losses = unrolled(learners, roles, batches, **options)  # type: ignore[arg-type]
+                    values.append(torch.stack(losses).sum().detach())
                 gradient.view(-1)[i] = (values[0] - values[1]) / (2 * width)
             gradients[name] = gradient
         result.append(gradients)

@@ -1,0 +1,202 @@
+"""Ablations and controls: each setting of stage 2 against its own unrolled problem."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from smallgroup.group import Learner, SmallGroup
+from smallgroup.group.teaching import Teaching
+from tests.group import oracle
+from tests.group.checks import expected_terms, group_of, term_errors
+from tests.group.networks import make_batches, make_learners, same_bits, state_of
+
+DIRECT_OWN = {"direct", "own"}
+ALL = {"direct", "own", "cross", "label"}
+
+# Name: switches, the terms that exist, whether V is trained.
+SETTINGS: dict[str, tuple[dict[str, Any], set[str], bool]] = {
+    "full": ({}, ALL, True),
+    "without first stage": ({"labels_from": "w"}, DIRECT_OWN, False),
+    "without first stage, joint": ({"labels_from": "w-joint"}, {"direct", "own", "label"}, False),
+    "separate": ({"labels_from": "frozen"}, DIRECT_OWN, False),
+    "without human labels": ({"human_labels": False}, ALL, True),
+    "self-taught": ({"targets": "own"}, ALL, True),
+    "uniform": ({"targets": "uniform"}, DIRECT_OWN, False),
+    "lambda": ({"lam": 2.0}, ALL, True),
+    "joint, lambda": ({"labels_from": "w-joint", "lam": 2.0}, {"direct", "own", "label"}, False),
+    "self-taught without human labels": ({"targets": "own", "human_labels": False}, ALL, True),
+}
+
+
+def switches(name: str, count: int) -> dict[str, Any]:
+    options = dict(SETTINGS[name][0])
+    if options.get("labels_from") == "frozen":
+        options["labels_from"] = [learner.frozen() for learner in make_learners(count, seed=99)]
+    return options
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_setting_equals_its_unrolled_problem(name: str, count: int) -> None:
+    learners, options = make_learners(count), switches(name, count)
+    expected = expected_terms(learners, **options)
+    exact = group_of(learners, hypergradient="exact", **options)
+    errors = term_errors(exact.architecture_gradients(*make_batches(), parts=True), expected)
+    assert {term for _, term in errors} == SETTINGS[name][1]
+    assert max(errors.values()) < 1e-11, errors
+    near = group_of(learners, hypergradient="finite-difference", **options)
+    errors = term_errors(near.architecture_gradients(*make_batches(), parts=True), expected)
+    assert max(errors.values()) < 1e-3, errors
+
+
+@pytest.mark.parametrize("mode", ["first-order", "finite-difference", "exact"])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_v_is_trained_only_where_somebody_learns_from_it(name: str, mode: str) -> None:
+    learners = make_learners(2)
+    group = group_of(learners, hypergradient=mode, **switches(name, 2))
+    before = [{n: t.clone() for n, t in (a.v or {}).items()} for a in learners]
+    expected = group.architecture_gradients(*make_batches())
+    report = group.step(*make_batches())
+    for k, learner in enumerate(learners):
+        assert same_bits(before[k], learner.v or {}) != SETTINGS[name][2]
+        assert (report.learners[k].v_loss is not None) == SETTINGS[name][2]
+        assert same_bits(report.learners[k].gradient, expected[k])
+        assert report.learners[k].skipped == {}
+
+
+def test_the_weights_of_every_setting_move_as_its_objective_says() -> None:
+    """The unrolled problem's own W', by the direct term: it is taken at W'."""
+    for name in SETTINGS:
+        learners, options = make_learners(2), switches(name, 2)
+        expected = expected_terms(learners, **options)
+        report = group_of(learners, hypergradient="first-order", **options).step(*make_batches())
+        for k in range(2):
+            assert oracle.relative(report.learners[k].terms["direct"], expected[k]["direct"]) < 1e-12, name
+
+
+def test_without_the_label_path_the_joint_form_has_no_label_term() -> None:
+    group = group_of(make_learners(2), hypergradient="exact", labels_from="w-joint", label_path=False)
+    for terms in group.architecture_gradients(*make_batches(), parts=True):
+        assert not any(bool(t.any()) for term in ("cross", "label") for t in terms[term].values())
+    assert group.step(*make_batches()).skipped == 0
+
+
+def test_a_frozen_labeller_is_a_finished_search_and_stays_as_it_is() -> None:
+    (finished,) = make_learners(1, seed=7)
+    labeller = finished.frozen()
+    u = make_batches()[1]
+    before = labeller(u)
+    learners = make_learners(2)
+    group = group_of(learners, labels_from=[labeller, make_learners(2, seed=8)[1].frozen()], hypergradient="exact")
+    for seed in range(3):
+        report = group.step(*make_batches(seed=seed))
+        group_of([finished]).step(*make_batches(seed=seed))
+    assert torch.equal(labeller(u), before)
+    expected = labeller(make_batches(seed=2)[1]).softmax(dim=1)
+    labels = report.learners[0].soft_labels
+    assert labels is not None
+    assert torch.allclose(labels, expected)
+
+
+def test_one_self_taught_learner_learns_from_its_own_labels() -> None:
+    """Mass 1, as if it had one peer."""
+    (learner,) = make_learners(1)
+    twin = make_learners(1)[0]
+    pair = [learner, twin]
+    report = group_of(pair, targets="own", hypergradient="first-order").step(*make_batches())
+    (alone,) = make_learners(1)
+    single = group_of([alone], targets="own", hypergradient="first-order").step(*make_batches())
+    assert same_bits(report.learners[0].gradient, single.learners[0].gradient)
+    assert same_bits(state_of([alone]), state_of([learner]))
+
+
+@pytest.mark.parametrize("targets", ["own", "uniform"])
+def test_controls_keep_the_mass_of_the_peers(targets: Any) -> None:
+    """With every peer a twin of the learner itself, self-taught and group are the same."""
+    learners = [make_learners(1)[0] for _ in range(3)]
+    twins = [make_learners(1)[0] for _ in range(3)]
+    group = group_of(learners, hypergradient="first-order").step(*make_batches())
+    control = group_of(twins, hypergradient="first-order", targets=targets).step(*make_batches())
+    same = oracle.relative(learners[0].w, twins[0].w) < 1e-12
+    assert same == (targets == "own")
+    loss = control.learners[0].w_unlabeled_loss
+    assert loss is not None
+    assert loss > 2 * torch.tensor(4.0).log().item() - 1e-9 or targets == "own"
+    assert group.learners[0].w_unlabeled_loss is not None
+
+
+def test_deep_mutual_learning_is_ablation_1_with_fixed_architectures_on_the_labelled_images() -> None:
+    """Against its own loss: cross-entropy plus the divergence from each peer's prediction, held constant."""
+
+    def fixed(learner: Learner) -> Learner:
+        architecture = learner.architecture
+
+        def apply(weights: Any, _: Any, inputs: Tensor) -> Tensor:
+            return learner.logits(weights, architecture, inputs, "w")
+
+        return Learner(apply, {}, None, learner.w)
+
+    learners = [fixed(a) for a in make_learners(3)]
+    x, y = make_batches()[0]
+    w = [{n: t.clone().requires_grad_() for n, t in a.w.items()} for a in learners]
+    p = [a.logits(b, {}, x, "w").softmax(dim=1).detach() for a, b in zip(learners, w, strict=True)]
+    expected = []
+    for k, learner in enumerate(learners):
+        log_q = learner.logits(w[k], {}, x, "w").log_softmax(dim=1)
+        loss = torch.nn.functional.nll_loss(log_q, y)
+        for j in range(3):
+            if j != k:
+                loss = loss + torch.nn.functional.kl_div(log_q, p[j], reduction="batchmean")
+        gradient = torch.autograd.grad(loss, list(w[k].values()))
+        expected.append({n: t.detach() - 0.3 * g for (n, t), g in zip(w[k].items(), gradient, strict=True)})
+    group = group_of(learners, labels_from="w", hypergradient="first-order")
+    report = group.step((x, y), x, None)
+    for k, learner in enumerate(learners):
+        assert oracle.relative(learner.w, expected[k]) < 1e-12
+        assert report.learners[k].validation_loss is None
+
+
+@pytest.mark.parametrize("mode", ["first-order", "finite-difference", "exact"])
+def test_a_learner_with_a_fixed_architecture_still_teaches(mode: str) -> None:
+    """Its peer's gradient contains what the labels do to the fixed learner."""
+    full = make_learners(2)
+    architecture = full[1].architecture
+
+    def apply(weights: Any, _: Any, inputs: Tensor, *, phase: Any = None) -> Tensor:
+        return full[1].logits(weights, architecture, inputs, phase)
+
+    fixed = Learner(apply, {}, full[1].v, full[1].w)
+    batches = make_batches()
+    expected = group_of(full, hypergradient=mode).architecture_gradients(*batches, parts=True)
+    found = group_of([full[0], fixed], hypergradient=mode).architecture_gradients(*batches, parts=True)
+    for term in ALL:
+        assert same_bits(found[0][term], expected[0][term])
+        assert found[1][term] == {}
+    report = group_of([full[0], fixed], hypergradient=mode).step(*batches)
+    assert report.skipped == 0
+
+
+def test_targets_are_the_sum_of_the_peers_and_never_contain_the_learner() -> None:
+    tables = [torch.rand(2, 3, dtype=torch.float64) for _ in range(4)]
+    teaching = Teaching(4, 1.0)
+    for k in range(4):
+        expected = torch.stack([t for j, t in enumerate(tables) if j != k]).sum(dim=0)
+        assert torch.allclose(teaching.targets_of(k, tables), expected, rtol=0, atol=1e-15)
+
+
+REFUSED: list[tuple[dict[str, Any], int, str]] = [
+    ({"labels_from": "nobody"}, 2, "labels_from must be one of v, w, w-joint or a list of frozen labellers"),
+    ({"labels_from": [lambda u: u]}, 2, "one frozen labeller per learner, but got 1 for 2 learners"),
+    ({"targets": "everyone"}, 2, "targets must be one of peers, own, uniform, but got 'everyone'"),
+    ({"labels_from": "w-joint", "targets": "own"}, 2, 'needs targets="peers"'),
+    ({"labels_from": "w", "targets": "uniform"}, 2, "uses no labeller"),
+    ({"human_labels": False}, 1, "at least two learners must be given, but got 1"),
+]
+
+
+@pytest.mark.parametrize(("options", "count", "message"), REFUSED)
+def test_settings_that_make_no_sense_are_refused(options: dict[str, Any], count: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SmallGroup(make_learners(count), **options)
