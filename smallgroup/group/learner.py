@@ -63,7 +63,7 @@ class Learner:
         options: dict[str, Any] = {"phase": phase} if self._knows_phase else {}
         logits = self.apply(weights, architecture, inputs, **options)
         if not isinstance(logits, Tensor) or not logits.is_floating_point():
-            raise TypeError(f"apply must return logits as a floating-point tensor, but got {_kind(logits)}")
+            raise TypeError(f"apply must return logits as a floating-point tensor, but it is {_kind(logits)}")
         if logits.dim() != 2 or logits.shape[0] != inputs.shape[0]:
             raise ValueError(
                 "apply must return one row of class scores per input, "

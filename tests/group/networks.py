@@ -65,13 +65,11 @@ def learner_of(build: Callable[[], nn.Module], seed: int, dtype: torch.dtype, **
     """A learner whose V and W are two initialisations of one network; the same values in every dtype."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        first, second = build(), build()
+        first, second = build().to(dtype), build().to(dtype)
 
     def tensors(module: nn.Module, architecture: bool) -> dict[str, Tensor]:
         return {
-            name: p.detach().clone().to(dtype)
-            for name, p in module.named_parameters()
-            if (name in ARCHITECTURE) == architecture
+            name: p.detach().clone() for name, p in module.named_parameters() if (name in ARCHITECTURE) == architecture
         }
 
     apply = ModuleApply(second, seed=seed, **options)
