@@ -2,7 +2,8 @@
 
 import hashlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, Protocol
 
 import torch
@@ -109,10 +110,28 @@ class ModuleApply:
         """The module's output with the given tensors in place of its own."""
         state = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
         key = hashlib.sha256(f"{self.seed}/{self.step}/{phase}".encode()).digest()
-        with torch.random.fork_rng(devices=[inputs.device] if inputs.is_cuda else []):
-            torch.manual_seed(int.from_bytes(key[:8], "little", signed=True))
+        with _replayed(inputs.device, int.from_bytes(key[:8], "little", signed=True)):
             logits: Tensor = functional_call(self.module, {**state, **weights, **architecture}, (inputs,))
         return logits
+
+
+@contextmanager
+def _replayed(device: torch.device, seed: int) -> Iterator[None]:
+    """Torch's global generators, seeded for a while and then put back where they were.
+
+    Each is seeded by itself: `torch.manual_seed` would also note a call, with its traceback, for every GPU to come.
+    """
+    generators = [torch.default_generator]
+    if device.type == "cuda":
+        generators.append(torch.cuda.default_generators[device.index or 0])
+    states = [generator.get_state() for generator in generators]
+    try:
+        for generator in generators:
+            generator.manual_seed(seed)
+        yield
+    finally:
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)
 
 
 def _checked(role: str, tensors: Tensors, *, may_be_empty: bool = False) -> dict[str, Tensor]:
