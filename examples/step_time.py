@@ -1,7 +1,7 @@
 """What a step costs, as ratios: K = 1, 2, 4 and the three hypergradients, measured in turn in one run.
 
 Also the mixed second-derivative product in its three forms, in units of one weight gradient.
-Usage: step_time.py [ROUNDS]
+Usage: step_time.py [ROUNDS [BATCH]]
 """
 
 import statistics
@@ -71,10 +71,10 @@ def medians(contenders: dict[str, Callable[[], object]], rounds: int) -> dict[st
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def main(rounds: int = 5) -> None:
+def main(rounds: int = 5, batch: int = 32) -> None:
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(32, 3, 32, 32, generator=generator)
-    y = torch.randint(10, (32,), generator=generator)
+    x = torch.randn(batch, 3, 32, 32, generator=generator)
+    y = torch.randint(10, (batch,), generator=generator)
     steps: dict[str, Callable[[], object]] = {}
     for count in (1, 2, 4):
         for mode in MODES:
@@ -82,7 +82,7 @@ def main(rounds: int = 5) -> None:
             steps[f"{count} {mode}"] = partial(group.step, (x, y), x, (x, y))
     seconds = medians(steps, rounds)
     unit = seconds["1 first-order"]
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, median of {rounds} rounds")
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, batch {batch}, median of {rounds} rounds")
     print(f"Time of a step in units of K = 1, first-order ({unit:.3f} s)")
     print("K  " + "".join(f"{mode:>20}" for mode in MODES))
     for count in (1, 2, 4):

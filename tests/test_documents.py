@@ -1,0 +1,63 @@
+"""What README and docs say can be done, can be done."""
+
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from smallgroup import group
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_python_in_the_readme_runs_and_prints() -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2
+    assert all(re.match(r"validation loss \d+\.\d{3}, terms .*'direct'.*'own'.*'cross'.*'label'", x) for x in lines)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+        if not target.startswith("http"):
+            file, _, anchor = target.partition("#")
+            linked = page.parent / file if file else page
+            assert linked.exists(), target
+            headings = re.findall(r"^#+ (.*)$", linked.read_text(), re.MULTILINE) if anchor else []
+            assert not anchor or anchor in [re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_and_targets_named_in_the_pages_exist(page: Path) -> None:
+    text = page.read_text()
+    for path in re.findall(r"(?:examples|smallgroup|docs|tests)/[\w/.-]+\.\w+", text):
+        assert (ROOT / path).exists(), path
+    for module in re.findall(r"python -m ([\w.]+)", text):
+        assert (ROOT / (module.replace(".", "/") + ".py")).exists(), module
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for target in re.findall(r"^make (\w+)", text, re.MULTILINE):
+        assert target in targets
+
+
+def test_every_public_class_and_function_is_documented() -> None:
+    public = [getattr(group, name) for name in group.__all__]
+    assert len(public) > 8
+    for value in public:
+        if inspect.isclass(value) or inspect.isfunction(value):
+            assert value.__doc__, value
+
+
+def test_random_numbers_are_never_drawn_from_a_global_generator() -> None:
+    """The package may only seed the default generator to put it back: see `ModuleApply`."""
+    pattern = re.compile(r"manual_seed|torch\.rand|np\.random|import random|numpy\.random|\.cuda\(")
+    for file in (ROOT / "smallgroup").rglob("*.py"):
+        found = [line.strip() for line in file.read_text().splitlines() if pattern.search(line)]
+        allowed = {"generator.manual_seed(seed)"}
+        assert all(line in allowed or line.startswith("Each is seeded by itself") for line in found), (file, found)

@@ -1,0 +1,52 @@
+"""The examples run, and print what they promise. Their numbers are theirs: nothing is asserted of them."""
+
+import json
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def run_example(name: str, *arguments: str) -> str:
+    command = [sys.executable, str(ROOT / "examples" / name), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_three_classifiers() -> None:
+    lines = run_example("three_classifiers.py", "3", "2").splitlines()
+    assert [line.split(":")[0] for line in lines[:3]] == ["seed 0", "seed 1", "seed 2"]
+    assert lines[4].startswith("Test error in percent over 3 seeds of 2 steps")
+    rows = {line[:50].rstrip(): re.findall(r"\d+\.\d+", line[50:]) for line in lines[5:]}
+    assert [name.split(":")[0] for name in rows] == ["alone", "independent", "group", "group, mean of the three"]
+    for mean, deviation, low, high in rows.values():
+        assert 0 <= float(low) <= float(mean) <= float(high) <= 100
+        assert float(deviation) >= 0
+    # The seeds differ, and so do the ways of learning.
+    assert len({line.split("group")[1] for line in lines[:3]}) > 1
+    assert rows["group, mean of the three"] != rows["alone: one learner by itself, mean of the three"]
+
+
+def test_finite_difference_radius(tmp_path: Path) -> None:
+    figure, measured = tmp_path / "figure.svg", tmp_path / "measured.json"
+    output = run_example("finite_difference_radius.py", "--quick", "--figure", str(figure), "--json", str(measured))
+    assert "ReLU + max pooling, at initialisation" in output
+    assert "softplus + average pooling, after 3 steps" in output
+    assert figure.read_text().startswith("<?xml")
+    found = json.loads(measured.read_text())
+    # 2 networks x 2 times x (2 dtypes x 3 radii + exact in float32) x 2 learners x 3 terms, all of them numbers.
+    assert len(found) == 2 * 2 * 7 * 2 * 3
+    assert all(math.isfinite(m["error"]) and -1.000001 <= m["cosine"] <= 1.000001 for m in found)
+    assert {m["radius"] for m in found} == {None, 1e-4, 0.01, 1.0}
+
+
+def test_step_time() -> None:
+    output = run_example("step_time.py", "1", "2")
+    rows = re.findall(r"^([124]) +([\d.]+) +([\d.]+) +([\d.]+)$", output, re.MULTILINE)
+    assert [row[0] for row in rows] == ["1", "2", "4"]
+    assert rows[0][1] == "1.00"
+    assert "forward over reverse" in output
