@@ -66,11 +66,17 @@ def exact(objectives: Sequence[Objective], point: Tensors, direction: Tensors, a
         with forward_ad.dual_level():
             dual = {name: _dual(tensor, direction[name]) for name, tensor in constants(point).items()}
             leaves = variables(architecture)
-            with torch.enable_grad():
-                loss = objective(dual, leaves)
-            found: Sequence[Tensor | None] = [None] * len(leaves)
-            if leaves and loss.value.requires_grad:
-                found = torch.autograd.grad(loss.value, list(leaves.values()), allow_unused=True)
+            try:
+                with torch.enable_grad():
+                    loss = objective(dual, leaves)
+                found: Sequence[Tensor | None] = [None] * len(leaves)
+                if leaves and loss.value.requires_grad:
+                    found = torch.autograd.grad(loss.value, list(leaves.values()), allow_unused=True)
+            except NotImplementedError as error:
+                raise NotImplementedError(
+                    'hypergradient="exact" needs operations that torch can differentiate in forward mode; '
+                    f'use "finite-difference" or another operation. Torch says: {error}'
+                ) from error
             tangents = {n: _tangent(g) for n, g in zip(leaves, found, strict=True) if g is not None}
             parts.append(filled(tangents, architecture))
             tables.append(_tangent(loss.log_q))

@@ -212,3 +212,32 @@ def test_a_single_learner_needs_no_unlabelled_batch_and_no_v() -> None:
     train, _, validation = make_batches()
     alone = Learner(linear, learner.architecture, None, learner.w)
     assert SmallGroup([alone]).step(train, None, validation).learners[0].w_loss is not None
+
+
+class NoForwardMode(torch.autograd.Function):
+    """An operation of a user's own that only knows its backward pass."""
+
+    @staticmethod
+    def forward(value: Tensor) -> Tensor:
+        return 2 * value
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # noqa: ARG004
+        return 2 * gradient
+
+
+def test_exact_says_so_if_an_operation_has_no_forward_mode() -> None:
+    def apply(weights: Any, architecture: Any, inputs: Tensor) -> Tensor:
+        result: Tensor = NoForwardMode.apply(linear(weights, architecture, inputs))  # type: ignore[no-untyped-call]
+        return result
+
+    learners = [linear_learner(apply=apply) for _ in range(2)]
+    before = state_of(learners)
+    with pytest.raises(NotImplementedError, match='"exact" needs operations that torch can differentiate in forward'):
+        SmallGroup(learners, hypergradient="exact").step(*make_batches())
+    assert same_bits(before, state_of(learners))
+    SmallGroup(learners, hypergradient="finite-difference").step(*make_batches())
