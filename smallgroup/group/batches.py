@@ -14,7 +14,7 @@ class Batches:
     """Labelled (x, y), unlabelled u, and validation (x_v, y_v); no validation batch means no stage 3."""
 
     train: Batch
-    given_unlabeled: Tensor | None
+    unlabeled: Tensor | None
     validation: Batch | None
 
     @staticmethod
@@ -33,12 +33,6 @@ class Batches:
                 )
             _check_size("unlabeled", unlabeled)
         return Batches(train, unlabeled, validation)
-
-    @property
-    def unlabeled(self) -> Tensor:
-        """u, which was checked to be there if stage 2 needs it."""
-        assert self.given_unlabeled is not None
-        return self.given_unlabeled
 
 
 def _check_labelled(name: str, batch: Batch) -> None:
@@ -59,5 +53,7 @@ def _check_labelled(name: str, batch: Batch) -> None:
 
 
 def _check_size(name: str, inputs: Tensor) -> None:
-    if inputs.dim() == 0 or inputs.shape[0] == 0:
+    if inputs.dim() == 0:
+        raise ValueError(f"{name} must be a batch of inputs, but it is a single number")
+    if inputs.shape[0] == 0:
         raise ValueError(f"{name} must hold at least one input, but its batch has size 0")

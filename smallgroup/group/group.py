@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Literal, get_args, overload
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 from smallgroup.group.batches import Batch, Batches
 from smallgroup.group.hypergradients import Hypergradient, MixedProduct, exact, finite_difference
 from smallgroup.group.iteration import iterate
-from smallgroup.group.learner import Labeller, Learner
+from smallgroup.group.learner import Labeller, Learner, ModuleApply, begin_step
 from smallgroup.group.optimizers import (
     Move,
     Optimizers,
@@ -23,7 +24,8 @@ from smallgroup.group.optimizers import (
 )
 from smallgroup.group.report import LearnerReport, StepReport
 from smallgroup.group.snapshot import Snapshot
-from smallgroup.group.teaching import LabelsFrom, Targets, Teaching, check_choice
+from smallgroup.group.teaching import LabelsFrom, Targets, Teaching, check_choice, check_number
+from smallgroup.group.tensors import Tensors
 from smallgroup.group.workings import Mover, Setting, Workings
 
 
@@ -61,8 +63,9 @@ class SmallGroup:
         human_labels: bool = True,
     ) -> None:
         check_choice("hypergradient", hypergradient, get_args(Hypergradient))
-        if not 0 < radius < float("inf"):
-            raise ValueError(f"0 < radius < infinity must hold, but got radius={radius}")
+        check_number("radius", radius, positive=True)
+        if not isinstance(learners, Sequence):
+            raise TypeError(f"learners must be a list of Learner, but got {type(learners).__name__}")
         self.learners = list(learners)
         teaching = Teaching(len(self.learners), lam, labels_from, targets, human_labels)
         _check_learners(self.learners, needs_v=teaching.trains_v)
@@ -77,6 +80,7 @@ class SmallGroup:
             "exact": exact,
         }
         self.setting = Setting(self.learners, teaching, product[hypergradient], label_path)
+        self._identities = [_identities(learner) for learner in self.learners]
         self.steps = 0
         """How many steps were taken; the random numbers of an iteration are a function of it."""
 
@@ -98,6 +102,8 @@ class SmallGroup:
         The steps of Eqs. (4) and (5) are taken at the learning rates of the optimizers, without their momentum,
         decay or clipping. With parts=True the four terms "direct", "own", "cross", "label" stand apart.
         """
+        if validation is None:
+            raise TypeError("the architecture gradient needs a validation batch, but validation is None")
         reports = self._iterate(
             train,
             unlabeled,
@@ -153,9 +159,17 @@ class SmallGroup:
         move_v: Mover,
         move_w: Mover,
     ) -> list[LearnerReport]:
+        if torch.is_inference_mode_enabled():
+            raise RuntimeError("a group cannot differentiate in torch.inference_mode(); use torch.no_grad() or neither")
+        for k, learner in enumerate(self.learners):
+            if _identities(learner) != self._identities[k]:
+                raise ValueError(
+                    f"the tensors of learner {k} must stay the same objects, but one was replaced; copy into it instead"
+                )
         batches = Batches.checked(train, unlabeled, validation, needs_unlabeled=self.setting.teaching.active)
-        for learner in self.learners:
-            learner.begin_step(self.steps)
+        labels_from = self.setting.teaching.labels_from
+        for source in (*self.learners, *(() if isinstance(labels_from, str) else labels_from)):
+            begin_step(source, self.steps)
         generator = torch.get_rng_state()
         reports = iterate(Workings(self.setting, batches, move_v, move_w, self.steps))
         if self.setting.product is not None and not torch.equal(generator, torch.get_rng_state()):
@@ -163,25 +177,47 @@ class SmallGroup:
                 "second-order modes need an apply that replays its random numbers, but one drew from torch's "
                 "global generator; wrap the module in smallgroup.group.ModuleApply or draw in begin_step"
             )
+        _check_seeds(self.learners)
         return reports
 
 
 def _check_learners(learners: Sequence[Learner], *, needs_v: bool) -> None:
-    owners: dict[int, str] = {}
+    taken: list[tuple[int, int, str]] = []
     for k, learner in enumerate(learners):
         if not isinstance(learner, Learner):
             raise TypeError(f"learners must be of type Learner, but number {k} is {type(learner).__name__}")
         if needs_v and learner.v is None:
             raise ValueError(f"learners that teach need first weights v, but learner {k} has none")
-        for role, tensors in (
-            ("architecture", learner.architecture),
-            ("v", learner.v or {}),
-            ("w", learner.w),
-        ):
+        for role, tensors in _roles(learner):
             for name, tensor in tensors.items():
-                here = f"{role}[{name!r}] of learner {k}"
-                if tensor.numel() and (there := owners.setdefault(tensor.data_ptr(), here)) != here:
-                    raise ValueError(f"every tensor must have memory of its own, but {here} is {there}")
+                if tensor.numel():
+                    reach = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1
+                    start = tensor.data_ptr()
+                    taken.append((start, start + reach * tensor.element_size(), f"{role}[{name!r}] of learner {k}"))
+    taken.sort()
+    for (_, end, there), (start, _, here) in pairwise(taken):
+        if start < end:
+            raise ValueError(f"every tensor must have memory of its own, but {here} overlaps {there}")
+
+
+def _check_seeds(learners: Sequence[Learner]) -> None:
+    """Random numbers are each learner's own."""
+    seeds: dict[int, int] = {}
+    for k, learner in enumerate(learners):
+        apply = learner.apply
+        if isinstance(apply, ModuleApply) and apply.draws and (j := seeds.setdefault(apply.seed, k)) != k:
+            raise ValueError(
+                f"learners must draw random numbers of their own, but learners {j} and {k} both have "
+                f"ModuleApply(..., seed={apply.seed})"
+            )
+
+
+def _roles(learner: Learner) -> tuple[tuple[str, Tensors], ...]:
+    return ("architecture", learner.architecture), ("v", learner.v or {}), ("w", learner.w)
+
+
+def _identities(learner: Learner) -> list[int]:
+    return [id(tensor) for _, tensors in _roles(learner) for tensor in tensors.values()]
 
 
 def _required(optimizer: torch.optim.Optimizer | None) -> torch.optim.Optimizer:

@@ -17,7 +17,9 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from smallgroup.group.objectives import Objective, gradients
-from smallgroup.group.tensors import Tensors, constants, filled, norm, scaled, shifted, total, variables
+from smallgroup.group.tensors import Tensors, constants, filled, norm, shifted, total, variables
+
+ZERO = "the direction is zero"
 
 Hypergradient = Literal["first-order", "finite-difference", "exact"]
 
@@ -87,7 +89,7 @@ def obstacle(direction: Tensors) -> str | None:
     """Why a direction cannot be followed: a term along it is skipped, never divided by zero."""
     size = norm(direction.values())
     if size == 0:
-        return "the direction is zero"
+        return ZERO
     if not size < float("inf"):
         return "the direction is not finite"
     return None
@@ -95,7 +97,7 @@ def obstacle(direction: Tensors) -> str | None:
 
 def negated(product: Product) -> dict[str, Tensor]:
     """Minus the architecture part: W' and V' are steps *down* the gradient."""
-    return scaled(product.architecture, -1.0)
+    return {name: -tensor for name, tensor in product.architecture.items()}
 
 
 def _probe(objectives: Sequence[Objective], point: Tensors, architecture: Tensors) -> Product:

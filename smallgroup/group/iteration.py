@@ -9,7 +9,7 @@ live at a time. What the stages leave behind (v, p, w, s, terms) is kept in `Wor
 from smallgroup.group.hypergradients import MixedProduct, negated
 from smallgroup.group.objectives import gradients
 from smallgroup.group.report import LearnerReport
-from smallgroup.group.tensors import filled
+from smallgroup.group.tensors import filled, summed
 from smallgroup.group.workings import Workings
 
 
@@ -44,7 +44,7 @@ def stage_2(work: Workings) -> None:
             found = gradients(objective, work.start_w(k), work.architecture(k), of_weights=True)
             work.note(k, 2, name, found)
             parts.append(found.weights)
-        work.w.append(work.move_w(k, work.summed(parts)))
+        work.w.append(work.move_w(k, summed(parts)))
 
 
 def stage_3(work: Workings) -> None:
@@ -86,7 +86,7 @@ def cross_and_label(work: Workings, k: int, product: MixedProduct) -> None:
     """
     a = work.architecture(k)
     through_v = work.teaching.trains_v
-    if not a or not (through_v or work.label_path) or not work.has_pupils(k):
+    if not a or not (through_v or work.label_path) or not work.knows_pupils(k):
         return
     labeller = work.v[k].after if through_v else work.w[k].before
     found = gradients(work.taught(k), labeller, a, of_weights=through_v, of_architecture=work.label_path)

@@ -2,8 +2,9 @@
 
 import hashlib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from typing import Any, Literal, Protocol
 
 import torch
@@ -39,52 +40,77 @@ class Learner:
 
     The tensors are stepped in place and keep their identity. `architecture` may be empty (a fixed
     architecture: the learner only teaches and learns), `v` may be None where no first stage is run.
+    A step uses the tensors' `.grad` and leaves it None.
     """
 
     def __init__(
         self, apply: Apply | Callable[..., Tensor], architecture: Tensors, v: Tensors | None, w: Tensors
     ) -> None:
+        if not callable(apply):
+            raise TypeError(f"apply must be a function of (weights, architecture, inputs), but it is {_kind(apply)}")
         self.apply = apply
         self.architecture = _checked("architecture", architecture, may_be_empty=True)
         self.w = _checked("w", w)
         self.v = None if v is None else _checked("v", v)
         if self.v is not None:
             _check_alike(self.v, self.w)
+        if isinstance(apply, ModuleApply):
+            apply.check_names(self.w, self.architecture)
         self._knows_phase = _takes_phase(apply)
 
     def begin_step(self, step: int) -> None:
         """Bind the random numbers of iteration `step`, if there are any."""
-        begin = getattr(self.apply, "begin_step", None)
-        if begin is not None:
-            begin(step)
+        begin_step(self.apply, step)
 
     def logits(self, weights: Tensors, architecture: Tensors, inputs: Tensor, phase: Phase) -> Tensor:
         """f(weights, architecture, inputs), checked to be one row of class scores per input."""
         inputs = inputs.to(self.device)
         options: dict[str, Any] = {"phase": phase} if self._knows_phase else {}
-        logits = self.apply(weights, architecture, inputs, **options)
-        if not isinstance(logits, Tensor) or not logits.is_floating_point():
-            raise TypeError(f"apply must return logits as a floating-point tensor, but it is {_kind(logits)}")
-        if logits.dim() != 2 or logits.shape[0] != inputs.shape[0]:
-            raise ValueError(
-                "apply must return one row of class scores per input, "
-                f"but got shape {tuple(logits.shape)} for {inputs.shape[0]} inputs"
-            )
-        return logits
+        return checked_logits(self.apply(weights, architecture, inputs, **options), inputs, "apply")
 
-    def frozen(self) -> Labeller:
-        """A labeller that keeps this learner as it is now (W and A copied): a finished search that teaches another."""
-        weights, architecture = copies(self.w), copies(self.architecture)
-
-        def label(inputs: Tensor) -> Tensor:
-            return self.logits(weights, architecture, inputs, "label")
-
-        return label
+    def frozen(self) -> "Frozen":
+        """A labeller that stays what this learner is now: a finished search that teaches others."""
+        return Frozen(self)
 
     @property
     def device(self) -> torch.device:
         """Where the learner computes: the device of its weights."""
         return next(iter(self.w.values())).device
+
+
+class Frozen:
+    """A labeller made of copies of a learner's W and A, with random numbers of its own step."""
+
+    def __init__(self, learner: Learner) -> None:
+        # A copy of the apply: the learner may go on, and then its step is not that of its frozen self.
+        self._learner = Learner(copy(learner.apply), copies(learner.architecture), None, copies(learner.w))
+
+    def begin_step(self, step: int) -> None:
+        """Bind the random numbers of iteration `step`, if there are any."""
+        self._learner.begin_step(step)
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """Logits."""
+        return self._learner.logits(self._learner.w, self._learner.architecture, inputs, "label")
+
+
+def begin_step(apply: object, step: int) -> None:
+    """Tell an apply or a labeller which iteration begins, if it wants to know."""
+    begin = getattr(apply, "begin_step", None)
+    if begin is not None:
+        begin(step)
+
+
+def checked_logits(logits: object, inputs: Tensor, source: str) -> Tensor:
+    """One row of class scores per input, or a sentence."""
+    if not isinstance(logits, Tensor) or not logits.is_floating_point():
+        raise TypeError(f"{source} must return logits as a floating-point tensor, but it is {_kind(logits)}")
+    if logits.dim() != 2 or logits.shape[0] != inputs.shape[0]:
+        raise ValueError(
+            f"{source} must return one row of class scores per input, "
+            f"but got shape {tuple(logits.shape)} for {inputs.shape[0]} inputs"
+        )
+    return logits
 
 
 class ModuleApply:
@@ -99,6 +125,20 @@ class ModuleApply:
         self.module = module
         self.seed = seed
         self.step = 0
+        self.draws = False
+        """Whether the module was seen to draw random numbers."""
+
+    def check_names(self, weights: Tensors, architecture: Tensors) -> None:
+        """Refuse tensors that the module would silently leave aside."""
+        known = dict(self.module.named_parameters()) | dict(self.module.named_buffers())
+        for name in (*weights, *architecture):
+            if name not in known:
+                raise ValueError(
+                    f"weights and architecture must be named like parameters of the module, but it has no {name!r}"
+                )
+        for name in weights:
+            if name in architecture:
+                raise ValueError(f"a parameter must be weight or architecture, but {name!r} is both")
 
     def begin_step(self, step: int) -> None:
         """Make the random numbers those of iteration `step`."""
@@ -111,7 +151,9 @@ class ModuleApply:
         state = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
         key = hashlib.sha256(f"{self.seed}/{self.step}/{phase}".encode()).digest()
         with _replayed(inputs.device, int.from_bytes(key[:8], "little", signed=True)):
+            before = torch.get_rng_state()
             logits: Tensor = functional_call(self.module, {**state, **weights, **architecture}, (inputs,))
+            self.draws = self.draws or not torch.equal(before, torch.get_rng_state())
         return logits
 
 
@@ -135,11 +177,19 @@ def _replayed(device: torch.device, seed: int) -> Iterator[None]:
 
 
 def _checked(role: str, tensors: Tensors, *, may_be_empty: bool = False) -> dict[str, Tensor]:
+    if not isinstance(tensors, Mapping):
+        raise TypeError(f"{role} must be a dictionary of tensors, but it is {_kind(tensors)}")
     if not tensors and not may_be_empty:
         raise ValueError(f"{role} must hold at least one tensor, but it is empty")
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
             raise TypeError(f"{role} must hold floating-point tensors, but {name!r} is {_kind(tensor)}")
+        if tensor.layout != torch.strided or any(
+            s == 0 and n > 1 for s, n in zip(tensor.stride(), tensor.shape, strict=True)
+        ):
+            raise ValueError(f"{role} must hold dense tensors, but {name!r} is sparse or expanded; clone it first")
+        if tensor.is_inference():
+            raise ValueError(f"{role} must not be made in inference mode, but {name!r} was")
         if not tensor.is_leaf:
             raise ValueError(
                 f"{role} must hold leaf tensors, because steps are taken in place, "
@@ -162,7 +212,8 @@ def _check_alike(v: Tensors, w: Tensors) -> None:
 
 def _takes_phase(apply: Callable[..., Any]) -> bool:
     try:
-        parameters = inspect.signature(apply).parameters.values()
+        function = apply.forward if isinstance(apply, nn.Module) else apply
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some built-in callables have no signature
         return False
     return any(p.name == "phase" or p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)

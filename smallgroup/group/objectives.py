@@ -35,15 +35,15 @@ Objective = Callable[[Tensors, Tensors], Loss]
 
 def on_labels(learner: Learner, inputs: Tensor, labels: Tensor, phase: Phase) -> Objective:
     """L(., A_k, D): cross-entropy with human labels. Stage 1, the first term of stage 2, and stage 3."""
-    highest = int(labels.max())
+    highest, batch = int(labels.max()), "validation" if phase == "val" else "train"
 
     def objective(weights: Tensors, architecture: Tensors) -> Loss:
         log_q = _log_q(learner, weights, architecture, inputs, phase)
         if highest >= log_q.shape[1]:
             raise ValueError(
-                f"labels must be below the number of classes, but got {highest} for {log_q.shape[1]} classes"
+                f"{batch} labels must be below the number of classes, but got {highest} for {log_q.shape[1]} classes"
             )
-        return Loss(functional.nll_loss(log_q, labels.to(log_q.device)), log_q)
+        return Loss(functional.nll_loss(log_q, labels.to(log_q.device, torch.int64)), log_q)
 
     return objective
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from smallgroup.group.learner import Learner
+from smallgroup.group.teaching import check_number
 from smallgroup.group.tensors import Tensors, norm
 
 
@@ -152,10 +153,11 @@ def complete(
 ) -> list[Optimizers]:
     """Plain SGD wherever nothing else was asked for; what was asked for is checked against its tensors."""
     for name, rate in (("v_lr", v_lr), ("w_lr", w_lr), ("architecture_lr", architecture_lr)):
-        if not 0 <= rate < float("inf"):
-            raise ValueError(f"0 <= {name} < infinity must hold, but got {name}={rate}")
+        check_number(name, rate)
     if given is None:
         given = [Optimizers()] * len(learners)
+    if not isinstance(given, Sequence) or not all(isinstance(each, Optimizers) for each in given):
+        raise TypeError("optimizers must be a list of Optimizers, one per learner")
     if len(given) != len(learners):
         raise ValueError(
             f"optimizers must be given for each learner, but got {len(given)} for {len(learners)} learners"
@@ -164,8 +166,8 @@ def complete(
     for k, (asked, learner) in enumerate(zip(given, learners, strict=True)):
         for role in ("v", "w", "architecture"):
             limit = getattr(asked, f"{role}_clip")
-            if limit is not None and not limit > 0:
-                raise ValueError(f"{role}_clip > 0 must hold, but got {limit} for learner {k}")
+            if limit is not None:
+                check_number(f"{role}_clip", limit, positive=True)
         result.append(
             Optimizers(
                 v=_over(asked.v, learner.v or {}, v_lr, f"v of learner {k}"),
@@ -193,6 +195,8 @@ def check_differentiable(optimizer: Optimizer | None) -> None:
 
 def _over(optimizer: Optimizer | None, tensors: Tensors, rate: float, owner: str) -> Optimizer | None:
     if not tensors:
+        if optimizer is not None:
+            raise ValueError(f"an optimizer was given over {owner}, but there are no such tensors")
         return None
     if optimizer is None:
         return SGD(list(tensors.values()), lr=rate)

@@ -21,7 +21,14 @@ class Snapshot:
         self.w = [copies(learner.w) for learner in learners]
         self.architecture = [copies(learner.architecture) for learner in learners]
         self._states = [
-            (optimizer, {p: _copied(state) for p, state in optimizer.state.items()})
+            (
+                optimizer,
+                {p: _copied(state) for p, state in optimizer.state.items()},
+                [
+                    _copied({key: value for key, value in group.items() if key != "params"})
+                    for group in optimizer.param_groups
+                ],
+            )
             for each in optimizers
             for optimizer in ((each.v if with_v else None), each.w, each.architecture)
             if optimizer is not None
@@ -33,8 +40,10 @@ class Snapshot:
             _put_back(learner.v or {}, self.v[k])
             _put_back(learner.w, self.w[k])
             _put_back(learner.architecture, self.architecture[k])
-        for optimizer, states in self._states:
+        for optimizer, states, groups in self._states:
             _put_back_states(optimizer, states)
+            for group, values in zip(optimizer.param_groups, groups, strict=True):
+                group.update(values)
 
 
 def _copied(state: dict[str, Any]) -> dict[str, Any]:

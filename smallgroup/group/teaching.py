@@ -1,7 +1,9 @@
 """Who labels, and whose labels are learned from: the paper's setting, its ablations and the controls."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Literal, get_args
 
 from torch import Tensor
@@ -38,10 +40,14 @@ class Teaching:
     def __post_init__(self) -> None:
         if self.size < 1:
             raise ValueError("a group needs at least one learner, but got none")
-        if not 0 <= self.lam < float("inf"):
-            raise ValueError(f"0 <= lam < infinity must hold, but got lam={self.lam}")
+        check_number("lam", self.lam)
         if isinstance(self.labels_from, str):
             check_choice("labels_from", self.labels_from, get_args(LabelsFrom), " or a list of frozen labellers")
+        elif not isinstance(self.labels_from, Sequence) or not all(callable(label) for label in self.labels_from):
+            raise TypeError(
+                "labels_from must be one of v, w, w-joint or a list of frozen labellers (functions of the inputs), "
+                f"but got {type(self.labels_from).__name__}"
+            )
         elif len(self.labels_from) != self.size:
             raise ValueError(
                 f"labels_from must name one frozen labeller per learner, "
@@ -88,16 +94,11 @@ class Teaching:
         """What the labels a learner learns from add up to per image; the controls keep that of K - 1 peers."""
         return max(self.size - 1, 1)
 
-    def targets_of(self, k: int, labels: Sequence[Tensor]) -> Tensor:
-        """t_k: the sum of the labels that learner k learns from."""
-        return self._teachers_or_pupils(k, labels)
+    def received(self, k: int, tables: Sequence[Tensor]) -> Tensor:
+        """What reaches learner k of a table of every learner: the labels t_k, or the sensitivities S_k.
 
-    def sensitivity_to(self, k: int, sensitivities: Sequence[Tensor]) -> Tensor:
-        """S_k: the sum of the sensitivities of those that learn from learner k."""
-        return self._teachers_or_pupils(k, sensitivities)
-
-    def _teachers_or_pupils(self, k: int, tables: Sequence[Tensor]) -> Tensor:
-        # One sum for both: j learns from k exactly if k learns from j, with the same weight.
+        One sum for both, because j learns from k exactly if k learns from j, and with the same weight.
+        """
         return self.mass * tables[k] if self.targets == "own" else self.from_peers(k, tables)
 
     def from_peers(self, k: int, tables: Sequence[Tensor]) -> Tensor:
@@ -116,3 +117,12 @@ def check_choice(name: str, value: object, choices: Sequence[str], more: str = "
     """Refuse a word that is not one of the choices."""
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(choices)}{more}, but got {value!r}")
+
+
+def check_number(name: str, value: object, *, positive: bool = False) -> None:
+    """Refuse what is not a finite number from 0 on, or above it."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a number, but got {type(value).__name__}")
+    low, number = "0 <" if positive else "0 <=", float(value)
+    if not math.isfinite(number) or number < 0 or (positive and number == 0):
+        raise ValueError(f"{low} {name} < infinity must hold, but got {name}={value}")

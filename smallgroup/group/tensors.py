@@ -1,6 +1,6 @@
 """Arithmetic on named tensors: all weights of a learner as one vector."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -54,9 +54,14 @@ def total(parts: Iterable[Tensors]) -> dict[str, Tensor]:
     return result
 
 
-def scaled(tensors: Tensors, factor: float) -> dict[str, Tensor]:
-    """Every tensor times one number."""
-    return {name: factor * tensor for name, tensor in tensors.items()}
+def summed(parts: Sequence[Mapping[str, Tensor | None]]) -> dict[str, Tensor | None]:
+    """The sum of gradients, where None means that a tensor took no part."""
+    result = dict(parts[0])
+    for part in parts[1:]:
+        for name, g in part.items():
+            known = result[name]
+            result[name] = g if known is None else known if g is None else known + g
+    return result
 
 
 def norm(tensors: Iterable[Tensor]) -> float:

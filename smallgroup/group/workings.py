@@ -10,8 +10,8 @@ from torch import Tensor
 from smallgroup.group import objectives
 from smallgroup.group.batches import Batches
 from smallgroup.group.errors import NonFiniteError
-from smallgroup.group.hypergradients import MixedProduct, obstacle
-from smallgroup.group.learner import Learner, Phase
+from smallgroup.group.hypergradients import ZERO, MixedProduct, obstacle
+from smallgroup.group.learner import Learner, Phase, checked_logits
 from smallgroup.group.objectives import Gradients, Objective
 from smallgroup.group.optimizers import Move
 from smallgroup.group.report import TERMS, LearnerReport
@@ -67,6 +67,12 @@ class Workings:
         assert v is not None  # checked when the group was made
         return v
 
+    @property
+    def u(self) -> Tensor:
+        """The unlabelled inputs."""
+        assert self.batches.unlabeled is not None  # checked where stage 2 needs them
+        return self.batches.unlabeled
+
     def start_w(self, k: int) -> Tensors:
         """W_k before its step."""
         return self.learners[k].w
@@ -93,22 +99,23 @@ class Workings:
 
     def taught(self, k: int) -> Objective:
         """lambda mean_batch sum_c p_k S_k, as a function of what makes p_k."""
+        # Of those it does not teach (at most itself) the sensitivity plays no part, and may be unknown.
         s = [torch.zeros_like(p) if s is None else s for p, s in zip(self.p, self.s, strict=True)]
-        pushes = [p * t for p, t in zip(self.p, s, strict=True)]
+        moved_labels = [p * change for p, change in zip(self.p, s, strict=True)]
         return objectives.of_labels(
             self.learners[k],
-            self.batches.unlabeled,
-            self.teaching.sensitivity_to(k, s),
+            self.u,
+            self.teaching.received(k, s),
             self.teaching.weight,
-            push=self.teaching.from_peers(k, pushes) if self.teaching.joint else None,
+            push=self.teaching.from_peers(k, moved_labels) if self.teaching.joint else None,
             phase=self._labelling_phase,
         )
 
     def _on_unlabeled(self, k: int) -> Objective:
-        learner, teaching, u = self.learners[k], self.teaching, self.batches.unlabeled
+        learner, teaching, u = self.learners[k], self.teaching, self.u
         if teaching.targets == "uniform":
             return objectives.on_uniform(learner, u, teaching.weight * teaching.mass)
-        t = teaching.targets_of(k, self.p)
+        t = teaching.received(k, self.p)
         if teaching.joint:
             log_p = teaching.from_peers(k, self.log_p)
             return objectives.on_targets_jointly(learner, u, t, log_p, teaching.weight)
@@ -129,9 +136,9 @@ class Workings:
             self.p.append(self.log_p[k].exp())
 
     def _label_logits(self, k: int) -> Tensor:
-        source, u = self.teaching.labels_from, self.batches.unlabeled
+        source, u = self.teaching.labels_from, self.u
         if not isinstance(source, str):
-            return source[k](u)
+            return checked_logits(source[k](u), u, f"the frozen labeller of learner {k}")
         weights = self.v[k].after if source == "v" else self.start_w(k)
         return self.learners[k].logits(weights, self.architecture(k), u, self._labelling_phase)
 
@@ -169,6 +176,9 @@ class Workings:
         reason = obstacle(direction)
         if reason is not None:
             self.skipped[k][term] = reason
+        if reason == ZERO and term == "own" and self.p:
+            # Then the predictions stay where they are: peers may rely on that. An infinite direction says nothing.
+            self.s[k] = torch.zeros_like(self.p[k])
         return reason is None
 
     def keep(self, k: int, term: str, value: dict[str, Tensor]) -> bool:
@@ -179,22 +189,13 @@ class Workings:
         self.terms[k][term] = value
         return True
 
-    def has_pupils(self, k: int) -> bool:
-        """Whether anybody's validation loss answers to the labels of learner k; otherwise two terms are skipped."""
-        if any(self.s[j] is not None for j in self.teaching.pupils_of(k)):
-            return True
-        terms = ["cross"] * self.teaching.trains_v + ["label"] * self.label_path
-        self.skipped[k].update(dict.fromkeys(terms, "no pupil has a sensitivity"))
-        return False
-
-    def summed(self, parts: Sequence[Mapping[str, Tensor | None]]) -> dict[str, Tensor | None]:
-        """The sum of gradients, where None means that a weight took no part."""
-        result = dict(parts[0])
-        for part in parts[1:]:
-            for name, g in part.items():
-                known = result[name]
-                result[name] = g if known is None else known if g is None else known + g
-        return result
+    def knows_pupils(self, k: int) -> bool:
+        """Whether the sensitivity of everybody learner k teaches is known; otherwise two terms are skipped."""
+        unknown = [j for j in self.teaching.pupils_of(k) if self.s[j] is None]
+        if unknown:
+            terms = ["cross"] * self.teaching.trains_v + ["label"] * self.label_path
+            self.skipped[k].update(dict.fromkeys(terms, f"the sensitivity of learner {unknown[0]} is not known"))
+        return not unknown
 
     def report(self, k: int) -> LearnerReport:
         """What is left of the iteration when it is over."""

@@ -85,6 +85,10 @@ TOTALS = {
 @pytest.mark.parametrize(("count", "lam"), [(1, 1.0), (2, 1.0), (3, 1.0), (5, 1.0), (2, 0.0)])
 def test_passes_are_those_of_the_table(count: int, lam: float, mode: str, committed: bool) -> None:
     learners = make_learners(count)
+    for learner in learners:
+        # As parameters of a module have it: a pass must ask for what it needs, not take what it finds.
+        for tensor in (*learner.architecture.values(), *(learner.v or {}).values(), *learner.w.values()):
+            tensor.requires_grad_()
     counters = [Counted(learner) for learner in learners]
     group = group_of(learners, hypergradient=mode, lam=lam)
     (group.step if committed else group.architecture_gradients)(*make_batches())
@@ -94,6 +98,19 @@ def test_passes_are_those_of_the_table(count: int, lam: float, mode: str, commit
         assert dict(counter.forward) == expected
         assert dict(counter.backward) == {c: n for c, n in expected.items() if c[1:] != NONE}
         assert (counter.forward.total(), counter.backward.total()) == TOTALS[mode, taught]
+
+
+def test_a_fixed_architecture_alone_is_validated_without_a_backward_pass() -> None:
+    (full,) = make_learners(1)
+    architecture = full.architecture
+    calls: Counter[tuple[str, bool]] = Counter()
+
+    def apply(weights: Any, _: Any, inputs: Tensor, *, phase: Any = None) -> Tensor:
+        calls[phase, torch.is_grad_enabled()] += 1
+        return full.logits(weights, architecture, inputs, phase)
+
+    group_of([Learner(apply, {}, None, full.w)]).step(*make_batches())
+    assert calls == {("w", True): 1, ("val", False): 1}
 
 
 def test_without_the_label_path_no_architecture_gradient_is_asked_of_the_labels() -> None:

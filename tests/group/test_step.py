@@ -1,6 +1,7 @@
 """What a committed step does: optimizers, the derivative of their steps, identity of tensors, failure."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from torch import Tensor
 from torch.optim import SGD, Adam, AdamW, Optimizer, RMSprop
 
 from smallgroup.group import Learner, NonFiniteError, Optimizers, SmallGroup, step_derivative
+from smallgroup.group.hypergradients import Product
 from tests.group import oracle
 from tests.group.checks import XI, expected_terms, group_of, term_errors
 from tests.group.networks import Batches, make_batches, make_learners, same_bits, state_of
@@ -20,7 +22,12 @@ def with_optimizers(
     learners: list[Learner], make: Callable[[list[Tensor]], Optimizer], clip: float | None = None
 ) -> list[Optimizers]:
     return [
-        Optimizers(v=make(list((learner.v or {}).values())), w=make(list(learner.w.values())), v_clip=clip, w_clip=clip)
+        Optimizers(
+            v=make(list((learner.v or {}).values())),
+            w=make(list(learner.w.values())),
+            v_clip=clip,
+            w_clip=clip and 1.5 * clip,
+        )
         for learner in learners
     ]
 
@@ -228,6 +235,9 @@ def test_any_optimizer_will_do_in_first_order_mode_and_an_unknown_one_is_refused
     assert all(bool(a.w["head.weight"].isfinite().all()) for a in learners[:1])
     with pytest.raises(TypeError, match="SGD, Adam and AdamW, but got RMSprop"):
         group_of(learners, optimizers=optimizers)
+    only_v = [Optimizers(v=own.v) for own in optimizers]
+    with pytest.raises(TypeError, match="SGD, Adam and AdamW, but got RMSprop"):
+        group_of(learners, optimizers=only_v)
     with pytest.raises(ValueError, match="amsgrad"):
         group_of(learners, optimizers=with_optimizers(learners, lambda p: Adam(p, amsgrad=True)))
 
@@ -320,6 +330,83 @@ def test_a_gradient_that_is_not_finite_raises_too() -> None:
     assert torch.equal(learner.w["w"], torch.ones(4).double())
 
 
+def test_an_architecture_gradient_that_is_not_finite_raises() -> None:
+    def root(weights: Any, architecture: Any, inputs: Tensor) -> Tensor:
+        zero: Tensor = (architecture["a"] - architecture["a"].detach()).sqrt()
+        result: Tensor = inputs.flatten(1)[:, :4] * weights["w"] + zero
+        return result
+
+    learner = Learner(root, {"a": torch.ones(4).double()}, None, {"w": torch.ones(4).double()})
+    with pytest.raises(NonFiniteError, match="the gradient of pass 'val' of learner 0 is not finite in stage 3"):
+        SmallGroup([learner]).step(*make_batches())
+    assert torch.equal(learner.w["w"], torch.ones(4).double())
+
+
+def test_a_term_that_is_not_finite_is_skipped() -> None:
+    learners = make_learners(2)
+    group = group_of(learners, hypergradient="exact")
+    right = group.setting.product
+
+    def infinite(objectives: Any, point: Any, direction: Any, architecture: Any) -> Product:
+        assert right is not None
+        found = right(objectives, point, direction, architecture)
+        return Product({n: t / 0 for n, t in found.architecture.items()}, found.tables)
+
+    group.setting = replace(group.setting, product=infinite)
+    report = group.step(*make_batches())
+    for learner in report.learners:
+        assert learner.skipped["own"] == "the term is not finite"
+        assert all(bool(t.isfinite().all()) for t in learner.gradient.values())
+
+
+def test_a_failing_optimizer_leaves_nothing_changed() -> None:
+    """The architecture step of the last learner fails, when everything else has moved; settings move too."""
+
+    class Failing(Adam):
+        def step(self, closure: Any = None) -> Any:
+            self.param_groups[0]["seen"] = self.param_groups[0].get("seen", 0) + 1
+            super().step(closure)
+            raise RuntimeError("no")
+
+    learners = make_learners(3)
+    makers = [Adam, Adam, Failing]
+    optimizers = [
+        Optimizers(architecture=make(list(a.architecture.values()))) for make, a in zip(makers, learners, strict=True)
+    ]
+    optimizers[2].architecture.param_groups[0]["seen"] = 0  # type: ignore[union-attr]
+    group = SmallGroup(learners, optimizers=optimizers)
+    before = state_of(learners) | optimizer_state(group)
+    with pytest.raises(RuntimeError, match="no"):
+        group.step(*make_batches())
+    assert same_bits(before, state_of(learners) | optimizer_state(group))
+    assert optimizers[2].architecture.param_groups[0]["seen"] == 0  # type: ignore[union-attr]
+    tensors = [t for a in learners for t in (*a.architecture.values(), *(a.v or {}).values(), *a.w.values())]
+    assert all(t.grad is None for t in tensors)
+
+
+def test_a_clip_that_is_not_reached_changes_nothing() -> None:
+    learners, twins = make_learners(2), make_learners(2)
+    limits = [Optimizers(v_clip=1e6, w_clip=1e6, architecture_clip=1e6) for _ in learners]
+    group_of(learners, optimizers=limits).step(*make_batches())
+    group_of(twins).step(*make_batches())
+    assert same_bits(state_of(learners), state_of(twins))
+
+
+def test_plain_steps_use_the_rate_of_each_tensor() -> None:
+    learners = make_learners(2)
+    group = group_of(learners, hypergradient="exact", optimizers=with_optimizers(learners, _two_rates))
+    expected = group.architecture_gradients(*make_batches())
+    report = group.step(*make_batches())
+    assert all(same_bits(a.gradient, b) for a, b in zip(report.learners, expected, strict=True))
+
+
+def test_adam_has_a_finite_derivative_where_the_gradient_is_zero() -> None:
+    parameter = torch.ones(2, dtype=torch.float64)
+    adam = Adam([parameter], lr=0.1)
+    xi = step_derivative(adam, adam.param_groups[0], parameter, torch.zeros(2, dtype=torch.float64))
+    assert torch.allclose(torch.as_tensor(xi), torch.full((2,), 0.1 / 1e-8, dtype=torch.float64))
+
+
 def test_an_interrupted_step_changes_nothing() -> None:
     learners = make_learners(2)
 
@@ -349,8 +436,10 @@ def test_a_vanishing_direction_is_skipped_counted_and_reported(mode: str) -> Non
     learners[0].apply = apply
     report = group_of(learners, hypergradient=mode).step(*make_batches())
     assert report.learners[0].skipped == {"own": "the direction is zero"}
-    assert report.learners[1].skipped == dict.fromkeys(("cross", "label"), "no pupil has a sensitivity")
-    assert report.skipped == 3
+    assert report.learners[1].skipped == {"cross": "the direction is zero"}
+    assert report.learners[1].norms["label"] == 0.0
+    assert report.skipped == 2
+    assert report.step == 0
     norms = report.learners[0].norms
     assert norms["own"] == 0.0
     assert norms["direct"] > 0
@@ -362,7 +451,7 @@ def test_a_vanishing_direction_is_skipped_counted_and_reported(mode: str) -> Non
 
 @pytest.mark.parametrize("mode", ["finite-difference", "exact"])
 def test_a_direction_that_is_not_finite_is_skipped_counted_and_reported(mode: str) -> None:
-    learners = make_learners(2)
+    learners = make_learners(3)
     original = learners[0].apply
 
     class Exploding(torch.autograd.Function):
@@ -389,7 +478,14 @@ def test_a_direction_that_is_not_finite_is_skipped_counted_and_reported(mode: st
     learners[0].apply = apply
     report = group_of(learners, hypergradient=mode).step(*make_batches())
     assert report.learners[0].skipped == {"own": "the direction is not finite"}
-    assert report.skipped == 3
+    # Both peers teach learner 0, and neither knows what that does: no half of a sum is passed off as the whole.
+    for k in (1, 2):
+        reasons = dict.fromkeys(("cross", "label"), "the sensitivity of learner 0 is not known")
+        assert report.learners[k].skipped == reasons
+        assert report.learners[k].norms["label"] == 0.0
+        assert report.learners[k].norms["own"] > 0
+    assert report.skipped == 5
+    assert report.learners[0].norms["label"] > 0
     assert all(bool(t.isfinite().all()) for a in report.learners for t in a.gradient.values())
 
 

@@ -26,6 +26,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], set[str], bool]] = {
     "uniform": ({"targets": "uniform"}, DIRECT_OWN, False),
     "lambda": ({"lam": 2.0}, ALL, True),
     "joint, lambda": ({"labels_from": "w-joint", "lam": 2.0}, {"direct", "own", "label"}, False),
+    "without human labels lambda plays no part": ({"human_labels": False, "lam": 2.0}, ALL, True),
     "self-taught without human labels": ({"targets": "own", "human_labels": False}, ALL, True),
 }
 
@@ -88,6 +89,7 @@ def test_a_frozen_labeller_is_a_finished_search_and_stays_as_it_is() -> None:
     labeller = finished.frozen()
     u = make_batches()[1]
     before = labeller(u)
+    assert torch.equal(before, finished.logits(finished.w, finished.architecture, u, "label"))
     learners = make_learners(2)
     group = group_of(learners, labels_from=[labeller, make_learners(2, seed=8)[1].frozen()], hypergradient="exact")
     for seed in range(3):
@@ -102,14 +104,14 @@ def test_a_frozen_labeller_is_a_finished_search_and_stays_as_it_is() -> None:
 
 def test_one_self_taught_learner_learns_from_its_own_labels() -> None:
     """Mass 1, as if it had one peer."""
-    (learner,) = make_learners(1)
-    twin = make_learners(1)[0]
-    pair = [learner, twin]
-    report = group_of(pair, targets="own", hypergradient="first-order").step(*make_batches())
-    (alone,) = make_learners(1)
-    single = group_of([alone], targets="own", hypergradient="first-order").step(*make_batches())
-    assert same_bits(report.learners[0].gradient, single.learners[0].gradient)
-    assert same_bits(state_of([alone]), state_of([learner]))
+    for mode in ("first-order", "finite-difference", "exact"):
+        learner, twin, alone = (make_learners(1)[0] for _ in range(3))
+        report = group_of([learner, twin], targets="own", hypergradient=mode).step(*make_batches())
+        single = group_of([alone], targets="own", hypergradient=mode).step(*make_batches())
+        for term, tensors in report.learners[0].terms.items():
+            assert same_bits(tensors, single.learners[0].terms[term])
+            assert all(bool(t.any()) for t in tensors.values()) == (term == "direct" or mode != "first-order")
+        assert same_bits(state_of([alone]), state_of([learner]))
 
 
 @pytest.mark.parametrize("targets", ["own", "uniform"])
@@ -183,7 +185,7 @@ def test_targets_are_the_sum_of_the_peers_and_never_contain_the_learner() -> Non
     teaching = Teaching(4, 1.0)
     for k in range(4):
         expected = torch.stack([t for j, t in enumerate(tables) if j != k]).sum(dim=0)
-        assert torch.allclose(teaching.targets_of(k, tables), expected, rtol=0, atol=1e-15)
+        assert torch.allclose(teaching.received(k, tables), expected, rtol=0, atol=1e-15)
 
 
 REFUSED: list[tuple[dict[str, Any], int, str]] = [
@@ -192,11 +194,47 @@ REFUSED: list[tuple[dict[str, Any], int, str]] = [
     ({"targets": "everyone"}, 2, "targets must be one of peers, own, uniform, but got 'everyone'"),
     ({"labels_from": "w-joint", "targets": "own"}, 2, 'needs targets="peers"'),
     ({"labels_from": "w", "targets": "uniform"}, 2, "uses no labeller"),
+    ({"lam": "1"}, 2, "lam must be a number, but got str"),
+    ({"labels_from": None}, 2, "list of frozen labellers .* but got NoneType"),
+    ({"labels_from": iter([])}, 2, "but got list_iterator"),
+    ({"labels_from": ["a", "b"]}, 2, "but got list"),
     ({"human_labels": False}, 1, "at least two learners must be given, but got 1"),
 ]
 
 
 @pytest.mark.parametrize(("options", "count", "message"), REFUSED)
 def test_settings_that_make_no_sense_are_refused(options: dict[str, Any], count: int, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         SmallGroup(make_learners(count), **options)
+
+
+def test_a_frozen_labeller_must_return_a_row_per_input() -> None:
+    learners = make_learners(2)
+    group = group_of(learners, labels_from=[lambda _: torch.zeros(3, 4), lambda _: torch.zeros(3, 4)])
+    before = state_of(learners)
+    with pytest.raises(ValueError, match="the frozen labeller of learner 0 must return one row of class scores"):
+        group.step(*make_batches())
+    assert same_bits(before, state_of(learners))
+
+
+def test_learners_of_different_precision_teach_one_another() -> None:
+    """A float32 learner between two of float64: each gets its peers' tables in its own precision."""
+    dtypes = (torch.float64, torch.float32, torch.float64)
+
+    def mixed() -> list[Learner]:
+        learners = []
+        for k, dtype in enumerate(dtypes):
+            one = make_learners(3, dtype)[k]
+
+            def apply(weights: Any, a: Any, x: Tensor, *, one: Learner = one, dtype: torch.dtype = dtype) -> Tensor:
+                return one.logits(weights, a, x.to(dtype), "w")
+
+            learners.append(Learner(apply, one.architecture, one.v, one.w))
+        return learners
+
+    for name in ("full", "without first stage, joint"):
+        expected = group_of(make_learners(3), hypergradient="exact", **SETTINGS[name][0])
+        found = group_of(mixed(), hypergradient="exact", **SETTINGS[name][0]).architecture_gradients(*make_batches())
+        for k, terms in enumerate(expected.architecture_gradients(*make_batches())):
+            assert {t.dtype for t in found[k].values()} == {dtypes[k]}
+            assert oracle.relative(found[k], terms) < 1e-5

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.optim import LBFGS, SGD
 
-from smallgroup.group import Learner, Optimizers, SmallGroup
+from smallgroup.group import Learner, ModuleApply, Optimizers, SmallGroup
 from tests.group.networks import make_batches, make_learners, same_bits, state_of
 
 
@@ -18,7 +18,7 @@ def linear(weights: Any, architecture: Any, inputs: Tensor) -> Tensor:
 
 
 def linear_learner(classes: int = 4, apply: Callable[..., Any] = linear) -> Learner:
-    w = [torch.ones(72, classes, dtype=torch.float64) / 9 for _ in range(2)]
+    w = [torch.full((72, classes), 1 / 9, dtype=torch.float64) for _ in range(2)]
     return Learner(apply, {"a": torch.ones(classes, dtype=torch.float64)}, {"m": w[0]}, {"m": w[1]})
 
 
@@ -39,6 +39,17 @@ def shared() -> object:
     return SmallGroup([first, Learner(second.apply, second.architecture, second.v, second.v or {})])
 
 
+def overlapping() -> object:
+    memory = torch.zeros(400)
+    v, w = memory[:288].view(72, 4), memory[100:388].view(72, 4)
+    return SmallGroup([Learner(linear, {}, {"m": v}, {"m": w})])
+
+
+def inference() -> object:
+    with torch.inference_mode():
+        return Learner(linear, {}, None, {"m": torch.zeros(2)})
+
+
 T = torch.zeros
 CONSTRUCTION: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "empty group": (lambda: SmallGroup([]), ValueError, "at least one learner, but got none"),
@@ -52,7 +63,7 @@ CONSTRUCTION: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "radius": (build(radius=0.0), ValueError, "0 < radius < infinity must hold, but got radius=0.0"),
     "rate": (build(w_lr=-1.0), ValueError, "0 <= w_lr < infinity must hold, but got w_lr=-1.0"),
     "not a learner": (lambda: SmallGroup([linear]), TypeError, "must be of type Learner, but number 0 is function"),  # type: ignore[list-item]
-    "shared tensors": (shared, ValueError, r"memory of its own, but w\['first.weight'\] of learner 1 is v\["),
+    "shared tensors": (shared, ValueError, r"memory of its own, but w\['\w+.\w+'\] of learner 1 overlaps v\["),
     "no v": (
         lambda: SmallGroup([Learner(linear, {}, None, {"m": T(72, 4)}) for _ in range(2)]),
         ValueError,
@@ -75,7 +86,38 @@ CONSTRUCTION: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         "must minimize, but maximize=True is set",
     ),
     "LBFGS": (optimizers(w=lambda a: LBFGS(list(a.w.values()))), TypeError, "LBFGS evaluates the loss itself"),
-    "clip": (optimizers(w_clip=lambda _: 0.0), ValueError, "w_clip > 0 must hold, but got 0.0 for learner 0"),
+    "clip": (optimizers(w_clip=lambda _: 0.0), ValueError, "0 < w_clip < infinity must hold, but got w_clip=0.0"),
+    "clip no number": (optimizers(w_clip=lambda _: "a"), TypeError, "w_clip must be a number, but got str"),
+    "overlapping tensors": (overlapping, ValueError, "memory of its own, but w.* of learner 0 overlaps v"),
+    "optimizers no list": (build(optimizers=Optimizers()), TypeError, "must be a list of Optimizers, one per learner"),
+    "optimizers of torch": (build(optimizers=[None, None]), TypeError, "must be a list of Optimizers"),
+    "optimizer of nothing": (
+        lambda: SmallGroup([Learner(linear, {}, None, {"m": (m := T(72, 4))})], optimizers=[Optimizers(v=SGD([m]))]),
+        ValueError,
+        "an optimizer was given over v of learner 0, but there are no such tensors",
+    ),
+    "one learner": (lambda: SmallGroup(linear_learner()), TypeError, "must be a list of Learner, but got Learner"),  # type: ignore[arg-type]
+    "radius no number": (build(radius=None), TypeError, "radius must be a number, but got NoneType"),
+    "lambda a tensor": (build(lam=torch.ones(2)), TypeError, "lam must be a number, but got Tensor"),
+    "apply": (lambda: Learner(None, {}, None, {"m": T(2)}), TypeError, "apply must be a function .*NoneType"),  # type: ignore[arg-type]
+    "w a list": (lambda: Learner(linear, {}, None, [T(2)]), TypeError, "w must be a dictionary of tensors"),  # type: ignore[arg-type]
+    "expanded": (
+        lambda: Learner(linear, {}, None, {"m": torch.ones(1, 3).expand(6, 3)}),
+        ValueError,
+        "w must hold dense tensors, but 'm' is sparse or expanded",
+    ),
+    "sparse": (lambda: Learner(linear, {}, None, {"m": T(3, 3).to_sparse()}), ValueError, "'m' is sparse or expanded"),
+    "inference": (inference, ValueError, "w must not be made in inference mode, but 'm' was"),
+    "unknown name": (
+        lambda: Learner(ModuleApply(torch.nn.Linear(2, 2)), {}, None, {"weigth": T(2, 2)}),
+        ValueError,
+        "named like parameters of the module, but it has no 'weigth'",
+    ),
+    "name twice": (
+        lambda: Learner(ModuleApply(torch.nn.Linear(2, 2)), {"bias": T(2)}, None, {"bias": T(2)}),
+        ValueError,
+        "must be weight or architecture, but 'bias' is both",
+    ),
     "no weights": (lambda: Learner(linear, {}, None, {}), ValueError, "w must hold at least one tensor"),
     "integers": (
         lambda: Learner(linear, {}, None, {"m": torch.ones(2, dtype=torch.int64)}),
@@ -129,14 +171,21 @@ USE: dict[str, tuple[list[Callable[[], Learner]], dict[str, Any], type[Exception
         [linear_learner],
         {"train": (X, Y + 4)},
         ValueError,
-        "labels must be below the number of classes, but got [4-7] for 4 classes",
+        "train labels must be below the number of classes, but got [4-7] for 4 classes",
     ),
+    "label one too large": (
+        [linear_learner],
+        {"train": (X, torch.full_like(Y, 4))},
+        ValueError,
+        "train labels must be below the number of classes, but got 4 for 4 classes",
+    ),
+    "a number": ([linear_learner], {"train": (X[0, 0, 0, 0], Y)}, ValueError, "train must be a batch of inputs"),
     "labels negative": ([linear_learner], {"train": (X, Y - 9)}, ValueError, "train labels must not be negative"),
     "validation labels too large": (
         [linear_learner],
         {"validation": (X, Y + 4)},
         ValueError,
-        "labels must be below the number of classes",
+        "validation labels must be below the number of classes",
     ),
     "labels no integers": ([linear_learner], {"train": (X, Y.float())}, TypeError, "must be integers .* torch.float32"),
     "label count": (
@@ -205,6 +254,47 @@ def test_use(case: str, mode: Any) -> None:
         group.step(**batches)
     assert same_bits(before, state_of(learners))
     assert group.steps == 0
+
+
+def test_the_gradient_needs_a_validation_batch() -> None:
+    train, unlabeled, _ = make_batches()
+    with pytest.raises(TypeError, match="needs a validation batch, but validation is None"):
+        SmallGroup(make_learners(2)).architecture_gradients(train, unlabeled, None)  # type: ignore[call-overload]
+
+
+def test_a_tensor_that_was_replaced_is_noticed() -> None:
+    learners = make_learners(2)
+    group = SmallGroup(learners)
+    learners[1].w["first.weight"] = learners[1].w["first.weight"].clone()
+    with pytest.raises(ValueError, match="the tensors of learner 1 must stay the same objects"):
+        group.step(*make_batches())
+
+
+def test_inference_mode_is_named() -> None:
+    learners, batches = make_learners(2), make_batches()
+    group, before = SmallGroup(learners), state_of(learners)
+    with torch.inference_mode(), pytest.raises(RuntimeError, match=r"cannot differentiate in torch.inference_mode\(\)"):
+        group.step(*batches)
+    assert same_bits(before, state_of(learners))
+    group.step(*batches)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.uint8])
+def test_labels_may_be_integers_of_any_size(dtype: torch.dtype) -> None:
+    (x, y), u, (x_v, y_v) = make_batches()
+    expected = SmallGroup(make_learners(2)).architecture_gradients((x, y), u, (x_v, y_v))
+    found = SmallGroup(make_learners(2)).architecture_gradients((x, y.to(dtype)), u, (x_v, y_v.to(dtype)))
+    assert all(same_bits(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def test_a_module_of_three_arguments_is_an_apply_too() -> None:
+    class Linear(torch.nn.Module):
+        def forward(self, weights: Any, architecture: Any, inputs: Tensor) -> Tensor:
+            return linear(weights, architecture, inputs)
+
+    learners = [linear_learner(apply=Linear()), linear_learner()]
+    report = SmallGroup(learners).step(*make_batches())
+    assert report.learners[0].validation_loss == report.learners[1].validation_loss
 
 
 def test_a_single_learner_needs_no_unlabelled_batch_and_no_v() -> None:
