@@ -449,25 +449,25 @@ def test_a_vanishing_direction_is_skipped_counted_and_reported(mode: str) -> Non
     assert all(bool(t.isfinite().all()) for a in report.learners for t in a.gradient.values())
 
 
-@pytest.mark.parametrize("mode", ["finite-difference", "exact"])
-def test_a_direction_that_is_not_finite_is_skipped_counted_and_reported(mode: str) -> None:
-    learners = make_learners(3)
-    original = learners[0].apply
+class Exploding(torch.autograd.Function):
+    """The value is right, the gradient infinite."""
 
-    class Exploding(torch.autograd.Function):
-        """The value is right, the gradient infinite."""
+    @staticmethod
+    def forward(value: Tensor) -> Tensor:
+        return value.clone()
 
-        @staticmethod
-        def forward(value: Tensor) -> Tensor:
-            return value.clone()
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
 
-        @staticmethod
-        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-            pass
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # noqa: ARG004
+        return gradient * float("inf")
 
-        @staticmethod
-        def backward(ctx: Any, gradient: Tensor) -> Tensor:  # noqa: ARG004
-            return gradient * float("inf")
+
+def explode(learner: Learner) -> None:
+    """Give a learner a finite validation loss whose gradient in W is infinite."""
+    original = learner.apply
 
     def apply(weights: Any, architecture: Any, inputs: Tensor, *, phase: Any = None) -> Tensor:
         if phase == "val":
@@ -475,7 +475,22 @@ def test_a_direction_that_is_not_finite_is_skipped_counted_and_reported(mode: st
         result: Tensor = original(weights, architecture, inputs, phase=phase)
         return result
 
-    learners[0].apply = apply
+    learner.apply = apply
+
+
+@pytest.mark.parametrize("mode", ["finite-difference", "exact"])
+def test_a_self_taught_learner_that_does_not_know_its_sensitivity_skips_its_own_terms(mode: str) -> None:
+    learners = make_learners(2)
+    explode(learners[0])
+    report = group_of(learners, hypergradient=mode, targets="own").step(*make_batches())
+    assert set(report.learners[0].skipped) == {"own", "cross", "label"}
+    assert report.learners[1].skipped == {}
+
+
+@pytest.mark.parametrize("mode", ["finite-difference", "exact"])
+def test_a_direction_that_is_not_finite_is_skipped_counted_and_reported(mode: str) -> None:
+    learners = make_learners(3)
+    explode(learners[0])
     report = group_of(learners, hypergradient=mode).step(*make_batches())
     assert report.learners[0].skipped == {"own": "the direction is not finite"}
     # Both peers teach learner 0, and neither knows what that does: no half of a sum is passed off as the whole.
