@@ -1,0 +1,82 @@
+"""A cell of NAS-Bench-201: its notation, and what makes two cells the same function."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
+EDGES = ((1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2))
+"""(node, source), in the order of the notation; node 0 is the input, node 3 the output, a node sums its edges."""
+
+_EXAMPLE = "|nor_conv_3x3~0|+|nor_conv_3x3~0|skip_connect~1|+|skip_connect~0|none~1|nor_conv_3x3~2|"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """An operation for each of the six edges, in the order of `EDGES`."""
+
+    operations: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.operations) != len(EDGES):
+            raise ValueError(f"a cell has {len(EDGES)} edges, but got {len(self.operations)} operations")
+        for (node, source), operation in zip(EDGES, self.operations, strict=True):
+            if operation not in OPERATIONS:
+                raise ValueError(
+                    f"the operation from node {source} to node {node} must be one of {', '.join(OPERATIONS)}, "
+                    f"but got {operation[:60]!r}"
+                )
+
+    @staticmethod
+    def parse(text: str) -> "Cell":
+        """Read the notation `|op~0|+|op~0|op~1|+|op~0|op~1|op~2|`."""
+        nodes = text.strip().split("+")
+        if len(nodes) != 3:
+            raise ValueError(f"a cell is written as three nodes joined by +, like {_EXAMPLE}, but got {text[:120]!r}")
+        operations = []
+        for node, part in enumerate(nodes, start=1):
+            found = re.fullmatch(r"\|(?:[a-z0-9_]+~[0-9]\|)+", part)
+            edges = re.findall(r"([a-z0-9_]+)~([0-9])", part) if found else []
+            if [int(source) for _, source in edges] != list(range(node)):
+                raise ValueError(
+                    f"node {node} must be written as one operation per source 0 to {node - 1}, like "
+                    f"{_EXAMPLE.split('+')[node - 1]}, but got {part[:120]!r}"
+                )
+            operations += [operation for operation, _ in edges]
+        return Cell(tuple(operations))
+
+    def __str__(self) -> str:
+        chosen = dict(zip(EDGES, self.operations, strict=True))
+        nodes = ["".join(f"{chosen[node, source]}~{source}|" for source in range(node)) for node in (1, 2, 3)]
+        return "+".join("|" + node for node in nodes)
+
+    def form(self) -> str:
+        """A text that is the same for cells the benchmark counts as one: 6,466 distinct ones.
+
+        A skip passes on what its source computes, `none` and whatever is applied to zero is zero, and the terms of a
+        sum have no order. The count is that of the benchmark's own texts, whose terms are sorted as text, a passed-on
+        sum as one term; merging such sums and leaving out zeros would leave 4,930.
+        """
+        texts = ["0"]
+        chosen = dict(zip(EDGES, self.operations, strict=True))
+        for node in (1, 2, 3):
+            texts.append("+".join(sorted(_through(chosen[node, source], texts[source]) for source in range(node))))
+        return texts[-1]
+
+    @property
+    def skips(self) -> int:
+        """How many edges are skip connections."""
+        return self.operations.count("skip_connect")
+
+
+def every_cell() -> Iterator[Cell]:
+    """All 15,625 cells."""
+    return (Cell(operations) for operations in product(OPERATIONS, repeat=len(EDGES)))
+
+
+def _through(operation: str, text: str) -> str:
+    """The input is "0", zero is "#", an operation stands behind what it is applied to."""
+    if operation == "none" or text == "#":
+        return "#"
+    return text if operation == "skip_connect" else f"({text})@{operation}"

@@ -1,0 +1,93 @@
+"""Ground truth: how well every cell does once it is trained, from a table found under the data root.
+
+It never influences a search: it is looked at when a search is over, or to draw its course.
+"""
+
+import csv
+import math
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from smallgroup.spaces.nas_bench_201.cell import Cell, every_cell
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One cell on one column of the table."""
+
+    accuracy: float
+    """Its own accuracy in percent."""
+    percentile: float
+    """How many of the distinct cells, in percent, are worse; ties count half. 100 is out of reach, 50 is the median."""
+
+
+class Truth:
+    """Accuracies of all 15,625 cells, by column of the table (`cifar10`, `cifar100`, ...)."""
+
+    def __init__(self, columns: dict[str, dict[Cell, float]]) -> None:
+        self.columns = columns
+        self._classes: dict[str, dict[str, float]] = {}
+        self._ranked: dict[str, list[float]] = {}
+        for column, accuracies in columns.items():
+            members: defaultdict[str, list[float]] = defaultdict(list)
+            for cell, accuracy in accuracies.items():
+                members[cell.form()].append(accuracy)
+            self._classes[column] = {form: fmean(values) for form, values in members.items()}
+            self._ranked[column] = sorted(self._classes[column].values())
+
+    @staticmethod
+    def find(root: Path) -> "Truth | None":
+        """The table under a data root, `nas-bench-201/*.csv`; None if there is none."""
+        files = sorted((root / "nas-bench-201").glob("*.csv"))
+        if len(files) > 1:
+            names = ", ".join(file.name for file in files)
+            raise ValueError(f"one NAS-Bench-201 table must lie in {files[0].parent}, but there are {names}")
+        return Truth.read(files[0]) if files else None
+
+    @staticmethod
+    def read(path: Path) -> "Truth":
+        """A CSV with a column `architecture` and at least one of accuracies in percent, every cell exactly once."""
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = csv.DictReader(file)
+            names = [name for name in rows.fieldnames or () if name != "architecture"]
+            if "architecture" not in (rows.fieldnames or ()) or not names:
+                raise ValueError(f"{path} must have a column 'architecture' and columns of accuracies")
+            columns: dict[str, dict[Cell, float]] = {name: {} for name in names}
+            for row in rows:
+                cell = _cell(path, rows.line_num, row["architecture"])
+                for name in names:
+                    if cell in columns[name]:
+                        raise ValueError(f"{path} must list every cell once, but line {rows.line_num} repeats {cell}")
+                    columns[name][cell] = _accuracy(path, rows.line_num, name, row[name])
+        missing = next((cell for cell in every_cell() if cell not in columns[names[0]]), None)
+        if missing is not None:
+            raise ValueError(f"{path} must list all 15,625 cells, but {missing} is missing")
+        return Truth(columns)
+
+    def standing(self, cell: Cell, column: str) -> Standing:
+        """Accuracy and percentile of a cell; cells that are the same function stand at the same place."""
+        if column not in self.columns:
+            raise ValueError(f"column must be one of {', '.join(self.columns)}, but got {column!r}")
+        ranked, value = self._ranked[column], self._classes[column][cell.form()]
+        below, upto = bisect_left(ranked, value), bisect_right(ranked, value)
+        return Standing(self.columns[column][cell], 100 * (below + upto) / 2 / len(ranked))
+
+
+def _cell(path: Path, line: int, text: str | None) -> Cell:
+    try:
+        return Cell.parse(text or "")
+    except ValueError as error:
+        raise ValueError(f"line {line} of {path}: {error}") from None
+
+
+def _accuracy(path: Path, line: int, column: str, text: str | None) -> float:
+    try:
+        value = float(text or "")
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= 100:
+        raise ValueError(f"line {line} of {path}: {column} must be a percentage from 0 to 100, but got {text!r}")
+    return value

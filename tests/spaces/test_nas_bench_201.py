@@ -1,0 +1,140 @@
+"""NAS-Bench-201: notation, classes of equal cells, ground truth."""
+
+import csv
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from smallgroup.spaces.nas_bench_201 import OPERATIONS, Cell, Truth, every_cell
+
+RESNET = "|nor_conv_3x3~0|+|none~0|nor_conv_3x3~1|+|skip_connect~0|none~1|skip_connect~2|"
+
+needs_table = pytest.mark.skipif("SMALLGROUP_DATA" not in os.environ, reason="needs SMALLGROUP_DATA")
+
+
+@pytest.fixture(scope="module")
+def truth() -> Truth:
+    found = Truth.find(Path(os.environ["SMALLGROUP_DATA"]))
+    assert found is not None
+    return found
+
+
+def test_every_cell_is_written_and_read_back() -> None:
+    texts = set()
+    for cell in every_cell():
+        text = str(cell)
+        assert Cell.parse(text) == cell
+        texts.add(text)
+    assert len(texts) == 15_625
+
+
+def test_the_order_of_the_notation() -> None:
+    cell = Cell.parse("|none~0|+|skip_connect~0|nor_conv_1x1~1|+|nor_conv_3x3~0|avg_pool_3x3~1|none~2|")
+    assert cell.operations == (*OPERATIONS, "none")
+    assert str(Cell.parse(RESNET)) == RESNET
+    assert Cell.parse(RESNET).skips == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "three nodes joined by"),
+        ("|none~0|+|none~0|none~1|", "three nodes joined by"),
+        ("|none~0|+|none~0|none~1|+|none~0|none~1|", "node 3 must be written as one operation per source 0 to 2"),
+        ("|none~1|+|none~0|none~1|+|none~0|none~1|none~2|", "node 1 must be written as one operation per source"),
+        ("|none~0|+|none~1|none~0|+|none~0|none~1|none~2|", "node 2 must be written"),
+        ("|conv~0|+|none~0|none~1|+|none~0|none~1|none~2|", "from node 0 to node 1 must be one of none, .*'conv'"),
+        ("none~0|+|none~0|none~1|+|none~0|none~1|none~2|", "node 1 must be written"),
+        ("__import__('os')+1+2", "node 1 must be written"),
+    ],
+)
+def test_what_is_no_cell_is_refused_with_the_reason(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Cell.parse(text)
+
+
+def test_equal_cells_form_6466_classes() -> None:
+    assert len({cell.form() for cell in every_cell()}) == 6_466
+
+
+def test_forms_of_cells_that_are_equal_and_of_cells_that_are_not() -> None:
+    def form(*operations: str) -> object:
+        return Cell(operations).form()
+
+    none, skip, conv, pool = "none", "skip_connect", "nor_conv_3x3", "avg_pool_3x3"
+    # Node 1 computes nothing, or nothing that is used: what stands behind it does not matter.
+    assert form(none, none, none, conv, none, none) == form(none, none, conv, conv, conv, none)
+    # Two branches from the same source, in either order.
+    assert form(none, none, none, conv, none, none) != form(none, none, none, pool, none, none)
+    assert form(conv, none, none, pool, skip, none) == form(pool, none, none, conv, skip, none)
+    # A skip before or after an operation, on the way through node 1.
+    assert form(conv, none, none, none, skip, none) == form(skip, none, none, none, conv, none)
+    assert form(conv, none, none, none, conv, none) != form(conv, none, none, none, skip, none)
+
+
+@needs_table
+def test_the_table(truth: Truth) -> None:
+    """Values that are known from elsewhere."""
+    assert {"cifar10", "cifar100"} <= set(truth.columns)
+    best = {name: max(values.values()) for name, values in truth.columns.items()}
+    assert best["cifar10"] == pytest.approx(94.373, abs=5e-4)
+    assert best["cifar100"] == pytest.approx(73.513, abs=5e-4)
+    skips = Cell(("skip_connect",) * 6)
+    assert truth.standing(skips, "cifar10").accuracy == pytest.approx(54.297, abs=5e-4)
+    assert truth.standing(skips, "cifar10").percentile < 5
+    top = max(truth.columns["cifar10"], key=lambda cell: truth.columns["cifar10"][cell])
+    assert truth.standing(top, "cifar10").percentile > 99.9
+    with pytest.raises(ValueError, match="column must be one of cifar10, cifar100, but got 'svhn'"):
+        truth.standing(top, "svhn")
+
+
+@needs_table
+def test_percentiles_are_those_of_the_classes(truth: Truth) -> None:
+    """Uniform over classes, equal within one: their mean over classes is 50."""
+    places = {cell.form(): truth.standing(cell, "cifar100").percentile for cell in every_cell()}
+    assert sum(places.values()) / len(places) == pytest.approx(50)
+    assert len(places) == 6_466
+    for cell in list(every_cell())[::97]:
+        assert truth.standing(cell, "cifar100").percentile == places[cell.form()]
+
+
+def write(path: Path, change: Callable[[list[list[str]]], object]) -> Path:
+    rows = [["architecture", "svhn"], *([str(cell), "50.0"] for cell in every_cell())]
+    change(rows)
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    return path
+
+
+def test_columns_of_other_data_work(tmp_path: Path) -> None:
+    truth = Truth.read(write(tmp_path / "table.csv", lambda _: None))
+    assert truth.standing(Cell.parse(RESNET), "svhn").percentile == 50
+
+
+BAD: dict[str, tuple[Callable[[list[list[str]]], object], str]] = {
+    "no architecture": (lambda rows: rows[0].__setitem__(0, "cell"), "must have a column 'architecture'"),
+    "a cell missing": (lambda rows: rows.pop(), "must list all 15,625 cells, but"),
+    "a cell twice": (lambda rows: rows.append(rows[1]), "line 15627 repeats"),
+    "no number": (lambda rows: rows[1].__setitem__(1, "good"), "line 2 of .*percentage from 0 to 100, but got 'good'"),
+    "no percentage": (lambda rows: rows[1].__setitem__(1, "101"), "but got '101'"),
+    "no value": (lambda rows: rows[1].pop(), "but got None"),
+    "no cell": (lambda rows: rows[3].__setitem__(0, "|x~0|"), "line 4 of .*three nodes"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_damaged_table_is_refused_with_the_line(case: str, tmp_path: Path) -> None:
+    change, message = BAD[case]
+    with pytest.raises(ValueError, match=message):
+        Truth.read(write(tmp_path / "table.csv", change))
+
+
+def test_no_table_and_two_tables(tmp_path: Path) -> None:
+    assert Truth.find(tmp_path) is None
+    (tmp_path / "nas-bench-201").mkdir()
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / "nas-bench-201" / name).touch()
+    with pytest.raises(ValueError, match=r"one NAS-Bench-201 table must lie in .* but there are a.csv, b.csv"):
+        Truth.find(tmp_path)
