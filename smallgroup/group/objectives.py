@@ -85,20 +85,20 @@ def on_targets_jointly(
 
 
 def of_labels(
-    learner: Learner, inputs: Tensor, sensitivity: Tensor, weight: float, *, push: Tensor | None, phase: Phase
+    learner: Learner, inputs: Tensor, sensitivity: Tensor, weight: float, *, moved_labels: Tensor | None, phase: Phase
 ) -> Objective:
     """What the labels of learner k do to the validation losses of those it teaches, to first order.
 
     The derivative of sum_j L(W'_j, A_j, D_val) along a change of p_k is `weight * mean_batch sum_c p_k S_k`,
     with S_k the sum of its pupils' sensitivities (see `hypergradients`). In the joint form the predictions of
-    k meet the *moved labels* of its peers too: `push`, the derivative of their labels.
+    k meet the labels of its peers, which move too: `moved_labels` is their derivative.
     """
 
     def objective(weights: Tensors, architecture: Tensors) -> Loss:
         log_q = _log_q(learner, weights, architecture, inputs, phase)
         value = _mean_product(log_q.exp(), sensitivity)
-        if push is not None:
-            value = value + _mean_product(push, log_q)
+        if moved_labels is not None:
+            value = value + _mean_product(moved_labels, log_q)
         return Loss(weight * value, log_q)
 
     return objective

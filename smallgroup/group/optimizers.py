@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
+from smallgroup.group.checks import check_number
 from smallgroup.group.learner import Learner
-from smallgroup.group.teaching import check_number
 from smallgroup.group.tensors import Tensors, norm
 
 

@@ -1,13 +1,12 @@
 """Who labels, and whose labels are learned from: the paper's setting, its ablations and the controls."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Literal, get_args
 
 from torch import Tensor
 
+from smallgroup.group.checks import check_choice, check_number
 from smallgroup.group.learner import Labeller
 
 LabelsFrom = Literal["v", "w", "w-joint"]
@@ -111,18 +110,3 @@ class Teaching:
     def pupils_of(self, k: int) -> list[int]:
         """Who learns from the labels of learner k."""
         return [k] if self.targets == "own" else [j for j in range(self.size) if j != k]
-
-
-def check_choice(name: str, value: object, choices: Sequence[str], more: str = "") -> None:
-    """Refuse a word that is not one of the choices."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}{more}, but got {value!r}")
-
-
-def check_number(name: str, value: object, *, positive: bool = False) -> None:
-    """Refuse what is not a finite number from 0 on, or above it."""
-    if not isinstance(value, Real) or isinstance(value, bool):
-        raise TypeError(f"{name} must be a number, but got {type(value).__name__}")
-    low, number = "0 <" if positive else "0 <=", float(value)
-    if not math.isfinite(number) or number < 0 or (positive and number == 0):
-        raise ValueError(f"{low} {name} < infinity must hold, but got {name}={value}")

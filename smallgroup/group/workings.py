@@ -107,7 +107,7 @@ class Workings:
             self.u,
             self.teaching.received(k, s),
             self.teaching.weight,
-            push=self.teaching.from_peers(k, moved_labels) if self.teaching.joint else None,
+            moved_labels=self.teaching.from_peers(k, moved_labels) if self.teaching.joint else None,
             phase=self._labelling_phase,
         )
 

@@ -1,0 +1,20 @@
+"""Settings a user may get wrong: the rule, and the value that breaks it, in one sentence."""
+
+import math
+from collections.abc import Sequence
+from numbers import Real
+
+
+def check_choice(name: str, value: object, choices: Sequence[str], more: str = "") -> None:
+    """Refuse a word that is not one of the choices."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}{more}, but got {value!r}")
+
+
+def check_number(name: str, value: object, *, positive: bool = False) -> None:
+    """Refuse what is not a finite number from 0 on, or above it."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a number, but got {type(value).__name__}")
+    low, number = "0 <" if positive else "0 <=", float(value)
+    if not math.isfinite(number) or number < 0 or (positive and number == 0):
+        raise ValueError(f"{low} {name} < infinity must hold, but got {name}={value}")
