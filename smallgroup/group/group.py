@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from smallgroup.group.batches import Batch, Batches
-from smallgroup.group.checks import check_choice, check_number
 from smallgroup.group.hypergradients import Hypergradient, MixedProduct, exact, finite_difference
 from smallgroup.group.iteration import iterate
 from smallgroup.group.learner import Labeller, Learner, ModuleApply, begin_step
@@ -28,6 +27,7 @@ from smallgroup.group.snapshot import Snapshot
 from smallgroup.group.teaching import LabelsFrom, Targets, Teaching
 from smallgroup.group.tensors import Tensors
 from smallgroup.group.workings import Mover, Setting, Workings
+from smallgroup.runtime.checks import check_choice, check_number
 
 
 class SmallGroup:

@@ -1,20 +1,17 @@
 """One learner: an architecture, two sets of weights, and the pure function that uses them."""
 
-import hashlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from smallgroup.group.tensors import Tensors, copies
-
-Phase = Literal["v", "label", "w", "w_unlabeled", "val"]
-"""Which pass of an iteration is computed: what is random in a learner is drawn once per phase and step."""
+from smallgroup.runtime import Phase, seed_of
 
 Labeller = Callable[[Tensor], Tensor]
 """A frozen labeller: inputs to logits."""
@@ -149,8 +146,7 @@ class ModuleApply:
     ) -> Tensor:
         """The module's output with the given tensors in place of its own."""
         state = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
-        key = hashlib.sha256(f"{self.seed}/{self.step}/{phase}".encode()).digest()
-        with _replayed(inputs.device, int.from_bytes(key[:8], "little", signed=True)):
+        with _replayed(inputs.device, seed_of(self.seed, self.step, phase)):
             before = torch.get_rng_state()
             logits: Tensor = functional_call(self.module, {**state, **weights, **architecture}, (inputs,))
             self.draws = self.draws or not torch.equal(before, torch.get_rng_state())

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from smallgroup.group.learner import Learner, Phase
+from smallgroup.group.learner import Learner
 from smallgroup.group.tensors import Tensors, constants, variables
+from smallgroup.runtime import Phase
 
 
 class Loss(NamedTuple):

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
-from smallgroup.group.checks import check_number
 from smallgroup.group.learner import Learner
 from smallgroup.group.tensors import Tensors, norm
+from smallgroup.runtime.checks import check_number
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from typing import Literal, get_args
 
 from torch import Tensor
 
-from smallgroup.group.checks import check_choice, check_number
 from smallgroup.group.learner import Labeller
+from smallgroup.runtime.checks import check_choice, check_number
 
 LabelsFrom = Literal["v", "w", "w-joint"]
 Targets = Literal["peers", "own", "uniform"]

@@ -11,12 +11,13 @@ from smallgroup.group import objectives
 from smallgroup.group.batches import Batches
 from smallgroup.group.errors import NonFiniteError
 from smallgroup.group.hypergradients import ZERO, MixedProduct, obstacle
-from smallgroup.group.learner import Learner, Phase, checked_logits
+from smallgroup.group.learner import Learner, checked_logits
 from smallgroup.group.objectives import Gradients, Objective
 from smallgroup.group.optimizers import Move
 from smallgroup.group.report import TERMS, LearnerReport
 from smallgroup.group.teaching import Teaching
 from smallgroup.group.tensors import Tensors, norm, total, zeros
+from smallgroup.runtime import Phase
 
 Mover = Callable[[int, Mapping[str, Tensor | None]], Move]
 """Takes the weights of learner k one step along a gradient: committed in place, or only computed."""
