@@ -1,0 +1,6 @@
+"""The DARTS space: a normal and a reduction cell of four nodes each, eight operations per edge."""
+
+from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, Edge, Genotype
+from smallgroup.spaces.darts.operations import OPERATIONS
+
+__all__ = ["INPUTS", "OPERATIONS", "CellGenotype", "Edge", "Genotype"]
