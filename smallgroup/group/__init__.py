@@ -6,7 +6,8 @@ learners meet only in two small tables per iteration. See `docs/hypergradient.md
 
 from smallgroup.group.errors import NonFiniteError
 from smallgroup.group.group import SmallGroup
-from smallgroup.group.learner import Apply, Labeller, Learner, ModuleApply
+from smallgroup.group.learner import Apply, Labeller, Learner
+from smallgroup.group.module_apply import ModuleApply
 from smallgroup.group.optimizers import Optimizers, step_derivative
 from smallgroup.group.report import LearnerReport, StepReport
 from smallgroup.runtime import Phase

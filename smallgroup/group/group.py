@@ -11,7 +11,8 @@ from torch import Tensor
 from smallgroup.group.batches import Batch, Batches
 from smallgroup.group.hypergradients import Hypergradient, MixedProduct, exact, finite_difference
 from smallgroup.group.iteration import iterate
-from smallgroup.group.learner import Labeller, Learner, ModuleApply, begin_step
+from smallgroup.group.learner import Labeller, Learner, begin_step
+from smallgroup.group.module_apply import ModuleApply
 from smallgroup.group.optimizers import (
     Move,
     Optimizers,
@@ -135,15 +136,15 @@ class SmallGroup:
         try:
             reports = self._iterate(train, unlabeled, validation, move_v, move_w)
             for k, report in enumerate(reports):
-                self._move_architecture(k, report)
+                self._move_architecture(k, report, saved.architecture[k])
         except BaseException:
             saved.restore()
             raise
         self.steps += 1
         return StepReport(self.steps - 1, reports)
 
-    def _move_architecture(self, k: int, report: LearnerReport) -> None:
-        """A_k <- A_k - eta_A * gradient, Eq. (6), or what its optimizer makes of it."""
+    def _move_architecture(self, k: int, report: LearnerReport, before: Tensors) -> None:
+        """A_k <- A_k - eta_A * gradient, Eq. (6), or what its optimizer and the learner make of it."""
         own, architecture = self.optimizers[k], self.learners[k].architecture
         if not report.gradient:
             return
@@ -151,6 +152,7 @@ class SmallGroup:
         for name, tensor in architecture.items():
             tensor.grad = report.gradient[name] if factor == 1.0 else factor * report.gradient[name]
         take_step(_required(own.architecture), architecture)
+        self.learners[k].after_step(before)
 
     def _iterate(
         self,

@@ -26,7 +26,9 @@ def iterate(work: Workings) -> list[LearnerReport]:
 def stage_1(work: Workings) -> None:
     """V'_k = V_k - xi_V grad_V L(V_k, A_k, D_tr), Eq. (4): each learner on its own."""
     for k in work.everyone:
-        found = gradients(work.first(k), work.start_v(k), work.architecture(k), of_weights=True)
+        objective = work.first(k)
+        work.begin(k, "v", objective, work.start_v(k))
+        found = gradients(objective, work.start_v(k), work.architecture(k), of_weights=True)
         work.note(k, 1, "v", found)
         work.v.append(work.move_v(k, found.weights))
 
@@ -41,6 +43,7 @@ def stage_2(work: Workings) -> None:
     for k in work.everyone:
         parts = []
         for name, objective in work.o[k].items():
+            work.begin(k, name, objective, work.start_w(k))
             found = gradients(objective, work.start_w(k), work.architecture(k), of_weights=True)
             work.note(k, 2, name, found)
             parts.append(found.weights)

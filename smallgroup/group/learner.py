@@ -1,17 +1,18 @@
 """One learner: an architecture, two sets of weights, and the pure function that uses them."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import math
+from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
+from torch.nn import functional
 
+from smallgroup.group.module_apply import ModuleApply
 from smallgroup.group.tensors import Tensors, copies
-from smallgroup.runtime import Phase, seed_of
+from smallgroup.runtime import Phase
 
 Labeller = Callable[[Tensor], Tensor]
 """A frozen labeller: inputs to logits."""
@@ -20,9 +21,22 @@ Labeller = Callable[[Tensor], Tensor]
 class Apply(Protocol):
     """What a learner computes: `apply(weights, architecture, inputs, *, phase=None) -> logits`, a pure function.
 
-    A three-argument function does as well. If something in it is random, `apply` is an object that also has
-    `begin_step(step)`: the group calls it at the start of every iteration, and until the next call all passes
-    of one phase must use the same random numbers, a function of (step, phase) alone.
+    A three-argument function does as well. An `apply` that is an object may also have any of these:
+
+    begin_step(step)
+        Called at the start of every iteration. Until the next call all passes of one phase must use the same
+        random numbers, a function of (step, phase) alone.
+    begin_phase(phase, loss)
+        Called before the first pass of each training phase ("v", "w", "w_unlabeled"). `loss()` evaluates the
+        loss of that phase at the current weights and architecture, both constant, through this very `apply`:
+        for a disturbance that is found by looking at the loss. It stays what it is until the next iteration.
+    penalty(architecture) -> scalar
+        Added to the validation loss that the architecture follows. No weight sees it, and reports leave it out.
+    combine(losses, architecture, size, phase) -> scalar
+        For an `apply` that returns the logits of several samples, [samples, batch, classes]: one loss out of
+        theirs, means over a batch of `size`. Their mean if it is missing. Labels are the samples' mean.
+    after_step(architecture, before)
+        Called when the architecture has moved; may correct it in place.
     """
 
     def __call__(
@@ -60,10 +74,39 @@ class Learner:
         begin_step(self.apply, step)
 
     def logits(self, weights: Tensors, architecture: Tensors, inputs: Tensor, phase: Phase) -> Tensor:
-        """f(weights, architecture, inputs), checked to be one row of class scores per input."""
+        """f(weights, architecture, inputs), checked: [batch, classes], or [samples, batch, classes]."""
         inputs = inputs.to(self.device)
         options: dict[str, Any] = {"phase": phase} if self._knows_phase else {}
-        return checked_logits(self.apply(weights, architecture, inputs, **options), inputs, "apply")
+        return checked_logits(self.apply(weights, architecture, inputs, **options), inputs, "apply", samples=True)
+
+    def log_q(self, weights: Tensors, architecture: Tensors, inputs: Tensor, phase: Phase) -> Tensor:
+        """The logarithms of the class probabilities, of each sample."""
+        return functional.log_softmax(self.logits(weights, architecture, inputs, phase), dim=-1)
+
+    def begin_phase(self, phase: Phase, loss: Callable[[], Tensor]) -> None:
+        """Let the learner look at the loss of a training phase before it is used."""
+        begin = getattr(self.apply, "begin_phase", None)
+        if begin is not None:
+            begin(phase, loss)
+
+    def penalty(self, architecture: Tensors) -> Tensor | None:
+        """What is added to the validation loss for the architecture alone, if anything."""
+        penalty = getattr(self.apply, "penalty", None)
+        value: Tensor | None = None if penalty is None else penalty(architecture)
+        return value
+
+    def combine(self, losses: Tensor, architecture: Tensors, size: int, phase: Phase) -> Tensor:
+        """One loss out of those of several samples."""
+        combine = getattr(self.apply, "combine", None)
+        value: Tensor = losses.mean() if combine is None else combine(losses, architecture, size, phase)
+        return value
+
+    def after_step(self, before: Tensors) -> None:
+        """Let the learner correct its architecture when it has moved."""
+        after = getattr(self.apply, "after_step", None)
+        if after is not None:
+            with torch.no_grad():
+                after(self.architecture, before)
 
     def frozen(self) -> "Frozen":
         """A labeller that stays what this learner is now: a finished search that teaches others."""
@@ -87,8 +130,9 @@ class Frozen:
         self._learner.begin_step(step)
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """Logits."""
-        return self._learner.logits(self._learner.w, self._learner.architecture, inputs, "label")
+        """Logits; of several samples the log-probabilities of their mixture, which are logits too."""
+        logits = self._learner.logits(self._learner.w, self._learner.architecture, inputs, "label")
+        return logits if logits.dim() == 2 else log_mixture(functional.log_softmax(logits, dim=-1))
 
 
 def begin_step(apply: object, step: int) -> None:
@@ -98,11 +142,11 @@ def begin_step(apply: object, step: int) -> None:
         begin(step)
 
 
-def checked_logits(logits: object, inputs: Tensor, source: str) -> Tensor:
-    """One row of class scores per input, or a sentence."""
+def checked_logits(logits: object, inputs: Tensor, source: str, *, samples: bool = False) -> Tensor:
+    """One row of class scores per input (and sample, where there may be several), or a sentence."""
     if not isinstance(logits, Tensor) or not logits.is_floating_point():
         raise TypeError(f"{source} must return logits as a floating-point tensor, but it is {_kind(logits)}")
-    if logits.dim() != 2 or logits.shape[0] != inputs.shape[0]:
+    if logits.dim() not in ((2, 3) if samples else (2,)) or logits.shape[-2] != inputs.shape[0] or not logits.numel():
         raise ValueError(
             f"{source} must return one row of class scores per input, "
             f"but got shape {tuple(logits.shape)} for {inputs.shape[0]} inputs"
@@ -110,66 +154,9 @@ def checked_logits(logits: object, inputs: Tensor, source: str) -> Tensor:
     return logits
 
 
-class ModuleApply:
-    """The `apply` of an `nn.Module` whose weights and architecture are its parameters, passed in by name.
-
-    It makes any module pure: buffers (running statistics) are updated on copies that are thrown away, and
-    what the module draws from torch's global generator (dropout) is replayed per (seed, step, phase), the
-    generator itself left as it was.
-    """
-
-    def __init__(self, module: nn.Module, *, seed: int = 0) -> None:
-        self.module = module
-        self.seed = seed
-        self.step = 0
-        self.draws = False
-        """Whether the module was seen to draw random numbers."""
-
-    def check_names(self, weights: Tensors, architecture: Tensors) -> None:
-        """Refuse tensors that the module would silently leave aside."""
-        known = dict(self.module.named_parameters()) | dict(self.module.named_buffers())
-        for name in (*weights, *architecture):
-            if name not in known:
-                raise ValueError(
-                    f"weights and architecture must be named like parameters of the module, but it has no {name!r}"
-                )
-        for name in weights:
-            if name in architecture:
-                raise ValueError(f"a parameter must be weight or architecture, but {name!r} is both")
-
-    def begin_step(self, step: int) -> None:
-        """Make the random numbers those of iteration `step`."""
-        self.step = step
-
-    def __call__(
-        self, weights: Tensors, architecture: Tensors, inputs: Tensor, *, phase: Phase | None = None
-    ) -> Tensor:
-        """The module's output with the given tensors in place of its own."""
-        state = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
-        with _replayed(inputs.device, seed_of(self.seed, self.step, phase)):
-            before = torch.get_rng_state()
-            logits: Tensor = functional_call(self.module, {**state, **weights, **architecture}, (inputs,))
-            self.draws = self.draws or not torch.equal(before, torch.get_rng_state())
-        return logits
-
-
-@contextmanager
-def _replayed(device: torch.device, seed: int) -> Iterator[None]:
-    """Torch's global generators, seeded for a while and then put back where they were.
-
-    Each is seeded by itself: `torch.manual_seed` would also note a call, with its traceback, for every GPU to come.
-    """
-    generators = [torch.default_generator]
-    if device.type == "cuda":
-        generators.append(torch.cuda.default_generators[device.index or 0])
-    states = [generator.get_state() for generator in generators]
-    try:
-        for generator in generators:
-            generator.manual_seed(seed)
-        yield
-    finally:
-        for generator, state in zip(generators, states, strict=True):
-            generator.set_state(state)
+def log_mixture(log_q: Tensor) -> Tensor:
+    """The log-probabilities of a learner as a whole: of several samples the mean of their probabilities."""
+    return log_q if log_q.dim() == 2 else torch.logsumexp(log_q, dim=0) - math.log(log_q.shape[0])
 
 
 def _checked(role: str, tensors: Tensors, *, may_be_empty: bool = False) -> dict[str, Tensor]:

@@ -1,7 +1,8 @@
 """The losses of the three stages, each as a function of (weights, architecture) alone.
 
 An objective returns its loss and the table of log-probabilities it came from. Stage by stage the group asks
-for the gradients of these functions, and only for those it needs.
+for the gradients of these functions, and only for those it needs. A learner may answer with several samples: then
+each has a loss, and the learner says how they become one.
 """
 
 from collections.abc import Callable
@@ -11,13 +12,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from smallgroup.group.learner import Learner
-from smallgroup.group.tensors import Tensors, constants, variables
+from smallgroup.group.learner import Learner, log_mixture
+from smallgroup.group.tensors import Tensors, constants, filled, variables
 from smallgroup.runtime import Phase
 
 
 class Loss(NamedTuple):
-    """A scalar loss and the log-probabilities, [batch, classes], behind it."""
+    """A scalar loss and the log-probabilities, [batch, classes], behind it.
+
+    Where the loss is measured against soft targets t, `log_q` is minus its derivative in t, times the batch size.
+    """
 
     value: Tensor
     log_q: Tensor
@@ -39,12 +43,14 @@ def on_labels(learner: Learner, inputs: Tensor, labels: Tensor, phase: Phase) ->
     highest, batch = int(labels.max()), "validation" if phase == "val" else "train"
 
     def objective(weights: Tensors, architecture: Tensors) -> Loss:
-        log_q = _log_q(learner, weights, architecture, inputs, phase)
-        if highest >= log_q.shape[1]:
+        log_q = learner.log_q(weights, architecture, inputs, phase)
+        if highest >= log_q.shape[-1]:
             raise ValueError(
-                f"{batch} labels must be below the number of classes, but got {highest} for {log_q.shape[1]} classes"
+                f"{batch} labels must be below the number of classes, but got {highest} for {log_q.shape[-1]} classes"
             )
-        return Loss(functional.nll_loss(log_q, labels.to(log_q.device, torch.int64)), log_q)
+        y = labels.to(log_q.device, torch.int64)
+        combine = _combiner(learner, architecture, inputs, phase)
+        return Loss(combine(_per_sample(log_q, lambda q: functional.nll_loss(q, y))), log_mixture(log_q))
 
     return objective
 
@@ -56,8 +62,10 @@ def on_targets(learner: Learner, inputs: Tensor, targets: Tensor, weight: float)
     """
 
     def objective(weights: Tensors, architecture: Tensors) -> Loss:
-        log_q = _log_q(learner, weights, architecture, inputs, "w_unlabeled")
-        return Loss(weight * -_mean_product(targets, log_q), log_q)
+        log_q = learner.log_q(weights, architecture, inputs, "w_unlabeled")
+        combine = _combiner(learner, architecture, inputs, "w_unlabeled")
+        losses = _per_sample(log_q, lambda q: -_mean_product(targets, q))
+        return Loss(weight * combine(losses), _weighted(combine, losses, log_q))
 
     return objective
 
@@ -66,8 +74,9 @@ def on_uniform(learner: Learner, inputs: Tensor, weight: float) -> Objective:
     """The same with targets that prefer no class: a control that smooths and teaches nothing."""
 
     def objective(weights: Tensors, architecture: Tensors) -> Loss:
-        log_q = _log_q(learner, weights, architecture, inputs, "w_unlabeled")
-        return Loss(weight * -log_q.mean(), log_q)
+        log_q = learner.log_q(weights, architecture, inputs, "w_unlabeled")
+        combine = _combiner(learner, architecture, inputs, "w_unlabeled")
+        return Loss(weight * combine(_per_sample(log_q, lambda q: -q.mean())), log_mixture(log_q))
 
     return objective
 
@@ -78,7 +87,9 @@ def on_targets_jointly(
     """The joint form of Eq. (12): W_k also moves because it makes the labels that its peers are measured by."""
 
     def objective(weights: Tensors, architecture: Tensors) -> Loss:
-        log_q = _log_q(learner, weights, architecture, inputs, "w_unlabeled")
+        log_q = learner.log_q(weights, architecture, inputs, "w_unlabeled")
+        if log_q.dim() == 3:
+            raise ValueError('labels_from="w-joint" needs learners of one sample, but one answers with several')
         both = _mean_product(targets, log_q) + _mean_product(log_q.exp(), peers_log_q)
         return Loss(weight * -both, log_q)
 
@@ -96,7 +107,7 @@ def of_labels(
     """
 
     def objective(weights: Tensors, architecture: Tensors) -> Loss:
-        log_q = _log_q(learner, weights, architecture, inputs, phase)
+        log_q = log_mixture(learner.log_q(weights, architecture, inputs, phase))
         value = _mean_product(log_q.exp(), sensitivity)
         if moved_labels is not None:
             value = value + _mean_product(moved_labels, log_q)
@@ -135,10 +146,43 @@ def gradients(
     )
 
 
-def _log_q(learner: Learner, weights: Tensors, architecture: Tensors, inputs: Tensor, phase: Phase) -> Tensor:
-    return functional.log_softmax(learner.logits(weights, architecture, inputs, phase), dim=1)
+def _per_sample(log_q: Tensor, loss: Callable[[Tensor], Tensor]) -> Tensor:
+    """The loss of each sample, [samples]; a scalar where there is but one."""
+    return loss(log_q) if log_q.dim() == 2 else torch.stack([loss(q) for q in log_q])
+
+
+def _combiner(learner: Learner, architecture: Tensors, inputs: Tensor, phase: Phase) -> Callable[[Tensor], Tensor]:
+    """How the losses of the samples become one."""
+
+    def combine(losses: Tensor) -> Tensor:
+        return losses if losses.dim() == 0 else learner.combine(losses, architecture, inputs.shape[0], phase)
+
+    return combine
+
+
+def _weighted(combine: Callable[[Tensor], Tensor], losses: Tensor, log_q: Tensor) -> Tensor:
+    """The samples' tables, each with the weight its loss has in the combined one."""
+    if log_q.dim() == 2:
+        return log_q
+    with torch.enable_grad():
+        nothing = torch.zeros_like(losses, requires_grad=True)
+        (shares,) = torch.autograd.grad(combine(losses + nothing), nothing, create_graph=losses.requires_grad)
+    return torch.einsum("n,nbc->bc", shares, log_q)
 
 
 def _mean_product(targets: Tensor, values: Tensor) -> Tensor:
     """The sum over classes, averaged over the batch."""
     return (targets.to(values) * values).sum(dim=1).mean()
+
+
+def penalty_gradient(learner: Learner) -> dict[str, Tensor] | None:
+    """The gradient of the learner's penalty on its architecture, if it has one."""
+    leaves = variables(learner.architecture)
+    with torch.enable_grad():
+        value = learner.penalty(leaves) if leaves else None
+    if value is None:
+        return None
+    if not isinstance(value, Tensor) or value.dim() or not value.requires_grad:
+        raise TypeError("a penalty must be a scalar tensor that depends on the architecture")
+    found = torch.autograd.grad(value, list(leaves.values()), allow_unused=True)
+    return filled(dict(zip(leaves, found, strict=True)), leaves)

@@ -11,12 +11,12 @@ from smallgroup.group import objectives
 from smallgroup.group.batches import Batches
 from smallgroup.group.errors import NonFiniteError
 from smallgroup.group.hypergradients import ZERO, MixedProduct, obstacle
-from smallgroup.group.learner import Learner, checked_logits
+from smallgroup.group.learner import Learner, checked_logits, log_mixture
 from smallgroup.group.objectives import Gradients, Objective
 from smallgroup.group.optimizers import Move
 from smallgroup.group.report import TERMS, LearnerReport
 from smallgroup.group.teaching import Teaching
-from smallgroup.group.tensors import Tensors, norm, total, zeros
+from smallgroup.group.tensors import Tensors, constants, norm, total, zeros
 from smallgroup.runtime import Phase
 
 Mover = Callable[[int, Mapping[str, Tensor | None]], Move]
@@ -48,7 +48,7 @@ class Workings:
         self.v: list[Move] = []
         self.p: list[Tensor] = []
         self.log_p: list[Tensor] = []
-        self.o: list[dict[str, Objective]] = []
+        self.o: list[dict[Phase, Objective]] = []
         self.w: list[Move] = []
         self.s: list[Tensor | None] = [None for _ in self.everyone]
         self.terms: list[dict[str, dict[str, Tensor]]] = [{} for _ in self.everyone]
@@ -84,9 +84,10 @@ class Workings:
         """L(V, A_k, D_tr)."""
         return objectives.on_labels(self.learners[k], *self.batches.train, "v")
 
-    def second(self, k: int) -> dict[str, Objective]:
+    def second(self, k: int) -> dict[Phase, Objective]:
         """O_k as its one or two parts, by phase; the labels in it are constants."""
-        learner, teaching, parts = self.learners[k], self.teaching, {}
+        learner, teaching = self.learners[k], self.teaching
+        parts: dict[Phase, Objective] = {}
         if teaching.human_labels:
             parts["w"] = objectives.on_labels(learner, *self.batches.train, "w")
         if teaching.active:
@@ -122,6 +123,11 @@ class Workings:
             return objectives.on_targets_jointly(learner, u, t, log_p, teaching.weight)
         return objectives.on_targets(learner, u, t, teaching.weight)
 
+    def begin(self, k: int, phase: Phase, objective: Objective, weights: Tensors) -> None:
+        """Let the learner look at the loss of a training phase where it stands."""
+        weights, architecture = constants(weights), constants(self.architecture(k))
+        self.learners[k].begin_phase(phase, lambda: objective(weights, architecture).value)
+
     # Labelling.
 
     def label(self) -> None:
@@ -130,18 +136,18 @@ class Workings:
             return
         for k in self.everyone:
             with torch.no_grad():
-                self.log_p.append(torch.log_softmax(self._label_logits(k), dim=1))
+                self.log_p.append(self._log_label(k))
             self._check_classes(k, self.log_p[k])
             if not bool(self.log_p[k].isfinite().all()):
                 raise NonFiniteError(k, 2, "a soft label", self.step)
             self.p.append(self.log_p[k].exp())
 
-    def _label_logits(self, k: int) -> Tensor:
+    def _log_label(self, k: int) -> Tensor:
         source, u = self.teaching.labels_from, self.u
         if not isinstance(source, str):
-            return checked_logits(source[k](u), u, f"the frozen labeller of learner {k}")
+            return torch.log_softmax(checked_logits(source[k](u), u, f"the frozen labeller of learner {k}"), dim=1)
         weights = self.v[k].after if source == "v" else self.start_w(k)
-        return self.learners[k].logits(weights, self.architecture(k), u, self._labelling_phase)
+        return log_mixture(self.learners[k].log_q(weights, self.architecture(k), u, self._labelling_phase))
 
     @property
     def _labelling_phase(self) -> Phase:
@@ -165,12 +171,17 @@ class Workings:
             raise NonFiniteError(k, stage, f"the gradient of pass {name!r}", self.step)
 
     def keep_direct(self, k: int, found: Gradients) -> None:
-        """The direct term, which every architecture tensor must have."""
-        self.terms[k]["direct"] = {}
+        """The direct term, which every architecture tensor must have; a penalty on the architecture is part of it."""
+        direct = self.terms[k]["direct"] = {}
         for name, gradient in found.architecture.items():
             if gradient is None:
                 raise ValueError(f"apply must use every architecture tensor, but that of learner {k} ignores {name!r}")
-            self.terms[k]["direct"][name] = gradient
+            direct[name] = gradient
+        penalty = objectives.penalty_gradient(self.learners[k])
+        if penalty is not None:
+            if not math.isfinite(norm(penalty.values())):
+                raise NonFiniteError(k, 3, "the gradient of the penalty", self.step)
+            direct.update(total([direct, penalty]))
 
     def can_follow(self, k: int, term: str, direction: Tensors) -> bool:
         """Whether a direction is neither zero nor infinite; otherwise its term is skipped and counted."""
