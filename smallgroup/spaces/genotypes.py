@@ -1,0 +1,197 @@
+"""Genotypes of every space: as files, as text, and the published ones by name.
+
+A file is JSON that says where its genotype comes from:
+
+    {"schema": 1, "space": "darts", "method": "pc-darts", "dataset": "cifar10", "seed": 0, "genotype": {...}}
+
+Files and texts come from anywhere. Whatever is wrong with one is a ValueError that says so in a sentence.
+"""
+
+import difflib
+import json
+import os
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from smallgroup.spaces.darts import notation, plain
+from smallgroup.spaces.darts.genotype import Genotype
+from smallgroup.spaces.darts.plain import check_integer, check_keys, show
+from smallgroup.spaces.nas_bench_201.cell import Cell
+
+AnyGenotype = Genotype | Cell
+
+SCHEMA = 1
+SPACES = ("darts", "nas-bench-201")
+LARGEST = 100_000
+"""Bytes of a file; a genotype with its origin has about one thousand."""
+FILE = "genotype.json"
+"""The name of the file in a run's folder."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a genotype comes from, as far as it is known."""
+
+    method: str | None = None
+    dataset: str | None = None
+    seed: int | None = None
+
+
+def space_of(genotype: AnyGenotype) -> str:
+    """The name of the space a genotype belongs to."""
+    return "darts" if isinstance(genotype, Genotype) else "nas-bench-201"
+
+
+def to_plain(genotype: AnyGenotype) -> Any:  # noqa: ANN401 -- what JSON can hold
+    """What stands in a file: two cells of nodes and edges, or the text of NAS-Bench-201."""
+    return plain.to_plain(genotype) if isinstance(genotype, Genotype) else str(genotype)
+
+
+def from_plain(space: object, data: object) -> AnyGenotype:
+    """Read what `to_plain` gives."""
+    if space == "darts":
+        return plain.from_plain(data)
+    if space != "nas-bench-201":
+        raise ValueError(f"space must be one of {', '.join(SPACES)}, but got {show(space)}")
+    if not isinstance(data, str):
+        raise ValueError(f"a genotype of nas-bench-201 must be a text, but got {show(data)}")
+    return Cell.parse(data)
+
+
+def dumps(genotype: AnyGenotype, origin: Origin | None = None) -> str:
+    """The text of a file."""
+    origin = origin or Origin()
+    return json.dumps(
+        {
+            "schema": SCHEMA,
+            "space": space_of(genotype),
+            "method": origin.method,
+            "dataset": origin.dataset,
+            "seed": origin.seed,
+            "genotype": to_plain(genotype),
+        }
+    )
+
+
+def loads(text: str) -> tuple[AnyGenotype, Origin]:
+    """Read the text of a file, or a DARTS genotype alone, in the form of our files or the flat one of papers."""
+    if len(text) > LARGEST:
+        raise ValueError(f"a genotype as JSON has at most {LARGEST:,} characters, but got {len(text):,}")
+    try:
+        data = json.loads(text, object_pairs_hook=_unique, parse_int=_integer)
+    except RecursionError:
+        raise ValueError("a genotype as JSON has few brackets within one another, but got very many") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"a genotype must be JSON, but line {error.lineno} is not: {error.msg}") from None
+    if isinstance(data, dict) and "schema" not in data and "normal" in data:
+        return plain.from_plain(data), Origin()
+    return _record(data)
+
+
+def read(path: str | os.PathLike[str]) -> tuple[AnyGenotype, Origin]:
+    """Read a file: JSON as above, the notation of the DARTS papers, or the text of a NAS-Bench-201 cell."""
+    with open(path, "rb") as file:
+        content = file.read(LARGEST + 1)
+    try:
+        if len(content) > LARGEST:
+            raise ValueError(f"a file with a genotype has at most {LARGEST:,} bytes, but this one has more")
+        return _parse(content.decode("utf-8-sig"))[1:]
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{os.fspath(path)}: a genotype must be UTF-8 text, but byte {error.start} is not") from None
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(path)}: {error}") from None
+
+
+def write(path: str | os.PathLike[str], genotype: AnyGenotype, origin: Origin | None = None) -> None:
+    """Write a file. It is there as a whole or not at all, whatever happens in between."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{token_hex(4)}")
+    try:
+        with temporary.open("x", encoding="utf-8") as file:
+            file.write(dumps(genotype, origin) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def resolve(text: str) -> tuple[str, AnyGenotype]:
+    """What a user means: a published name, a file or a run's folder, or the genotype itself. With a name for it."""
+    known = published()
+    for name, genotype in known.items():
+        if text.strip().lower() == name.lower():
+            return name, genotype
+    if os.path.exists(text):
+        return text, read(Path(text) / FILE if os.path.isdir(text) else text)[0]
+    if text.lstrip().startswith(("{", "|")) or "(" in text:
+        return _parse(text)[:2]
+    nearest = difflib.get_close_matches(text[:100].lower(), [name.lower() for name in known], n=1, cutoff=0.5)
+    hints = [f"did you mean {name}?" for name in known if name.lower() in nearest]
+    hint = hints[0] if hints else "`smallgroup list genotypes` lists the published ones"
+    raise ValueError(f"{show(text)} is no published genotype, no file, and no genotype as text; {hint}")
+
+
+def published() -> dict[str, Genotype]:
+    """The genotypes of papers, by the name they have there."""
+    return {name: genotype for name, (genotype, _) in _published().items()}
+
+
+def published_about() -> dict[str, str]:
+    """A line on where each of them comes from."""
+    return {name: about for name, (_, about) in _published().items()}
+
+
+@cache
+def _published() -> dict[str, tuple[Genotype, str]]:
+    entries = json.loads(files("smallgroup.spaces").joinpath("published.json").read_text(encoding="utf-8"))
+    abouts = {name: entry.pop("about") for name, entry in entries.items()}
+    return {name: (plain.from_flat(entry), abouts[name]) for name, entry in entries.items()}
+
+
+def _parse(text: str) -> tuple[str, AnyGenotype, Origin]:
+    start = text.lstrip()[:1]
+    if start == "|":
+        cell = Cell.parse(text)
+        return str(cell), cell, Origin()
+    if "(" in text and start not in ("{", "["):
+        name, genotype = notation.parse_named(text)
+        return name or "genotype", genotype, Origin()
+    return "genotype", *loads(text)
+
+
+def _record(data: object) -> tuple[AnyGenotype, Origin]:
+    keys = check_keys("a genotype file", data, ("schema", "space", "genotype"), ("method", "dataset", "seed"))
+    schema = check_integer("schema of a genotype file", keys["schema"])
+    if schema != SCHEMA:
+        raise ValueError(f"schema of a genotype file must be {SCHEMA}, the one this version reads, but got {schema}")
+    seed = keys.get("seed")
+    origin = Origin(
+        method=_text_or_none("method", keys.get("method")),
+        dataset=_text_or_none("dataset", keys.get("dataset")),
+        seed=None if seed is None else check_integer("seed of a genotype file", seed),
+    )
+    return from_plain(keys["space"], keys["genotype"]), origin
+
+
+def _text_or_none(name: str, data: object) -> str | None:
+    if data is not None and not isinstance(data, str):
+        raise ValueError(f"{name} of a genotype file must be a text or null, but got {show(data)}")
+    return data
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    keys = dict(pairs)
+    if len(keys) < len(pairs):
+        raise ValueError("an object in a genotype file must have every key once, but one comes twice")
+    return keys
+
+
+def _integer(text: str) -> int:
+    if len(text) > 18:
+        raise ValueError(f"a number in a genotype file must have at most 18 digits, but one has {len(text)}")
+    return int(text)
