@@ -18,3 +18,11 @@ def check_number(name: str, value: object, *, positive: bool = False) -> None:
     low, number = "0 <" if positive else "0 <=", float(value)
     if not math.isfinite(number) or number < 0 or (positive and number == 0):
         raise ValueError(f"{low} {name} < infinity must hold, but got {name}={value}")
+
+
+def check_count(name: str, value: object, *, at_least: int = 1) -> None:
+    """Refuse what is not a whole number from `at_least` on."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a whole number, but got {type(value).__name__}")
+    if value < at_least:
+        raise ValueError(f"{name} >= {at_least} must hold, but got {name}={value}")

@@ -2,5 +2,6 @@
 
 from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, Edge, Genotype
 from smallgroup.spaces.darts.operations import OPERATIONS
+from smallgroup.spaces.darts.space import DartsSpace
 
-__all__ = ["INPUTS", "OPERATIONS", "CellGenotype", "Edge", "Genotype"]
+__all__ = ["INPUTS", "OPERATIONS", "CellGenotype", "DartsSpace", "Edge", "Genotype"]

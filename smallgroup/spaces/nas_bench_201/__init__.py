@@ -1,6 +1,7 @@
 """The NAS-Bench-201 space: one cell of four nodes and six edges, five operations, 15,625 cells."""
 
 from smallgroup.spaces.nas_bench_201.cell import EDGES, OPERATIONS, Cell, every_cell
+from smallgroup.spaces.nas_bench_201.space import NasBench201Space
 from smallgroup.spaces.nas_bench_201.truth import Standing, Truth
 
-__all__ = ["EDGES", "OPERATIONS", "Cell", "Standing", "Truth", "every_cell"]
+__all__ = ["EDGES", "OPERATIONS", "Cell", "NasBench201Space", "Standing", "Truth", "every_cell"]

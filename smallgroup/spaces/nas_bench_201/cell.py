@@ -65,6 +65,15 @@ class Cell:
         return texts[-1]
 
     @property
+    def connected(self) -> bool:
+        """Whether anything gets from the input to the output."""
+        reached = {0}
+        for (node, source), operation in zip(EDGES, self.operations, strict=True):
+            if source in reached and operation != "none":
+                reached.add(node)
+        return 3 in reached
+
+    @property
     def skips(self) -> int:
         """How many edges are skip connections."""
         return self.operations.count("skip_connect")

@@ -1,0 +1,60 @@
+"""From scores to a pair of cells: the derivation rules of the DARTS space."""
+
+from collections.abc import Sequence
+
+from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, Edge
+from smallgroup.spaces.space import Kind, Rule
+
+Pair = tuple[float, Edge]
+"""A score and what it is the score of."""
+
+
+def derive_cell(kind: Kind, scores: Sequence[Sequence[float]], rule: Rule) -> CellGenotype:
+    """The cell that the rule reads off the scores. Of equal scores the one that comes first wins."""
+    incoming: dict[int, list[list[Pair]]] = {}
+    for (source, node), row in zip(kind.edges, scores, strict=True):
+        pairs = [(score, Edge(name, source)) for name, score in zip(kind.operations, row, strict=True)]
+        incoming.setdefault(node, []).append(sorted(pairs, key=_strength))
+    nodes = [_keep(edges, rule) for edges in incoming.values()]
+    return _connected(nodes, _first_edge(kind, scores))
+
+
+def _keep(edges: list[list[Pair]], rule: Rule) -> list[Edge]:
+    """The incoming edges a node keeps, strongest first; `edges` has a sorted list of pairs per edge."""
+    if rule.name == "every-edge":
+        return [pairs[0][1] for pairs in edges if pairs[0][1].operation != "none"]
+    real = [[pair for pair in pairs if _may_be_chosen(pair)] for pairs in edges]
+    candidates = [pair for pairs in real for pair in (pairs if rule.name == "pairs" else pairs[:1])]
+    kept = sorted(candidates, key=_strength)[:2]
+    return [edge for score, edge in kept if rule.name != "threshold" or score >= rule.threshold]
+
+
+def _connected(nodes: list[list[Edge]], first: Edge) -> CellGenotype:
+    """Without the nodes that nothing reaches. If nothing reaches any, the first node keeps its strongest edge."""
+    result: list[tuple[Edge, ...]] = []
+    for edges in nodes:
+        alive = {0, 1} | {INPUTS + i for i, kept in enumerate(result) if kept}
+        result.append(tuple(edge for edge in edges if edge.source in alive))
+    if not any(result):
+        result[0] = (first,)
+    return CellGenotype(tuple(result), tuple(INPUTS + i for i, kept in enumerate(result) if kept))
+
+
+def _first_edge(kind: Kind, scores: Sequence[Sequence[float]]) -> Edge:
+    """The strongest real operation into the first node, which has nothing but the inputs of the cell before it."""
+    pairs = [
+        (score, Edge(name, source))
+        for (source, node), row in zip(kind.edges, scores, strict=True)
+        for name, score in zip(kind.operations, row, strict=True)
+        if node == INPUTS
+    ]
+    return min((pair for pair in pairs if _may_be_chosen(pair)), key=_strength)[1]
+
+
+def _may_be_chosen(pair: Pair) -> bool:
+    return pair[1].operation != "none" and pair[0] != float("-inf")
+
+
+def _strength(pair: Pair) -> float:
+    """For sorting, strongest first; sorting is stable, so ties keep their order."""
+    return -pair[0]

@@ -1,0 +1,72 @@
+"""The DARTS space at a given size."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from smallgroup.runtime.checks import check_choice, check_count
+from smallgroup.spaces.darts.derive import derive_cell
+from smallgroup.spaces.darts.genotype import INPUTS, Genotype
+from smallgroup.spaces.darts.operations import OPERATIONS
+from smallgroup.spaces.darts.skeleton import STEMS, reduction_cells
+from smallgroup.spaces.darts.supernet import DartsSupernet
+from smallgroup.spaces.space import EdgeBuilder, Kind, Masks, Rule, checked_scores
+
+NODES = 4
+_EDGES = tuple((source, node) for node in range(INPUTS, INPUTS + NODES) for source in range(node))
+_KINDS = {name: Kind(name, _EDGES, OPERATIONS) for name in ("normal", "reduce")}
+_SHRINK = {"cifar": 4, "small": 4, "imagenet": 32}
+
+
+@dataclass(frozen=True)
+class DartsSpace:
+    """14 edges in a normal and 14 in a reduction cell; the paper searches at 16 channels and 8 cells."""
+
+    channels: int = 16
+    cells: int = 8
+    classes: int = 10
+    stem: str = "cifar"
+    image_channels: int = 3
+    image_size: int = 32
+
+    name: ClassVar[str] = "darts"
+    kinds: ClassVar[Mapping[str, Kind]] = _KINDS
+
+    def __post_init__(self) -> None:
+        check_choice("stem", self.stem, STEMS)
+        for field in ("channels", "classes", "image_channels"):
+            check_count(field, getattr(self, field))
+        check_count("cells", self.cells, at_least=3)
+        check_count("image_size", self.image_size, at_least=_SHRINK[self.stem])
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of an image."""
+        return self.image_channels, self.image_size, self.image_size
+
+    @property
+    def reductions(self) -> frozenset[int]:
+        """Which cells halve the size."""
+        return reduction_cells(self.cells)
+
+    def supernet(self, build_edge: EdgeBuilder, masks: Masks) -> nn.Module:
+        """The supernet, on the meta device."""
+        with torch.device("meta"):
+            return DartsSupernet(
+                self.kinds,
+                channels=self.channels,
+                cells=self.cells,
+                classes=self.classes,
+                stem=self.stem,
+                image_channels=self.image_channels,
+                build_edge=build_edge,
+                masks=masks,
+            )
+
+    def derive(self, scores: Mapping[str, Tensor], rule: Rule) -> Genotype:
+        """The pair of cells that the scores ask for."""
+        tables = checked_scores(self.kinds, scores)
+        return Genotype(*(derive_cell(self.kinds[kind], tables[kind], rule) for kind in ("normal", "reduce")))

@@ -1,0 +1,97 @@
+"""The DARTS supernet: a stack of cells in which every edge mixes all operations."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from smallgroup.spaces.darts import operations
+from smallgroup.spaces.darts.genotype import INPUTS
+from smallgroup.spaces.darts.skeleton import build_stem, reduction_cells
+from smallgroup.spaces.edges import MixedNodes
+from smallgroup.spaces.layers import SEARCH, FactorizedReduce, relu_conv_norm
+from smallgroup.spaces.space import EdgeBuilder, Kind, Masks, Mixture
+
+
+class MixedCell(nn.Module):
+    """Two inputs, four nodes, every node a sum over all nodes before it; the output is all nodes side by side."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        inputs: tuple[int, int],
+        channels: int,
+        *,
+        reduction: bool,
+        reduction_before: bool,
+        build_edge: EdgeBuilder,
+        mask: Tensor | None,
+    ) -> None:
+        super().__init__()
+        if reduction_before:
+            self.preprocess0: nn.Module = FactorizedReduce(inputs[0], channels, SEARCH)
+        else:
+            self.preprocess0 = relu_conv_norm(inputs[0], channels, SEARCH)
+        self.preprocess1 = relu_conv_norm(inputs[1], channels, SEARCH)
+        strides = [2 if reduction and source < INPUTS else 1 for source, _ in kind.edges]
+        self.nodes = MixedNodes(kind, channels, strides, make=_make, build_edge=build_edge, mask=mask)
+
+    def forward(self, s0: Tensor, s1: Tensor, mixture: Mixture, cell: int) -> Tensor:
+        """The outputs of the four nodes, concatenated."""
+        states = self.nodes([self.preprocess0(s0), self.preprocess1(s1)], mixture, cell)
+        return torch.cat(states[INPUTS:], dim=1)
+
+
+class DartsSupernet(nn.Module):
+    """Stem, cells with two reductions among them, global average pooling, linear classifier."""
+
+    def __init__(
+        self,
+        kinds: Mapping[str, Kind],
+        *,
+        channels: int,
+        cells: int,
+        classes: int,
+        stem: str,
+        image_channels: int,
+        build_edge: EdgeBuilder,
+        masks: Masks,
+    ) -> None:
+        super().__init__()
+        width = channels if stem == "small" else 3 * channels
+        self.stem = build_stem(stem, image_channels, channels, SEARCH, width=width)
+        self.cells = nn.ModuleList()
+        self.kinds = ["reduce" if i in reduction_cells(cells) else "normal" for i in range(cells)]
+        before, inputs = self.stem.reduction_before, self.stem.channels
+        for kind in self.kinds:
+            reduction = kind == "reduce"
+            channels = 2 * channels if reduction else channels
+            self.cells.append(
+                MixedCell(
+                    kinds[kind],
+                    inputs,
+                    channels,
+                    reduction=reduction,
+                    reduction_before=before,
+                    build_edge=build_edge,
+                    mask=masks.get(kind),
+                )
+            )
+            before, inputs = reduction, (inputs[1], channels * _nodes(kinds[kind]))
+        self.classifier = nn.Linear(inputs[1], classes)
+
+    def forward(self, images: Tensor, mixtures: Mapping[str, Mixture]) -> Tensor:
+        """Logits."""
+        s0, s1 = self.stem(images)
+        for i, (kind, cell) in enumerate(zip(self.kinds, self.cells, strict=True)):
+            s0, s1 = s1, cell(s0, s1, mixtures[kind], i)
+        logits: Tensor = self.classifier(s1.mean(dim=(2, 3)))
+        return logits
+
+
+def _make(name: str, channels: int, stride: int) -> nn.Module:
+    return operations.build(name, channels, stride, SEARCH)
+
+
+def _nodes(kind: Kind) -> int:
+    return len({node for _, node in kind.edges})

@@ -1,0 +1,31 @@
+"""What surrounds the cells of NAS-Bench-201, in the supernet and in the full network."""
+
+from torch import Tensor, nn
+
+from smallgroup.spaces.layers import Style, relu_conv_norm
+
+
+def widths(channels: int) -> tuple[int, int, int]:
+    """The channels of the three stages."""
+    return channels, 2 * channels, 4 * channels
+
+
+class ResidualReduction(nn.Module):
+    """Half the size, twice the channels: two convolutions beside an averaged and projected shortcut."""
+
+    def __init__(self, inputs: int, outputs: int, style: Style) -> None:
+        super().__init__()
+        bias = not style.affine
+        self.body = nn.Sequential(
+            relu_conv_norm(inputs, outputs, style, kernel=3, stride=2, bias=bias),
+            relu_conv_norm(outputs, outputs, style, kernel=3, bias=bias),
+        )
+        # Rounding up, as the strided convolution does: odd sizes keep their last row and column.
+        self.shortcut = nn.Sequential(
+            nn.AvgPool2d(2, stride=2, ceil_mode=True), nn.Conv2d(inputs, outputs, 1, bias=False)
+        )
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """The sum of both ways."""
+        total: Tensor = self.shortcut(inputs) + self.body(inputs)
+        return total

@@ -1,0 +1,71 @@
+"""The NAS-Bench-201 space at a given size."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from smallgroup.runtime.checks import check_count
+from smallgroup.spaces.nas_bench_201.cell import EDGES, OPERATIONS, Cell
+from smallgroup.spaces.nas_bench_201.supernet import NasBench201Supernet
+from smallgroup.spaces.space import EdgeBuilder, Kind, Masks, Rule, checked_scores
+
+_KIND = Kind("cell", tuple((source, node) for node, source in EDGES), OPERATIONS)
+
+
+@dataclass(frozen=True)
+class NasBench201Space:
+    """Six edges of one cell; the benchmark has 16 channels and 5 cells per stage, short searches use less."""
+
+    channels: int = 16
+    cells_per_stage: int = 5
+    classes: int = 10
+    image_channels: int = 3
+    image_size: int = 32
+
+    name: ClassVar[str] = "nas-bench-201"
+    kinds: ClassVar[Mapping[str, Kind]] = {"cell": _KIND}
+
+    def __post_init__(self) -> None:
+        for field in ("channels", "cells_per_stage", "classes", "image_channels"):
+            check_count(field, getattr(self, field))
+        check_count("image_size", self.image_size, at_least=4)
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of an image."""
+        return self.image_channels, self.image_size, self.image_size
+
+    def supernet(self, build_edge: EdgeBuilder, masks: Masks) -> nn.Module:
+        """The supernet, on the meta device."""
+        with torch.device("meta"):
+            return NasBench201Supernet(
+                self.kinds["cell"],
+                channels=self.channels,
+                cells_per_stage=self.cells_per_stage,
+                classes=self.classes,
+                image_channels=self.image_channels,
+                build_edge=build_edge,
+                masks=masks,
+            )
+
+    def derive(self, scores: Mapping[str, Tensor], rule: Rule) -> Cell:
+        """The best operation of every edge; with a threshold, `none` where nothing reaches it.
+
+        A threshold that would cut the output off from the input is not applied.
+        """
+        rows = checked_scores(self.kinds, scores)["cell"]
+        best = Cell(tuple(_best(row) for row in rows))
+        if rule.name != "threshold":
+            return best
+        kept = tuple(
+            op if max(row) >= rule.threshold else "none" for op, row in zip(best.operations, rows, strict=True)
+        )
+        cell = Cell(kept)
+        return cell if cell.connected else best
+
+
+def _best(row: list[float]) -> str:
+    return OPERATIONS[row.index(max(row))]

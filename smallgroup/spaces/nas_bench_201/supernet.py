@@ -1,0 +1,66 @@
+"""The NAS-Bench-201 supernet: one cell, mixed, in three stages of growing width."""
+
+from collections.abc import Mapping
+
+from torch import Tensor, nn
+
+from smallgroup.spaces.edges import MixedNodes
+from smallgroup.spaces.layers import SEARCH, batch_norm
+from smallgroup.spaces.nas_bench_201 import operations
+from smallgroup.spaces.nas_bench_201.skeleton import ResidualReduction, widths
+from smallgroup.spaces.space import EdgeBuilder, Kind, Masks, Mixture
+
+
+class MixedCell(nn.Module):
+    """Four nodes, the first the input, the last the output, each the sum of its incoming edges."""
+
+    def __init__(self, kind: Kind, channels: int, build_edge: EdgeBuilder, mask: Tensor | None) -> None:
+        super().__init__()
+        self.nodes = MixedNodes(kind, channels, [1] * len(kind.edges), make=_make, build_edge=build_edge, mask=mask)
+
+    def forward(self, inputs: Tensor, mixture: Mixture, cell: int) -> Tensor:
+        """The output node."""
+        output: Tensor = self.nodes([inputs], mixture, cell)[-1]
+        return output
+
+
+class NasBench201Supernet(nn.Module):
+    """The benchmark's skeleton around mixed cells."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        *,
+        channels: int,
+        cells_per_stage: int,
+        classes: int,
+        image_channels: int,
+        build_edge: EdgeBuilder,
+        masks: Masks,
+    ) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(
+            nn.Conv2d(image_channels, channels, 3, padding=1, bias=False), batch_norm(channels, SEARCH, affine=True)
+        )
+        self.blocks = nn.ModuleList()
+        before = channels
+        for width in widths(channels):
+            if width != before:
+                self.blocks.append(ResidualReduction(before, width, SEARCH))
+            self.blocks.extend(MixedCell(kind, width, build_edge, masks.get("cell")) for _ in range(cells_per_stage))
+            before = width
+        self.last = nn.Sequential(batch_norm(before, SEARCH, affine=True), nn.ReLU())
+        self.classifier = nn.Linear(before, classes)
+
+    def forward(self, images: Tensor, mixtures: Mapping[str, Mixture]) -> Tensor:
+        """Logits."""
+        x: Tensor = self.stem(images)
+        for i, block in enumerate(self.blocks):
+            x = block(x, mixtures["cell"], i) if isinstance(block, MixedCell) else block(x)
+        logits: Tensor = self.classifier(self.last(x).mean(dim=(2, 3)))
+        return logits
+
+
+def _make(name: str, channels: int, stride: int) -> nn.Module:
+    assert stride == 1  # cells of this space keep the size
+    return operations.build(name, channels, SEARCH)

@@ -1,0 +1,161 @@
+"""What a search space is: kinds of cells with edges and operations, a supernet that mixes them, rules for the end."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+
+Evaluation = Literal["all", "active", "detached"]
+"""Which operations of an edge run: all; those whose mixing weight is not zero; or all, the others without gradient."""
+
+Transform = Callable[[str, Tensor, int, int], Tensor]
+"""(operation, its output, cell, edge) -> what takes the output's place."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of cell: its edges as (source, node), and the operations that each of them chooses from."""
+
+    name: str
+    edges: tuple[tuple[int, int], ...]
+    operations: tuple[str, ...]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """[edges, operations]: the shape of an architecture tensor."""
+        return len(self.edges), len(self.operations)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What one edge has to know: its row of a mixture."""
+
+    weights: Tensor
+    """[operations]"""
+    active: tuple[bool, ...]
+    """Whose weight is not zero."""
+    evaluate: Evaluation
+    transform: Callable[[str, Tensor], Tensor] | None
+
+
+class Mixture:
+    """How the cells of one kind mix the operations of their edges, and the edges of their nodes."""
+
+    def __init__(
+        self,
+        weights: Tensor,
+        *,
+        edges: Tensor | None = None,
+        evaluate: Evaluation = "all",
+        transform: Transform | None = None,
+    ) -> None:
+        self.weights = weights
+        """[edges, operations]"""
+        self.edges = edges
+        """[edges]: a factor for each edge; None is one."""
+        self.evaluate = evaluate
+        self.transform = transform
+        # One look at the values for all cells of the kind.
+        self._active: list[list[bool]] = (weights.detach() != 0).tolist()
+        self._rows = weights.unbind()
+
+    def choice(self, cell: int, edge: int) -> Choice:
+        """What edge number `edge` of cell number `cell` is to do."""
+        transform = self.transform
+        bound = None if transform is None else lambda name, y: transform(name, y, cell, edge)
+        return Choice(self._rows[edge], tuple(self._active[edge]), self.evaluate, bound)
+
+    def scaled(self, edge: int, output: Tensor) -> Tensor:
+        """The output of an edge with the factor of that edge."""
+        return output if self.edges is None else self.edges[edge] * output
+
+
+Masks = Mapping[str, Tensor]
+"""By kind, [edges, operations]: which operations are still there; a kind that is not named has all of them."""
+
+
+@dataclass(frozen=True)
+class EdgeParts:
+    """What a mixed edge is built from."""
+
+    operations: tuple[str | None, ...]
+    """One per column of the architecture; None has been removed."""
+    channels: int
+    stride: int
+    make: Callable[[str, int, int], nn.Module]
+    """(operation, channels, stride) -> module"""
+
+
+EdgeBuilder = Callable[[EdgeParts], nn.Module]
+"""The module it gives is called with (inputs, Choice)."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a cell is read off the scores of its operations.
+
+    top2: the two strongest edges of each node, with their best operation (DARTS).
+    pairs: the two strongest pairs of edge and operation of each node, be they on one edge (GDAS).
+    threshold: as top2, but only operations that score at least `threshold` (FairDARTS).
+    every-edge: every edge with its best operation, `none` among them (SNAS).
+
+    A space whose nodes keep all their edges has only two: the best operation of every edge, with a threshold or
+    without.
+    """
+
+    name: Literal["top2", "pairs", "threshold", "every-edge"] = "top2"
+    threshold: float = 0.85
+
+
+class Space(Protocol):
+    """A search space at a given size."""
+
+    @property
+    def name(self) -> str:
+        """What the command calls it."""
+        ...
+
+    @property
+    def kinds(self) -> Mapping[str, Kind]:
+        """The kinds of cells, each with an architecture of its own."""
+        ...
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of an image."""
+        ...
+
+    def supernet(self, build_edge: EdgeBuilder, masks: Masks) -> nn.Module:
+        """A module called with (images, {kind: Mixture}) that gives logits, without buffers, on the meta device."""
+        ...
+
+    def derive(self, scores: Mapping[str, Tensor], rule: Rule) -> Any:  # noqa: ANN401
+        """The genotype that [edges, operations] scores ask for; -inf marks what has been removed."""
+        ...
+
+
+def remaining(kind: Kind, mask: Tensor | None, edge: int) -> tuple[str | None, ...]:
+    """The operations of an edge, None where the mask has removed one."""
+    if mask is None:
+        return kind.operations
+    if tuple(mask.shape) != kind.shape:
+        raise ValueError(f"a mask must have shape {kind.shape}, but it has {tuple(mask.shape)}")
+    kept = tuple(name if bool(mask[edge, i]) else None for i, name in enumerate(kind.operations))
+    if not any(kept):
+        raise ValueError(f"a mask must leave every edge an operation, but edge {edge} has none left")
+    return kept
+
+
+def checked_scores(kinds: Mapping[str, Kind], scores: Mapping[str, Tensor]) -> dict[str, list[list[float]]]:
+    """Scores as rows of numbers, one table per kind."""
+    result = {}
+    for name, kind in kinds.items():
+        if name not in scores or tuple(scores[name].shape) != kind.shape:
+            found = tuple(scores[name].shape) if name in scores else "missing"
+            raise ValueError(f"scores of {name} must have shape {kind.shape}, but they are {found}")
+        if bool(torch.isnan(scores[name]).any()):
+            raise ValueError(f"scores must be numbers, but those of {name} hold NaN")
+        result[name] = scores[name].detach().double().tolist()
+    return result
