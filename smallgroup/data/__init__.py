@@ -1,0 +1,37 @@
+"""Images for a search: sources, splits, augmentation, batches; all of it a function of the seed."""
+
+from smallgroup.data.augment import Augmentation
+from smallgroup.data.config import AugmentationConfig, DataConfig
+from smallgroup.data.dataset import Dataset, Proportions
+from smallgroup.data.doctor import Finding, examine
+from smallgroup.data.errors import DataError
+from smallgroup.data.images import FileImages, Images, TensorImages
+from smallgroup.data.loader import Stream, ordered
+from smallgroup.data.roots import data_root
+from smallgroup.data.search_data import SearchData, open_search_data
+from smallgroup.data.sources import NAMES, open_dataset, open_unlabeled
+from smallgroup.data.splits import Splits, split
+
+__all__ = [
+    "NAMES",
+    "Augmentation",
+    "AugmentationConfig",
+    "DataConfig",
+    "DataError",
+    "Dataset",
+    "FileImages",
+    "Finding",
+    "Images",
+    "Proportions",
+    "SearchData",
+    "Splits",
+    "Stream",
+    "TensorImages",
+    "data_root",
+    "examine",
+    "open_dataset",
+    "open_search_data",
+    "open_unlabeled",
+    "ordered",
+    "split",
+]

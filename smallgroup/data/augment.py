@@ -1,0 +1,124 @@
+"""Augmentation as batched tensor code; every function is given its draws, so a slow reference can be given the same.
+
+The order is that of the published CIFAR and ImageNet pipelines: a random part of the image, crop with a black border,
+flip, colours (all on whole numbers 0..255), then normalise, then cutout (whose zeros are therefore the mean colour).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor
+from torch.nn import functional
+
+from smallgroup.data.colours import draw_jitter, jitter
+from smallgroup.data.decoding import DRAWS
+from smallgroup.runtime import stream
+
+
+class Augmentation(BaseModel):
+    """What is done to training images; `Augmentation.none()` does nothing."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    smallest_area: float | None = Field(default=None, gt=0, le=1)
+    """A random part of at least this share of the image is brought to full size (ImageNet: 0.08); None: the centre."""
+    crop_padding: int = Field(default=4, ge=0, le=256)
+    """Black border in pixels, out of which a window of the image's size is cut at a random place; 0: no crop."""
+    flip: bool = True
+    """Mirror every second image, left to right."""
+    colour_jitter: bool = False
+    """Brightness, contrast, saturation by 0.4 and hue by 0.2 at most, as in the ImageNet evaluation."""
+    cutout: int = Field(default=0, ge=0, le=4096)
+    """Side in pixels of the square that is blanked; 0: none."""
+
+    @classmethod
+    def none(cls) -> "Augmentation":
+        """The images as they are: for validation passes and tests."""
+        return cls(smallest_area=None, crop_padding=0, flip=False, colour_jitter=False, cutout=0)
+
+
+class Parts(NamedTuple):
+    """Random parts of images, as numbers: where a part lies depends on the size of its image."""
+
+    smallest: float
+    draws: Tensor
+    """Uniform numbers in float64, [n, DRAWS]."""
+
+
+def draw_parts(augmentation: Augmentation, count: int, *key: int | str) -> Parts | None:
+    """Which part of each of `count` images is shown; None: the whole of it."""
+    if augmentation.smallest_area is None:
+        return None
+    draws = torch.rand(count, DRAWS, dtype=torch.float64, generator=stream(*key, "part"))
+    return Parts(augmentation.smallest_area, draws)
+
+
+def augment_pixels(pixels: Tensor, augmentation: Augmentation, *key: int | str) -> Tensor:
+    """Crop, flip and colours of a batch [n, c, h, w] of uint8; the key says whose draws these are."""
+    count, channels = pixels.shape[:2]
+    if augmentation.crop_padding or augmentation.flip:
+        high = 2 * augmentation.crop_padding + 1
+        offsets = torch.randint(high, (count, 2), generator=stream(*key, "crop"))
+        flipped = torch.rand(count, generator=stream(*key, "flip")) < (0.5 if augmentation.flip else 0.0)
+        pixels = crop_and_flip(pixels, offsets, flipped, augmentation.crop_padding)
+    if augmentation.colour_jitter:
+        pixels = jitter(pixels, *draw_jitter(count, channels, stream(*key, "colours")))
+    return pixels
+
+
+def finish(
+    pixels: Tensor,
+    mean: Sequence[float],
+    std: Sequence[float],
+    dtype: torch.dtype,
+    augmentation: Augmentation,
+    *key: int | str,
+) -> Tensor:
+    """Numbers for a network out of a batch of uint8: normalised, then cut out."""
+    inputs = normalise(pixels, mean, std, dtype)
+    if augmentation.cutout:
+        count, _, height, width = inputs.shape
+        places = torch.rand(count, 2, dtype=torch.float64, generator=stream(*key, "cutout"))
+        centres = (places * torch.tensor([height, width])).long()
+        inputs = cutout(inputs, centres, augmentation.cutout)
+    return inputs
+
+
+def crop_and_flip(pixels: Tensor, offsets: Tensor, flipped: Tensor, padding: int) -> Tensor:
+    """Surround [n, c, h, w] by black, cut [h, w] at the offsets (top, left), mirror the marked ones: one gather."""
+    count, channels, height, width = pixels.shape
+    device = pixels.device
+    offsets, flipped = offsets.to(device), flipped.to(device)
+    rows = offsets[:, :1] + torch.arange(height, device=device)
+    columns = offsets[:, 1:] + torch.arange(width, device=device)
+    columns = torch.where(flipped[:, None], columns.flip(1), columns)
+    places = rows[:, :, None] * (width + 2 * padding) + columns[:, None, :]
+    padded = functional.pad(pixels, (padding,) * 4).flatten(2)
+    return padded.gather(2, places.view(count, 1, -1).expand(-1, channels, -1)).view_as(pixels)
+
+
+def normalise(pixels: Tensor, mean: Sequence[float], std: Sequence[float], dtype: torch.dtype) -> Tensor:
+    """(pixels / 255 - mean) / std per channel.
+
+    Three plain operations: fused into a multiply-add the last bit would depend on how threads share the batch.
+    """
+    shape = (1, -1, 1, 1)
+    means = torch.tensor(mean, dtype=dtype, device=pixels.device).view(shape)
+    deviations = torch.tensor(std, dtype=dtype, device=pixels.device).view(shape)
+    return pixels.to(dtype).div_(255).sub_(means).div_(deviations)
+
+
+def cutout(inputs: Tensor, centres: Tensor, length: int) -> Tensor:
+    """Blank one square per image around its centre (row, column), as far as it lies inside.
+
+    As published the square reaches `length // 2` to each side, so an odd length is the next smaller even one.
+    """
+    height, width = inputs.shape[2:]
+    device, reach = inputs.device, length // 2
+    centres = centres.to(device)
+    rows = torch.arange(height, device=device) - centres[:, :1]
+    columns = torch.arange(width, device=device) - centres[:, 1:]
+    hidden = ((rows >= -reach) & (rows < reach))[:, :, None] & ((columns >= -reach) & (columns < reach))[:, None, :]
+    return inputs.masked_fill_(hidden[:, None], 0)

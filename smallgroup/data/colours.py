@@ -1,0 +1,74 @@
+"""Colour jitter: brightness, contrast, saturation and hue of each image change a little, in an order of its own.
+
+Every step is rounded to whole numbers 0..255, as programs for 8-bit images do; sums of whole numbers are exact,
+so the result does not depend on the number of threads.
+"""
+
+import torch
+from torch import Tensor
+
+STRENGTH = 0.4
+HUE = 0.2
+LUMA = (0.299, 0.587, 0.114)
+
+
+def grey_of(pixels: Tensor) -> Tensor:
+    """Luma [n, 1, h, w] of [n, c, h, w] in float, whole numbers."""
+    if pixels.shape[1] == 1:
+        return pixels.float()
+    red, green, blue = pixels.float().unbind(1)
+    return (red * LUMA[0] + green * LUMA[1] + blue * LUMA[2]).round().unsqueeze(1)
+
+
+def draw_jitter(count: int, channels: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Factors [n, 4] (brightness, contrast, saturation in 0.6..1.4, hue in -0.2..0.2) and orders [n, steps]."""
+    factors = torch.rand(count, 4, generator=generator) * 2 - 1
+    factors[:, :3] = 1 + STRENGTH * factors[:, :3]
+    factors[:, 3] *= HUE
+    steps = 4 if channels == 3 else 2
+    return factors, torch.rand(count, steps, generator=generator).argsort(1)
+
+
+def jitter(pixels: Tensor, factors: Tensor, orders: Tensor) -> Tensor:
+    """Change the colours of [n, c, h, w] uint8; grey images have only brightness and contrast."""
+    result = pixels.float()
+    factors, orders = factors.to(pixels.device), orders.to(pixels.device)
+    changes = (_brightness, _contrast, _saturation, _hue)
+    for turn in orders.unbind(1):
+        for number, change in enumerate(changes[: orders.shape[1]]):
+            rows = (turn == number).nonzero().flatten()
+            if len(rows):
+                changed = change(result[rows], factors[rows, number].view(-1, 1, 1, 1))
+                result[rows] = changed.round().clamp(0, 255)
+    return result.to(torch.uint8)
+
+
+def _brightness(x: Tensor, factor: Tensor) -> Tensor:
+    return x * factor
+
+
+def _contrast(x: Tensor, factor: Tensor) -> Tensor:
+    grey = grey_of(x).to(torch.int64)
+    mean = grey.sum((1, 2, 3), keepdim=True).div(grey[0].numel()).round().to(x.dtype)
+    return x * factor + mean * (1 - factor)
+
+
+def _saturation(x: Tensor, factor: Tensor) -> Tensor:
+    return x * factor + grey_of(x) * (1 - factor)
+
+
+def _hue(x: Tensor, turn: Tensor) -> Tensor:
+    """Turn the hue by a share of the full circle, keeping value and saturation of HSV."""
+    high, low = x.amax(1, keepdim=True), x.amin(1, keepdim=True)
+    span = (high - low).clamp(min=1)
+    red, green, blue = x.unbind(1)
+    top = high.squeeze(1)
+    wide = span.squeeze(1)
+    hue = torch.where(
+        top == red, (green - blue) / wide, torch.where(top == green, 2 + (blue - red) / wide, 4 + (red - green) / wide)
+    )
+    hue = hue.unsqueeze(1) + 6 * turn
+    # The channel at angle k of the colour circle: value less chroma times a trapezoid of the hue.
+    angle = torch.tensor([5.0, 3.0, 1.0], device=x.device).view(1, 3, 1, 1)
+    at = (angle + hue).remainder(6)
+    return high - (high - low) * torch.minimum(at, 4 - at).clamp(0, 1)

@@ -1,0 +1,74 @@
+"""The part of a config that is about data."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from smallgroup.data.augment import Augmentation
+from smallgroup.data.dataset import Proportions
+from smallgroup.data.sources import check_name
+
+
+class AugmentationConfig(BaseModel):
+    """Departures from the augmentation that suits the dataset; None: the dataset's own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    smallest_area: float | None = Field(default=None, gt=0, le=1)
+    crop_padding: int | None = Field(default=None, ge=0, le=256)
+    flip: bool | None = None
+    colour_jitter: bool | None = None
+    cutout: int | None = Field(default=None, ge=0, le=4096)
+
+    def over(self, own: Augmentation) -> Augmentation:
+        """The dataset's own augmentation with these departures."""
+        return own.model_copy(update=self.model_dump(exclude_none=True))
+
+
+class DataConfig(BaseModel):
+    """Which images, and how they are shared out and augmented."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    dataset: str = "digits"
+    """`digits`, `cifar10`, `cifar100`, `imagenet` or `folder:PATH`."""
+    unlabeled: str = "split"
+    """The same names, or `split` (part of the training images) or `train` (the training images again)."""
+    data_root: Path | None = None
+    """None: the environment variable SMALLGROUP_DATA, else the user's cache folder."""
+    size: int | None = Field(default=None, ge=1, le=4096)
+    """Height and width of the images in pixels; None: the data's own."""
+    order: Literal["stratified", "file"] = "stratified"
+    labelled_fraction: float | None = Field(default=None, gt=0, le=1)
+    """Share of the training images used with labels in a search; None: the dataset's own (ImageNet 0.125, else 1)."""
+    train_fraction: float | None = Field(default=None, gt=0, lt=1)
+    """Share of those that trains weights; None: the dataset's own (ImageNet 0.8, else 0.5)."""
+    unlabeled_fraction: float | None = Field(default=None, gt=0, lt=1)
+    """Share of the training images that `split` takes; None: the dataset's own (ImageNet 0.1, else a third)."""
+    held_out: float = Field(default=0.0, ge=0, lt=1)
+    """Share of the training images kept from the search for choosing lambda and the number of learners (paper: 0.1)."""
+    augmentation: AugmentationConfig = AugmentationConfig()
+    workers: int = Field(default=0, ge=0, le=64)
+    """Processes that decode image files; data in memory need none."""
+
+    @field_validator("dataset")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        check_name(name)
+        return name
+
+    @field_validator("unlabeled")
+    @classmethod
+    def _known_or_made(cls, name: str) -> str:
+        if name not in ("split", "train"):
+            check_name(name, ", split, train")
+        return name
+
+    def proportions(self, own: Proportions) -> Proportions:
+        """The dataset's own proportions with the departures given here."""
+        return Proportions(
+            own.labelled if self.labelled_fraction is None else self.labelled_fraction,
+            own.train if self.train_fraction is None else self.train_fraction,
+            own.unlabeled if self.unlabeled_fraction is None else self.unlabeled_fraction,
+        )

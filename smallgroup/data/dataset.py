@@ -1,0 +1,68 @@
+"""What is known about a set of images once it is opened."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from smallgroup.data.augment import Augmentation
+from smallgroup.data.images import Images
+
+IMBALANCE = 1.5
+"""The largest class may have this many times the images of the smallest before it is worth a note."""
+
+
+@dataclass(frozen=True)
+class Proportions:
+    """How the training images are shared out in a search, unless a config says otherwise."""
+
+    labelled: float = 1.0
+    """Share of the images that is used with labels, for training and validation together."""
+    train: float = 0.5
+    """Share of those that trains weights; the rest is for validation."""
+    unlabeled: float = 1 / 3
+    """Share of the images that loses its labels for `unlabeled: split`: as many as remain for either half."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Labelled images and what a network for them has to know."""
+
+    name: str
+    classes: tuple[str, ...]
+    train: Images
+    test: Images | None
+    """To be looked at once, at the end."""
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    """Per channel, of values in 0..1."""
+    channels: int
+    size: int
+    """Height and width in pixels of what a network sees."""
+    augmentation: Augmentation
+    """What suits these images in training."""
+    notes: tuple[str, ...] = ()
+    """What a user should know about what was found: a subset, classes of unequal size, ..."""
+    proportions: Proportions = field(default_factory=Proportions)
+
+    def labels(self) -> Tensor:
+        """Classes of the training images."""
+        if self.train.labels is None:
+            raise TypeError(f"{self.name} has no labels")
+        return self.train.labels
+
+
+def class_counts(labels: Tensor, classes: tuple[str, ...]) -> list[int]:
+    """Images per class."""
+    counts: list[int] = torch.bincount(labels, minlength=len(classes)).tolist()
+    return counts
+
+
+def imbalance(labels: Tensor, classes: tuple[str, ...]) -> tuple[str, ...]:
+    """A note on classes of unequal size, if they are."""
+    counts = class_counts(labels, classes)
+    most, least = max(counts), min(counts)
+    if most <= IMBALANCE * least:
+        return ()
+    large, small = classes[counts.index(most)], classes[counts.index(least)]
+    return (f"classes are unequal: {large!r} has {most:,} training images, {small!r} has {least:,}",)

@@ -1,0 +1,197 @@
+"""One image file to one square of pixels; also the whole of a worker process.
+
+This file imports nothing of the package, and no torch: run as a script it is a worker (`serve`) that starts in a
+fraction of a second. What is random about a picture is drawn by the caller and given as numbers, so it does not matter
+who decodes it.
+"""
+
+import json
+import math
+import os
+import stat
+import struct
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError
+
+# Formats by name: Pillow would otherwise run a PostScript interpreter on what merely claims to be a photograph.
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+SUFFIXES = (".jpg", ".jpeg", ".jfif", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
+MOST_PIXELS = 100_000_000
+TRIES = 10
+DRAWS = 2 * TRIES + 2
+"""Uniform numbers that a random resized crop takes: area and shape for each try, then the place."""
+
+ORIENTATION = 0x0112
+TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+REPLY = struct.Struct("<?Q")
+"""What precedes a worker's answer: whether it is pixels (or a sentence), and its length in bytes."""
+
+Box = tuple[float, float, float, float]
+
+
+class Unreadable(Exception):
+    """An image cannot be used; the message goes on after the file's name."""
+
+
+def random_box(width: int, height: int, smallest: float, draws: Sequence[float]) -> Box:
+    """The part of an image that a random resized crop keeps.
+
+    Its area is uniform in [smallest, 1] of the image, its logarithm of width : height uniform between 3 : 4 and 4 : 3,
+    its place uniform; after ten draws that do not fit, the largest centred part of an allowed shape.
+    """
+    low, high = math.log(3 / 4), math.log(4 / 3)
+    for area, shape in zip(draws[0 : 2 * TRIES : 2], draws[1 : 2 * TRIES : 2], strict=True):
+        target = width * height * (smallest + (1 - smallest) * area)
+        ratio = math.exp(low + (high - low) * shape)
+        w, h = round(math.sqrt(target * ratio)), round(math.sqrt(target / ratio))
+        if 0 < w <= width and 0 < h <= height:
+            left, top = int(draws[-2] * (width - w + 1)), int(draws[-1] * (height - h + 1))
+            return left, top, left + w, top + h
+    w = max(1, min(width, round(height * 4 / 3)))
+    h = max(1, min(height, round(width * 4 / 3)))
+    left, top = (width - w) // 2, (height - h) // 2
+    return left, top, left + w, top + h
+
+
+def centre_box(width: int, height: int, margin: float) -> Box:
+    """The centred square whose side is the short side of the image divided by `margin`."""
+    side = max(1, round(min(width, height) / margin))
+    left, top = (width - side) // 2, (height - side) // 2
+    return left, top, left + side, top + side
+
+
+def picture(
+    path: str, *, size: int, channels: int, margin: float, smallest: float | None, draws: Sequence[float] | None
+) -> NDArray[np.uint8]:
+    """A part of an image file, resampled to [channels, size, size]: the drawn part, or the centre without draws."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what matters is raised below; the rest does not concern the pixels
+            with _opened(path) as image:
+                turn = _orientation(image)
+                width, height = image.size if turn < 5 else image.size[::-1]
+                box = centre_box(width, height, margin)
+                if draws is not None and smallest is not None:
+                    box = random_box(width, height, smallest, draws)
+                shrink = min(box[2] - box[0], box[3] - box[1]) / (2 * size)
+                if shrink > 1:
+                    # A JPEG can be decoded at 1/2, 1/4 or 1/8; still twice as fine as needed, the rest is resampled.
+                    image.draft(None, (math.ceil(image.width / shrink), math.ceil(image.height / shrink)))
+                pixels = _eight_bits(image)
+            if turn in TURNS:
+                pixels = pixels.transpose(TURNS[turn])
+            x, y = pixels.width / width, pixels.height / height
+            box = (box[0] * x, box[1] * y, box[2] * x, box[3] * y)
+            pixels = pixels.convert("L" if channels == 1 else "RGB")
+            pixels = pixels.resize((size, size), Image.Resampling.BILINEAR, box=box)
+            array = np.asarray(pixels)
+    except Unreadable:
+        raise
+    except Exception as error:
+        # Pillow's decoders raise nearly everything on damaged files; to a user it is one thing.
+        raise Unreadable(f"cannot be decoded: {_words(error)}") from None
+    return array[None] if channels == 1 else np.ascontiguousarray(array.transpose(2, 0, 1))
+
+
+def header(path: str) -> tuple[int, int]:
+    """Width and height as shown (after the camera's rotation), from the first bytes of a file."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with _opened(path) as image:
+                return image.size if _orientation(image) < 5 else (image.height, image.width)
+    except Unreadable:
+        raise
+    except Exception as error:
+        raise Unreadable(f"cannot be decoded: {_words(error)}") from None
+
+
+def _opened(path: str) -> Image.Image:
+    found = os.stat(path)
+    if not stat.S_ISREG(found.st_mode):
+        raise Unreadable("is not a regular file")
+    if not found.st_size:
+        raise Unreadable("is empty")
+    image = Image.open(path, formats=FORMATS)
+    if image.width * image.height > MOST_PIXELS:
+        image.close()
+        raise Unreadable(f"has {image.width} x {image.height} pixels, more than the {MOST_PIXELS:,} that are decoded")
+    return image
+
+
+def _orientation(image: Image.Image) -> int:
+    try:
+        return int(image.getexif().get(ORIENTATION, 1))
+    except Exception:  # damaged metadata of a sound picture
+        return 1
+
+
+def _eight_bits(image: Image.Image) -> Image.Image:
+    """Any mode of Pillow's to L, RGB or what converts to them; 16 bits are scaled, transparency is laid over white."""
+    if image.mode == "F":
+        raise Unreadable("has floating-point pixels, which have no fixed range")
+    if image.mode.startswith("I"):
+        values = np.asarray(image).astype(np.int64)
+        if values.min() < 0 or values.max() > 65535:
+            raise Unreadable("has pixels of 32 bits, and at most 16 are read")
+        return Image.fromarray(((values + 128) // 257).astype(np.uint8))
+    if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        white = Image.new("RGBA", image.size, "white")
+        return Image.alpha_composite(white, image).convert("RGB")
+    if image.mode in ("L", "RGB"):
+        image.load()
+        return image
+    return image.convert("RGB")
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    if isinstance(error, UnidentifiedImageError):
+        return "it is no image of a known format"
+    return str(error).partition("\n")[0][:100] or type(error).__name__
+
+
+def answer(request: dict[str, Any]) -> NDArray[np.uint8]:
+    """The pixels of a request, [n, channels, size, size]; an error names the file."""
+    paths, draws = request["paths"], request["draws"]
+    rest = {key: request[key] for key in ("size", "channels", "margin", "smallest")}
+    result = np.empty((len(paths), rest["channels"], rest["size"], rest["size"]), np.uint8)
+    for row, path in enumerate(paths):
+        try:
+            result[row] = picture(path, draws=draws[row] if draws else None, **rest)
+        except Unreadable as error:
+            raise Unreadable(f"{path} {error}") from None
+    return result
+
+
+def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
+    """Answer requests, one JSON line each, until the other side closes: a worker cannot outlive its owner."""
+    for line in requests:
+        try:
+            sound, content = True, answer(json.loads(line)).tobytes()
+        except Exception as error:
+            text = str(error) if isinstance(error, Unreadable) else f"a worker failed: {error!r}"
+            sound, content = False, json.dumps(text).encode()
+        replies.write(REPLY.pack(sound, len(content)))
+        replies.write(content)
+        replies.flush()
+
+
+if __name__ == "__main__":
+    serve(sys.stdin.buffer, sys.stdout.buffer)

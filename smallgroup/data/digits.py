@@ -1,0 +1,36 @@
+"""Scikit-learn's handwritten digits: 1,797 grey images of 8 x 8 pixels that need no download."""
+
+import torch
+
+from smallgroup.data.augment import Augmentation
+from smallgroup.data.dataset import Dataset
+from smallgroup.data.images import TensorImages
+from smallgroup.data.splits import stratified
+
+TEST_SHARE = 0.2
+
+
+def open_digits(size: int | None = None) -> Dataset:
+    """The digits; a fifth of every class, always the same images, is the test part.
+
+    They are shifted by a pixel in training and never mirrored: a mirrored 2 is no digit.
+    """
+    from sklearn.datasets import load_digits  # noqa: PLC0415  (takes a second that other data need not wait for)
+
+    found = load_digits()
+    pixels = torch.from_numpy(found.images).mul(255 / 16).round().to(torch.uint8).unsqueeze(1)
+    labels = torch.from_numpy(found.target).to(torch.int64)
+    classes = tuple(str(digit) for digit in range(10))
+    test, train = stratified(labels, classes, (TEST_SHARE, 1 - TEST_SHARE), "digits", "test part")
+    scaled = pixels[train].double() / 255
+    return Dataset(
+        name="digits",
+        classes=classes,
+        train=TensorImages(pixels[train], labels[train], size=size),
+        test=TensorImages(pixels[test], labels[test], size=size),
+        mean=(round(scaled.mean().item(), 4),),
+        std=(round(scaled.std(correction=0).item(), 4),),
+        channels=1,
+        size=size or 8,
+        augmentation=Augmentation(crop_padding=1, flip=False),
+    )

@@ -1,0 +1,96 @@
+"""Two kinds of images, one way to get a batch of them: in memory, or files decoded when asked for."""
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from smallgroup.data.augment import Parts
+from smallgroup.data.colours import grey_of
+from smallgroup.data.decoding import Unreadable, answer, centre_box, random_box
+from smallgroup.data.errors import DataError, shown
+
+
+class Images(Protocol):
+    """A set of images; how they are kept is their own affair."""
+
+    @property
+    def labels(self) -> Tensor | None:
+        """Class of each image, int64; None: there are no labels."""
+
+    def __len__(self) -> int: ...
+
+    def fetch(self, indices: Tensor, parts: Parts | None = None) -> Tensor:
+        """Images as uint8 [n, channels, size, size]: the drawn parts of them, or the centre."""
+
+
+class TensorImages:
+    """Images in memory as one uint8 tensor [n, c, h, w]; another size or number of channels is made on the way out."""
+
+    def __init__(
+        self, pixels: Tensor, labels: Tensor | None, *, size: int | None = None, channels: int | None = None
+    ) -> None:
+        self.pixels = pixels
+        self.labels = labels
+        self.size = size or pixels.shape[2]
+        self.channels = channels or pixels.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def fetch(self, indices: Tensor, parts: Parts | None = None) -> Tensor:
+        """See `Images`."""
+        pixels = self.pixels.index_select(0, indices)
+        if pixels.shape[1] != self.channels:
+            pixels = grey_of(pixels).to(torch.uint8).expand(-1, self.channels, -1, -1)
+        height, width = pixels.shape[2:]
+        if parts is None:
+            left, top, right, bottom = (int(edge) for edge in centre_box(width, height, 1))
+            return _resized(pixels[:, :, top:bottom, left:right], self.size)
+        result = torch.empty(len(pixels), self.channels, self.size, self.size, dtype=torch.uint8)
+        for row, draws in enumerate(parts.draws.tolist()):
+            left, top, right, bottom = (int(edge) for edge in random_box(width, height, parts.smallest, draws))
+            result[row] = _resized(pixels[row : row + 1, :, top:bottom, left:right], self.size)[0]
+        return result
+
+
+class FileImages:
+    """Image files, decoded each time they are asked for."""
+
+    def __init__(
+        self, paths: list[str], labels: Tensor | None, *, size: int, channels: int = 3, margin: float = 1.0
+    ) -> None:
+        self.paths = paths
+        self.labels = labels
+        self.size = size
+        self.channels = channels
+        self.margin = margin
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def request(self, indices: Tensor, parts: Parts | None = None) -> dict[str, object]:
+        """What is to be decoded, in plain values: the same words to a worker and to this process."""
+        return {
+            "paths": [self.paths[index] for index in indices.tolist()],
+            "draws": None if parts is None else parts.draws.tolist(),
+            "smallest": None if parts is None else parts.smallest,
+            "size": self.size,
+            "channels": self.channels,
+            "margin": self.margin,
+        }
+
+    def fetch(self, indices: Tensor, parts: Parts | None = None) -> Tensor:
+        """See `Images`."""
+        try:
+            return torch.from_numpy(answer(self.request(indices, parts)))
+        except Unreadable as error:
+            raise DataError(f"image {shown(error)}") from None
+
+
+def _resized(pixels: Tensor, size: int) -> Tensor:
+    if pixels.shape[2:] == (size, size):
+        return pixels
+    scaled = functional.interpolate(pixels.float(), (size, size), mode="bilinear", antialias=True)
+    return scaled.round().clamp(0, 255).to(torch.uint8)

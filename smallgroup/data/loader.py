@@ -1,0 +1,158 @@
+"""Batches as a function of the step: whoever knows the seed and the step has the batch, after any interruption."""
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from itertools import count, pairwise
+from typing import Generic, Literal, TypeVar, overload
+
+import torch
+from torch import Tensor
+
+from smallgroup.data.augment import Augmentation, augment_pixels, draw_parts, finish
+from smallgroup.data.errors import DataError
+from smallgroup.data.images import FileImages, Images
+from smallgroup.data.workers import answers
+from smallgroup.runtime import stream
+
+Labelled = tuple[Tensor, Tensor]
+Batch = TypeVar("Batch", Labelled, Tensor)
+
+
+class Stream(Generic[Batch]):
+    """Endless batches for training, shuffled anew in every epoch.
+
+    Every image occurs exactly once per epoch: the last batch of an epoch holds what is left. A single image left
+    over joins the batch before it (batch norm has nothing to normalise in a batch of one).
+    A batch depends on the seed, the purpose, the step and the images; not on workers, threads or earlier batches.
+    """
+
+    @overload
+    def __init__(
+        self: "Stream[Labelled]", images: Images, indices: Tensor, *, batch_size: int, seed: int, purpose: str,
+        augmentation: Augmentation, mean: Sequence[float], std: Sequence[float], labelled: Literal[True] = True,
+        workers: int = 0, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32,
+    ) -> None: ...  # fmt: skip
+
+    @overload
+    def __init__(
+        self: "Stream[Tensor]", images: Images, indices: Tensor, *, batch_size: int, seed: int, purpose: str,
+        augmentation: Augmentation, mean: Sequence[float], std: Sequence[float], labelled: Literal[False],
+        workers: int = 0, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32,
+    ) -> None: ...  # fmt: skip
+
+    def __init__(
+        self,
+        images: Images,
+        indices: Tensor,
+        *,
+        batch_size: int,
+        seed: int,
+        purpose: str,
+        augmentation: Augmentation,
+        mean: Sequence[float],
+        std: Sequence[float],
+        labelled: bool = True,
+        workers: int = 0,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        if batch_size < 1 or workers < 0:
+            raise DataError(
+                f"batch_size >= 1 and workers >= 0 must hold, but got batch_size={batch_size}, workers={workers}"
+            )
+        if len(indices) < batch_size:
+            raise DataError(
+                f"a batch for {purpose} must be filled, but {len(indices)} images are fewer than batch_size={batch_size}"
+            )
+        if labelled and images.labels is None:
+            raise DataError(f"images for {purpose} must have labels, but they have none")
+        self.images, self.indices, self.labelled, self.workers = images, indices, labelled, workers
+        self.seed, self.purpose, self.augmentation = seed, purpose, augmentation
+        self.mean, self.std, self.device, self.dtype = tuple(mean), tuple(std), torch.device(device), dtype
+        self._bounds = batch_bounds(len(indices), batch_size)
+        self._order: tuple[int, Tensor] = (-1, indices)
+
+    def __len__(self) -> int:
+        """Batches per epoch."""
+        return len(self._bounds)
+
+    def indices_of(self, step: int) -> Tensor:
+        """Which images make up the batch of a step, counted from 0 through all epochs."""
+        if step < 0:
+            raise DataError(f"0 <= step must hold for a batch, but got step={step}")
+        epoch, place = divmod(step, len(self))
+        if self._order[0] != epoch:
+            shuffled = torch.randperm(len(self.indices), generator=stream(self.seed, "order", self.purpose, epoch))
+            self._order = (epoch, self.indices[shuffled])
+        low, high = self._bounds[place]
+        return self._order[1][low:high]
+
+    def batch(self, step: int) -> Batch:
+        """Inputs and labels of a step, or the inputs alone."""
+        indices = self.indices_of(step)
+        parts = draw_parts(self.augmentation, len(indices), *self._key(step))
+        return self._finished(step, self.images.fetch(indices, parts))
+
+    def batches(self, start: int = 0) -> Generator[Batch, None, None]:
+        """The batches from a step on, without end; files are decoded ahead by the workers, if there are any.
+
+        Images in memory need no workers. Closing the iterator, or dropping it, ends the worker processes.
+        """
+        steps = count(start)
+        if not self.workers or not isinstance(self.images, FileImages):
+            yield from map(self.batch, steps)
+            return
+        with closing(answers(self._requests(start), self.workers)) as decoded:
+            yield from map(self._finished, steps, decoded)
+
+    def _requests(self, start: int) -> Iterator[dict[str, object]]:
+        assert isinstance(self.images, FileImages)
+        for step in count(start):
+            indices = self.indices_of(step)
+            yield self.images.request(indices, draw_parts(self.augmentation, len(indices), *self._key(step)))
+
+    def _finished(self, step: int, pixels: Tensor) -> Batch:
+        key = self._key(step)
+        pixels = augment_pixels(pixels.to(self.device), self.augmentation, *key)
+        inputs = finish(pixels, self.mean, self.std, self.dtype, self.augmentation, *key)
+        if not self.labelled:
+            return inputs  # type: ignore[return-value]
+        assert self.images.labels is not None
+        return inputs, self.images.labels[self.indices_of(step)].to(self.device)  # type: ignore[return-value]
+
+    def _key(self, step: int) -> tuple[int | str, ...]:
+        return (self.seed, "augment", self.purpose, step)
+
+
+def ordered(
+    images: Images,
+    indices: Tensor,
+    *,
+    batch_size: int,
+    mean: Sequence[float],
+    std: Sequence[float],
+    workers: int = 0,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+) -> Generator[Labelled, None, None]:
+    """Every image once, in the given order and as it is: for validation passes and tests."""
+    if not len(indices) or images.labels is None:
+        raise DataError("images to be classified must be there and have labels, but there are none")
+    plain, labels = Augmentation.none(), images.labels
+    pieces = [indices[low:high] for low, high in batch_bounds(len(indices), batch_size)]
+    decoded: Generator[Tensor, None, None]
+    if workers and isinstance(images, FileImages):
+        decoded = answers(map(images.request, pieces), workers)
+    else:
+        decoded = (images.fetch(piece) for piece in pieces)
+    with closing(decoded):
+        for piece, pixels in zip(pieces, decoded, strict=True):
+            yield finish(pixels.to(device), mean, std, dtype, plain), labels[piece].to(device)
+
+
+def batch_bounds(total: int, batch_size: int) -> list[tuple[int, int]]:
+    """Where batches begin and end: all full but the last; a single image left over joins the batch before it."""
+    edges = [*range(0, total, batch_size), total]
+    if len(edges) > 2 and edges[-1] - edges[-2] == 1 and batch_size > 1:
+        del edges[-2]
+    return list(pairwise(edges))

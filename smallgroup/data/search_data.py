@@ -1,0 +1,89 @@
+"""Everything a search reads, out of one config."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from smallgroup.data.augment import Augmentation
+from smallgroup.data.config import DataConfig
+from smallgroup.data.dataset import Dataset
+from smallgroup.data.images import Images
+from smallgroup.data.loader import Labelled, Stream
+from smallgroup.data.roots import data_root
+from smallgroup.data.sources import open_dataset, open_unlabeled
+from smallgroup.data.splits import Splits, check_classes, split
+
+
+@dataclass(frozen=True)
+class SearchData:
+    """A dataset, its split, and the unlabelled images wherever they come from."""
+
+    dataset: Dataset
+    splits: Splits
+    unlabeled: Images
+    unlabeled_indices: Tensor
+    augmentation: Augmentation
+    workers: int
+
+    def train(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> Stream[Labelled]:
+        """Augmented training batches."""
+        return self._labelled("train", self.splits.train, batch_size, seed, device)
+
+    def validation(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> Stream[Labelled]:
+        """Validation batches for the architecture step, augmented alike as in the published searches."""
+        return self._labelled("validation", self.splits.validation, batch_size, seed, device)
+
+    def without_labels(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> Stream[Tensor]:
+        """Batches of unlabelled images, normalised and augmented like the labelled ones."""
+        return Stream(
+            self.unlabeled,
+            self.unlabeled_indices,
+            batch_size=batch_size,
+            seed=seed,
+            purpose="unlabeled",
+            augmentation=self.augmentation,
+            mean=self.dataset.mean,
+            std=self.dataset.std,
+            labelled=False,
+            workers=self.workers,
+            device=device,
+        )
+
+    def _labelled(
+        self, purpose: str, indices: Tensor, batch_size: int, seed: int, device: torch.device | str
+    ) -> Stream[Labelled]:
+        return Stream(
+            self.dataset.train,
+            indices,
+            batch_size=batch_size,
+            seed=seed,
+            purpose=purpose,
+            augmentation=self.augmentation,
+            mean=self.dataset.mean,
+            std=self.dataset.std,
+            workers=self.workers,
+            device=device,
+        )
+
+
+def open_search_data(config: DataConfig, *, seed: int) -> SearchData:
+    """Open what a config names and split it by the seed."""
+    root = data_root(config.data_root)
+    dataset = open_dataset(config.dataset, root, size=config.size)
+    check_classes(dataset)
+    own = config.unlabeled if config.unlabeled in ("split", "train") else None
+    splits = split(
+        dataset,
+        seed=seed,
+        unlabeled=own,  # type: ignore[arg-type]
+        held_out=config.held_out,
+        order=config.order,
+        proportions=config.proportions(dataset.proportions),
+    )
+    if splits.unlabeled is not None:
+        images, indices = dataset.train, splits.unlabeled
+    else:
+        images = open_unlabeled(config.unlabeled, root, dataset)
+        indices = torch.arange(len(images))
+    return SearchData(dataset, splits, images, indices, config.augmentation.over(dataset.augmentation), config.workers)

@@ -1,0 +1,54 @@
+"""Data by name."""
+
+from pathlib import Path
+
+from smallgroup.data.cifar import CIFAR10, CIFAR100, open_cifar
+from smallgroup.data.dataset import Dataset
+from smallgroup.data.digits import open_digits
+from smallgroup.data.errors import DataError, require_folder, shown
+from smallgroup.data.folder import images_below, open_folder, open_imagenet
+from smallgroup.data.images import FileImages, Images, TensorImages
+
+NAMES = ("digits", "cifar10", "cifar100", "imagenet")
+FOLDER = "folder:"
+
+
+def open_dataset(name: str, root: Path, *, size: int | None = None) -> Dataset:
+    """Labelled images: `digits`, `cifar10`, `cifar100`, `imagenet` or `folder:PATH`; size None is the data's own."""
+    if size is not None and not 1 <= size <= 4096:
+        raise DataError(f"1 <= size <= 4096 must hold for the size of images in pixels, but got size={size}")
+    check_name(name)
+    if name == "digits":
+        return open_digits(size)
+    if name == "cifar10":
+        return open_cifar(CIFAR10, root, size)
+    if name == "cifar100":
+        return open_cifar(CIFAR100, root, size)
+    if name == "imagenet":
+        return open_imagenet(root, size)
+    return open_folder(Path(name.removeprefix(FOLDER)), size)
+
+
+def open_unlabeled(name: str, root: Path, like: Dataset) -> Images:
+    """The training images of another dataset, or any images below `folder:PATH`, without labels.
+
+    They come in the size and number of channels of the labelled dataset, whose statistics also normalise them.
+    """
+    check_name(name)
+    if name.startswith(FOLDER):
+        folder = Path(name.removeprefix(FOLDER)).expanduser()
+        require_folder(folder, "unlabelled images 'folder:PATH'")
+        if not (files := images_below(folder)):
+            raise DataError(f"{shown(folder)} must hold images for the unlabelled set, but there is none in it")
+        return FileImages(files, None, size=like.size, channels=like.channels)
+    images = open_dataset(name, root).train
+    if isinstance(images, FileImages):
+        return FileImages(images.paths, None, size=like.size, channels=like.channels, margin=images.margin)
+    assert isinstance(images, TensorImages)
+    return TensorImages(images.pixels, None, size=like.size, channels=like.channels)
+
+
+def check_name(name: str, more: str = "") -> None:
+    """Refuse a name under which there is no data."""
+    if name not in NAMES and not (name.startswith(FOLDER) and len(name) > len(FOLDER)):
+        raise DataError(f"data must be one of {', '.join(NAMES)}, folder:PATH{more}, but got {shown(name)!r}")
