@@ -1,0 +1,7 @@
+"""`python -m smallgroup.cli`."""
+
+import sys
+
+from smallgroup.cli.main import main
+
+sys.exit(main())

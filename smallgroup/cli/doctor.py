@@ -1,0 +1,58 @@
+"""`smallgroup doctor`."""
+
+import os
+import platform
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+import typer
+
+from smallgroup import __version__
+from smallgroup.cli.output import print_columns, print_json
+from smallgroup.data import NAMES, Finding, data_root, examine
+from smallgroup.spaces.nas_bench_201 import Truth
+
+TABLE = "nas-bench-201"
+
+
+def run(root: Path | None, folders: tuple[str, ...], *, as_json: bool) -> None:
+    """Look at everything, print it, and end with 1 if something is wrong."""
+    for folder in folders:
+        if not folder.startswith("folder:"):
+            raise ValueError(f"a folder to look at must be given as folder:PATH, but got {folder!r}")
+    root = data_root(root)
+    machine = {
+        "smallgroup": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "cpus": os.cpu_count(),
+        "cuda": torch.cuda.is_available(),
+        "data_root": str(root),
+    }
+    findings = [*examine(root, (*NAMES, *folders)), _table(root)]
+    if as_json:
+        print_json({**machine, "findings": [asdict(finding) for finding in findings]})
+    else:
+        print_columns((name.replace("_", " "), _word(value)) for name, value in machine.items())
+        typer.echo()
+        print_columns((finding.what, finding.status, finding.sentence) for finding in findings)
+    wrong = [finding for finding in findings if finding.status == "damaged"]
+    if wrong or any(finding.status == "missing" and finding.what in folders for finding in findings):
+        raise typer.Exit(1)
+
+
+def _table(root: Path) -> Finding:
+    where = root / TABLE
+    try:
+        truth = Truth.find(root)
+    except (ValueError, OSError) as error:
+        return Finding(TABLE, str(where), "damaged", str(error))
+    if truth is None:
+        return Finding(TABLE, str(where), "missing", f"the accuracy table is not here: there is no CSV file in {where}")
+    return Finding(TABLE, str(where), "ok", f"accuracies of all 15,625 cells on {', '.join(truth.columns)}")
+
+
+def _word(value: object) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

@@ -1,0 +1,69 @@
+"""What holds for every command: how it fails, and how it ends."""
+
+import io
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import typer
+
+from smallgroup.cli.app import app
+
+FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and give its exit code: 2 for bad input, 1 for a failed run, each with one line that says why."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    end = words.index("--") if "--" in words else len(words)
+    # Where it stands does not matter: who sees an error adds it at the end of the line.
+    debug = "--debug" in words[:end]
+    words = [word for word in words[:end] if word != "--debug"] + words[end:]
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a letter shows another
+    try:
+        code = app(args=words, prog_name="smallgroup", standalone_mode=False)
+        sys.stdout.flush()
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except BrokenPipeError:
+        code = FAILED
+    except SystemExit as error:
+        code = error.code
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        else:
+            print(f"error: {_sentence(error)}", file=sys.stderr)
+        return _exit_code(error)
+    if code == INTERRUPTED:
+        print("error: interrupted", file=sys.stderr)
+    if code == FAILED:
+        _leave_a_closed_pipe()
+    return code if isinstance(code, int) else FAILED if code else 0
+
+
+def _sentence(error: Exception) -> str:
+    """One line, whatever the error holds."""
+    if hasattr(error, "format_message"):  # the parser of the command line
+        text = str(error.format_message())
+    elif isinstance(error, OSError) and error.strerror:
+        text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+    elif isinstance(error, ValueError):
+        text = str(error)
+    else:
+        text = f"{type(error).__name__}: {error} (--debug shows where)"
+    return " ".join(text.split())
+
+
+def _exit_code(error: Exception) -> int:
+    return BAD_INPUT if isinstance(error, ValueError | OSError) or hasattr(error, "format_message") else FAILED
+
+
+def _leave_a_closed_pipe() -> None:
+    """Who reads our output may have left (`| head`); Python would complain about it when it closes the stream."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
