@@ -26,9 +26,9 @@ class Apply(Protocol):
     begin_step(step)
         Called at the start of every iteration. Until the next call all passes of one phase must use the same
         random numbers, a function of (step, phase) alone.
-    begin_phase(phase, loss)
+    begin_phase(phase, architecture, loss)
         Called before the first pass of each training phase ("v", "w", "w_unlabeled"). `loss()` evaluates the
-        loss of that phase at the current weights and architecture, both constant, through this very `apply`:
+        loss of that phase at the current weights and this architecture, both constant, through this very `apply`:
         for a disturbance that is found by looking at the loss. It stays what it is until the next iteration.
     penalty(architecture) -> scalar
         Added to the validation loss that the architecture follows. No weight sees it, and reports leave it out.
@@ -83,11 +83,11 @@ class Learner:
         """The logarithms of the class probabilities, of each sample."""
         return functional.log_softmax(self.logits(weights, architecture, inputs, phase), dim=-1)
 
-    def begin_phase(self, phase: Phase, loss: Callable[[], Tensor]) -> None:
+    def begin_phase(self, phase: Phase, architecture: Tensors, loss: Callable[[], Tensor]) -> None:
         """Let the learner look at the loss of a training phase before it is used."""
         begin = getattr(self.apply, "begin_phase", None)
         if begin is not None:
-            begin(phase, loss)
+            begin(phase, architecture, loss)
 
     def penalty(self, architecture: Tensors) -> Tensor | None:
         """What is added to the validation loss for the architecture alone, if anything."""

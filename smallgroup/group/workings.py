@@ -126,7 +126,7 @@ class Workings:
     def begin(self, k: int, phase: Phase, objective: Objective, weights: Tensors) -> None:
         """Let the learner look at the loss of a training phase where it stands."""
         weights, architecture = constants(weights), constants(self.architecture(k))
-        self.learners[k].begin_phase(phase, lambda: objective(weights, architecture).value)
+        self.learners[k].begin_phase(phase, architecture, lambda: objective(weights, architecture).value)
 
     # Labelling.
 

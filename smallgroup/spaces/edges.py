@@ -24,7 +24,7 @@ class MixedEdge(nn.Module):
         terms = [
             choice.weights[i] * self._output(i, name, inputs, choice)
             for i, name in enumerate(self.names)
-            if name not in (None, "none") and (choice.active[i] or choice.evaluate != "active")
+            if name not in (None, "none") and choice.kept[i] and (choice.active[i] or choice.evaluate != "active")
         ]
         if not terms:
             # All is `none`. The weights stay part of the result, so that the architecture has a gradient: zero.

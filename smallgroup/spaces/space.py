@@ -36,6 +36,8 @@ class Choice:
     """[operations]"""
     active: tuple[bool, ...]
     """Whose weight is not zero."""
+    kept: tuple[bool, ...]
+    """Who has not been removed."""
     evaluate: Evaluation
     transform: Callable[[str, Tensor], Tensor] | None
 
@@ -57,6 +59,8 @@ class Mixture:
         """[edges]: a factor for each edge; None is one."""
         self.evaluate = evaluate
         self.transform = transform
+        self.kept: list[list[bool]] | None = None
+        """[edges, operations]: which operations have not been removed; None is all. The others never run."""
         # One look at the values for all cells of the kind.
         self._active: list[list[bool]] = (weights.detach() != 0).tolist()
         self._rows = weights.unbind()
@@ -65,7 +69,9 @@ class Mixture:
         """What edge number `edge` of cell number `cell` is to do."""
         transform = self.transform
         bound = None if transform is None else lambda name, y: transform(name, y, cell, edge)
-        return Choice(self._rows[edge], tuple(self._active[edge]), self.evaluate, bound)
+        active = tuple(self._active[edge])
+        kept = (True,) * len(active) if self.kept is None else tuple(self.kept[edge])
+        return Choice(self._rows[edge], active, kept, self.evaluate, bound)
 
     def scaled(self, edge: int, output: Tensor) -> Tensor:
         """The output of an edge with the factor of that edge."""

@@ -156,7 +156,8 @@ def test_a_learner_sees_each_training_loss_once_where_it_stands() -> None:
     learners = make_learners(2)
     seen: list[tuple[str, float]] = []
 
-    def look(phase: str, loss: Callable[[], Tensor]) -> None:
+    def look(phase: str, architecture: Any, loss: Callable[[], Tensor]) -> None:
+        assert same_bits(architecture, learners[0].architecture)
         seen.append((phase, float(loss())))
 
     learners[0] = rewrap(learners[0], Wrapped(learners[0], begin_phase=look))

@@ -1,0 +1,72 @@
+"""What a method is told as a search goes on, and what it may ask for in return."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a search stands: `epoch` of `epochs` (and of a stage of it), `step` of `steps`, all from 0."""
+
+    epoch: int
+    epochs: int
+    step: int
+    steps: int
+    stage: int = 0
+
+    @property
+    def by_epoch(self) -> float:
+        """0 in the first epoch, 1 in the last."""
+        return self.epoch / max(1, self.epochs - 1)
+
+
+@dataclass(frozen=True)
+class EpochEnd:
+    """What a method can look at when an epoch is over."""
+
+    progress: Progress
+    architecture: Mapping[str, Tensor]
+    genotype: Any
+    statistics: Mapping[str, float] = field(default_factory=dict)
+    validation_loss: Callable[[Mapping[str, Tensor]], Tensor] | None = None
+    """The validation loss at another architecture, differentiable: for monitors that look at its curvature."""
+
+
+@dataclass(frozen=True)
+class Continue:
+    """Go on."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The search of this learner is over; its genotype is that of `epoch` (None: as it stands)."""
+
+    reason: str
+    epoch: int | None = None
+
+
+@dataclass(frozen=True)
+class Rollback:
+    """Go back to the end of `epoch` and go on from there with other settings."""
+
+    reason: str
+    epoch: int
+    settings: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Rebuild:
+    """A new stage: the supernet is built again, with the masks of the method and what else is named here.
+
+    Weights are drawn anew, and so is the architecture unless `keep_architecture`; both V and W follow.
+    """
+
+    space: Mapping[str, int] = field(default_factory=dict)
+    """Fields of the space that change, such as {"cells": 11}."""
+    keep_architecture: bool = False
+
+
+Decision = Continue | Stop | Rollback | Rebuild

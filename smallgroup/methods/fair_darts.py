@@ -1,0 +1,45 @@
+"""FairDARTS: Chu et al., Fair DARTS: Eliminating Unfair Advantages, ECCV 2020 (arXiv:1911.12126)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from smallgroup.methods.method import Architecture, ArchitectureOptimizer, Method
+from smallgroup.runtime import Phase
+from smallgroup.spaces.space import Rule, Space
+
+
+@dataclass
+class FairDarts(Method):
+    """Every operation has a sigmoid of its own, so that none wins at the cost of others; a loss drives them apart.
+
+    w = sigmoid(alpha), alpha = 0 at the start; penalty -weight mean (w - 1/2)^2 over all operations of all edges.
+    """
+
+    name: ClassVar[str] = "fair-darts"
+    rule: ClassVar[Rule] = Rule("threshold", 0.85)
+    removed: ClassVar[frozenset[str]] = frozenset({"none"})
+    optimizer: ClassVar[ArchitectureOptimizer] = ArchitectureOptimizer(lr=3e-3, betas=(0.9, 0.999))
+
+    zero_one_weight: float = 10.0
+
+    def initial(self, space: Space, generator: torch.Generator) -> dict[str, Tensor]:
+        """Exactly one half for every operation."""
+        return {name: torch.zeros_like(alpha) for name, alpha in super().initial(space, generator).items()}
+
+    def relax(self, alpha: Tensor, noise: Tensor | None, phase: Phase | None) -> Tensor:  # noqa: ARG002
+        """Sigmoids; of what has been removed, zero."""
+        return alpha.sigmoid()
+
+    def penalty(self, architecture: Architecture, costs: Callable[[], Mapping[str, Tensor]]) -> Tensor:  # noqa: ARG002
+        """The zero-one loss."""
+        logits = self.logits(architecture)
+        kept = torch.cat([alpha[self.mask(kind).to(alpha.device)] for kind, alpha in logits.items()])
+        return -self.zero_one_weight * ((kept.sigmoid() - 0.5) ** 2).mean()
+
+    def scores(self, architecture: Architecture) -> dict[str, Tensor]:
+        """The sigmoids."""
+        return self.masked({kind: alpha.sigmoid() for kind, alpha in self.logits(architecture).items()})

@@ -1,0 +1,52 @@
+"""GDAS: Dong and Yang, Searching for a Robust Neural Architecture in Four GPU Hours, CVPR 2019 (arXiv:1910.04465)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from smallgroup.methods.decisions import Progress
+from smallgroup.methods.method import Architecture, Method, Noise
+from smallgroup.runtime import Phase
+from smallgroup.spaces.space import Evaluation, Rule
+
+
+@dataclass
+class Gdas(Method):
+    """One operation per edge, drawn by the Gumbel-max trick; its gradient is that of the tempered softmax.
+
+    p = softmax((log softmax(alpha) + G) / tau), w = onehot(argmax p) - stop(p) + p, tau falling linearly.
+    """
+
+    name: ClassVar[str] = "gdas"
+    rule: ClassVar[Rule] = Rule("pairs")
+    evaluate: ClassVar[Evaluation] = "active"
+
+    first_temperature: float = 10.0
+    last_temperature: float = 0.1
+
+    def draw(self, architecture: Architecture, phase: Phase | None, generator: torch.Generator) -> Noise:  # noqa: ARG002
+        """Gumbel noise G = -log(E), E exponential; never infinite, because E is kept off zero."""
+        return {
+            kind: -torch.empty(alpha.shape).exponential_(generator=generator).clamp_min(1e-30).log().to(alpha)
+            for kind, alpha in self.logits(architecture).items()
+        }
+
+    def relax(self, alpha: Tensor, noise: Tensor | None, phase: Phase | None) -> Tensor:  # noqa: ARG002
+        """The straight-through sample."""
+        assert noise is not None  # drawn above
+        p = ((alpha.log_softmax(dim=1) + noise) / self.temperature).softmax(dim=1)
+        chosen = functional.one_hot(p.argmax(dim=1), p.shape[1]).to(p)
+        return chosen - p.detach() + p
+
+    def schedule(self, progress: Progress) -> None:
+        """Cool down from epoch to epoch."""
+        tau = self.first_temperature + (self.last_temperature - self.first_temperature) * progress.by_epoch
+        self.state["temperature"] = torch.tensor(tau, dtype=torch.float64)
+
+    @property
+    def temperature(self) -> float:
+        """tau of the current epoch."""
+        return float(self.state.get("temperature", self.first_temperature))

@@ -1,0 +1,182 @@
+"""The method protocol: how a choice between operations is relaxed, learned and read off at the end.
+
+A method is a class that overrides as few of these hooks as it differs from DARTS in. Each learner has an instance
+of its own. Options are its dataclass fields and do not change; what changes during a search is in `state`, a
+dictionary of tensors that is saved and loaded with the run.
+
+Drawing and mixing are apart. `draw` makes the random numbers of a pass, once per phase and step; `mix` is a
+deterministic, differentiable function of the architecture and of them. So every probe of a finite difference, and
+every resumed run, sees the same draw.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from smallgroup.methods.decisions import Continue, Decision, EpochEnd, Progress
+from smallgroup.runtime import Phase
+from smallgroup.spaces.edges import MixedEdge
+from smallgroup.spaces.space import EdgeParts, Evaluation, Mixture, Rule, Space
+
+Architecture = Mapping[str, Tensor]
+"""Named tensors; by default `alpha_<kind>`, [edges, operations], for every kind of cell of the space."""
+Noise = Mapping[str, Tensor]
+"""The random numbers of one pass."""
+
+
+@dataclass(frozen=True)
+class ArchitectureOptimizer:
+    """How the architecture is stepped: Adam with these settings."""
+
+    lr: float = 3e-4
+    betas: tuple[float, float] = (0.5, 0.999)
+    weight_decay: float = 1e-3
+
+
+@dataclass
+class Method:
+    """DARTS, and the hooks that make something else of it."""
+
+    name: ClassVar[str]
+    rule: ClassVar[Rule] = Rule("top2")
+    """How the space derives a genotype from the scores."""
+    evaluate: ClassVar[Evaluation] = "all"
+    """Which operations of an edge run."""
+    removed: ClassVar[frozenset[str]] = frozenset()
+    """Operations of the space that the method does not choose from."""
+    level: ClassVar[Literal["bilevel", "single"]] = "bilevel"
+    """Whether the publication trains the architecture on validation data; in a group it always is."""
+    optimizer: ClassVar[ArchitectureOptimizer] = ArchitectureOptimizer()
+    samples: ClassVar[int] = 1
+    """How many draws a pass averages over; see `combine`."""
+
+    state: dict[str, Tensor] = field(default_factory=dict, init=False, repr=False)
+
+    # Architecture.
+
+    def initial(self, space: Space, generator: torch.Generator) -> dict[str, Tensor]:
+        """The architecture at the start: 1e-3 N(0, 1) for every operation of every edge."""
+        return {
+            f"alpha_{name}": 1e-3 * torch.randn(kind.shape, generator=generator) for name, kind in space.kinds.items()
+        }
+
+    # From the architecture to mixing weights.
+
+    def draw(self, architecture: Architecture, phase: Phase | None, generator: torch.Generator) -> Noise:  # noqa: ARG002
+        """The random numbers of one pass; DARTS has none."""
+        return {}
+
+    def mix(self, architecture: Architecture, noise: Noise, phase: Phase | None) -> dict[str, Mixture]:
+        """A mixture for every kind of cell, as a differentiable function of the architecture."""
+        return {
+            kind: Mixture(self.relax(alpha, noise.get(kind), phase), evaluate=self.evaluate)
+            for kind, alpha in self.logits(architecture).items()
+        }
+
+    def relax(self, alpha: Tensor, noise: Tensor | None, phase: Phase | None) -> Tensor:  # noqa: ARG002
+        """The weights of one kind, [edges, operations]; removed operations have -inf in `alpha`."""
+        return alpha.softmax(dim=1)
+
+    def look(
+        self,
+        architecture: Architecture,  # noqa: ARG002
+        noise: Noise,
+        phase: Phase,  # noqa: ARG002
+        loss: Callable[[Noise], Tensor],  # noqa: ARG002
+    ) -> Noise:
+        """The noise of a training phase, changed after a look at its loss.
+
+        `loss(noise)` is the loss of the phase under other noise, differentiable in it; weights and architecture are
+        constant. What is returned counts as drawn: `mix` differentiates through what it makes of it, and no more.
+        """
+        return noise
+
+    # Edges and operations.
+
+    def build_edge(self, parts: EdgeParts) -> nn.Module:
+        """The module of one edge, called with (inputs, Choice)."""
+        return MixedEdge(parts)
+
+    def transform(
+        self,
+        operation: str,  # noqa: ARG002
+        output: Tensor,
+        generator: torch.Generator,  # noqa: ARG002
+        phase: Phase | None,  # noqa: ARG002
+    ) -> Tensor:
+        """What takes the place of an operation's output, as dropout after a skip connection.
+
+        The generator is that of (learner, step, phase, cell, edge, operation), always at its beginning.
+        """
+        return output
+
+    # Losses.
+
+    def penalty(self, architecture: Architecture, costs: Callable[[], Mapping[str, Tensor]]) -> Tensor | None:  # noqa: ARG002
+        """What is added to the validation loss; `costs()` has the multiply-adds of each operation of each edge."""
+        return None
+
+    def log_probability(self, architecture: Architecture, noise: Noise) -> Tensor:  # noqa: ARG002
+        """log p(draw | architecture) of one sample, for `combine`."""
+        return torch.zeros(())
+
+    def combine(self, losses: Tensor, log_probabilities: Tensor, size: int) -> Tensor:  # noqa: ARG002
+        """One loss out of those of several samples, each a mean over a batch of `size`."""
+        return losses.mean()
+
+    # The course of a search.
+
+    def after_step(self, architecture: Architecture, before: Architecture, noise: Noise) -> None:
+        """Correct the architecture in place when it has moved; `noise` is that of the validation pass."""
+
+    def schedule(self, progress: Progress) -> None:
+        """Set what depends on time, such as a temperature, in `state`; called before every step."""
+
+    def trains_architecture(self, progress: Progress) -> bool:  # noqa: ARG002
+        """Whether this step moves the architecture: False during warm-up, or in all but every n-th step."""
+        return True
+
+    def end_epoch(self, epoch: EpochEnd) -> Decision:  # noqa: ARG002
+        """Prune (through `keep`), stop, go back or rebuild when an epoch is over."""
+        return Continue()
+
+    # What is left at the end.
+
+    def scores(self, architecture: Architecture) -> dict[str, Tensor]:
+        """How good each operation of each edge is held to be, by kind; -inf for what has been removed."""
+        return self.masked({kind: alpha.softmax(dim=1) for kind, alpha in self.logits(architecture).items()})
+
+    def derive(self, space: Space, architecture: Architecture) -> Any:  # noqa: ANN401
+        """The genotype."""
+        return space.derive(self.scores(architecture), self.rule)
+
+    # Masks: which operations are still there.
+
+    def start(self, space: Space) -> None:
+        """Begin with all operations of the space but those the method has no use for."""
+        self.state.clear()
+        for name, kind in space.kinds.items():
+            kept = torch.tensor([operation not in self.removed for operation in kind.operations])
+            self.keep(name, kept.expand(kind.shape))
+
+    def keep(self, kind: str, mask: Tensor) -> None:
+        """Remove from a kind of cell the operations where the mask is False; every edge keeps one at least."""
+        if not bool(mask.any(dim=1).all()):
+            raise ValueError(f"every edge must keep an operation, but a mask of {kind} leaves an edge without")
+        self.state[f"mask_{kind}"] = mask.clone()
+
+    def mask(self, kind: str) -> Tensor:
+        """[edges, operations]: True for what is still there."""
+        return self.state[f"mask_{kind}"]
+
+    def masked(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The values by kind, -inf where an operation has been removed."""
+        return {kind: v.masked_fill(~self.mask(kind).to(v.device), -torch.inf) for kind, v in values.items()}
+
+    def logits(self, architecture: Architecture) -> dict[str, Tensor]:
+        """The logits of the operations by kind, -inf where one has been removed."""
+        alphas = {name.removeprefix("alpha_"): t for name, t in architecture.items() if name.startswith("alpha_")}
+        return self.masked(alphas)

@@ -1,0 +1,177 @@
+"""A space under a method: the pure function of a learner, with the random numbers of its step bound to it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from smallgroup.methods.decisions import Rebuild
+from smallgroup.methods.method import Architecture, Method, Noise
+from smallgroup.runtime import Phase, stream
+from smallgroup.spaces.costs import costs
+from smallgroup.spaces.space import Mixture, Space, Transform
+from smallgroup.spaces.weights import initial_weights
+
+
+class Relaxed:
+    """`apply(weights, architecture, inputs, *, phase=None) -> logits`: what `smallgroup.group.Learner` is made of.
+
+    Args:
+        space: what may be chosen, at which size.
+        method: how; an instance of its own for every learner.
+        seed, learner: whose random numbers are drawn. Learners of a group have one seed and differ in their number.
+        channels_last: the memory layout of images and convolutions.
+    """
+
+    def __init__(
+        self, space: Space, method: Method, *, seed: int = 0, learner: int = 0, channels_last: bool = True
+    ) -> None:
+        self.space, self.method, self.seed, self.learner = space, method, seed, learner
+        self.memory_format = torch.channels_last if channels_last else torch.contiguous_format
+        self.step = 0
+        self.stage = 0
+        self._changes: dict[str, int] = {}
+        self._noise: dict[tuple[Phase | None, int], Noise] = {}
+        method.start(space)
+        self._build()
+
+    def _build(self) -> None:
+        masks = {kind: self.method.mask(kind) for kind in self.space.kinds}
+        self.supernet = self.space.supernet(self.method.build_edge, masks)
+        self._costs: dict[str, Tensor] | None = None
+
+    # What a learner starts from.
+
+    def initial_weights(
+        self, role: str, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
+    ) -> dict[str, Tensor]:
+        """V ("v") or W ("w") at the start of the stage."""
+        generator = stream(self.seed, self.learner, "weights", role, self.stage)
+        return initial_weights(self.supernet, generator, dtype=dtype, device=device, memory_format=self.memory_format)
+
+    def initial_architecture(
+        self, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
+    ) -> dict[str, Tensor]:
+        """A at the start of the stage."""
+        generator = stream(self.seed, self.learner, "architecture", self.stage)
+        return {name: t.to(device, dtype) for name, t in self.method.initial(self.space, generator).items()}
+
+    # The function, and its hooks: see smallgroup.group.Apply.
+
+    def __call__(
+        self, weights: Mapping[str, Tensor], architecture: Architecture, inputs: Tensor, *, phase: Phase | None = None
+    ) -> Tensor:
+        """Logits, [batch, classes]; of a method with several samples [samples, batch, classes]."""
+        inputs = inputs.contiguous(memory_format=self.memory_format)
+        logits = []
+        for sample in range(self.method.samples):
+            mixtures = self.method.mix(architecture, self.noise(architecture, phase, sample), phase)
+            self._bind(mixtures, phase, sample)
+            logits.append(functional_call(self.supernet, dict(weights), (inputs, mixtures)))
+        return logits[0] if len(logits) == 1 else torch.stack(logits)
+
+    def begin_step(self, step: int) -> None:
+        """Make the random numbers those of iteration `step`."""
+        self.step = step
+        self._noise = {}
+
+    def begin_phase(self, phase: Phase, architecture: Architecture, loss: Callable[[], Tensor]) -> None:
+        """Let the method change its noise after a look at the loss of the phase."""
+        if type(self.method).look is Method.look:
+            return
+        for sample in range(self.method.samples):
+            drawn = self.noise(architecture, phase, sample)
+            seen = self.method.look(architecture, drawn, phase, partial(self._loss_under, loss, phase, sample))
+            self._noise[phase, sample] = {name: tensor.detach() for name, tensor in seen.items()}
+
+    def _loss_under(self, loss: Callable[[], Tensor], phase: Phase, sample: int, noise: Noise) -> Tensor:
+        drawn, self._noise[phase, sample] = self._noise[phase, sample], noise
+        try:
+            with torch.enable_grad():
+                return loss()
+        finally:
+            self._noise[phase, sample] = drawn
+
+    def penalty(self, architecture: Architecture) -> Tensor | None:
+        """What the method adds to the validation loss."""
+        return self.method.penalty(architecture, lambda: self.costs)
+
+    def combine(self, losses: Tensor, architecture: Architecture, size: int, phase: Phase | None) -> Tensor:
+        """One loss out of those of several samples."""
+        noises = [self.noise(architecture, phase, sample) for sample in range(self.method.samples)]
+        log_p = torch.stack([self.method.log_probability(architecture, noise).to(losses) for noise in noises])
+        return self.method.combine(losses, log_p, size)
+
+    def after_step(self, architecture: Architecture, before: Architecture) -> None:
+        """Let the method correct the architecture when it has moved."""
+        self.method.after_step(architecture, before, self.noise(before, "val", 0))
+
+    # Random numbers.
+
+    def noise(self, architecture: Architecture, phase: Phase | None, sample: int = 0) -> Noise:
+        """What is random in a pass of this step: drawn at the first call, replayed at all others."""
+        if (phase, sample) not in self._noise:
+            constant = {name: tensor.detach() for name, tensor in architecture.items()}
+            self._noise[phase, sample] = self.method.draw(constant, phase, self._stream("noise", phase, sample))
+        return self._noise[phase, sample]
+
+    def _stream(self, purpose: str, *key: int | str | None) -> torch.Generator:
+        return stream(self.seed, self.learner, purpose, self.stage, self.step, *key)
+
+    def _bind(self, mixtures: Mapping[str, Mixture], phase: Phase | None, sample: int) -> None:
+        """What the method cannot forget: removed operations do not run, and transforms have streams of their own."""
+        for kind, mixture in mixtures.items():
+            mixture.kept = self.method.mask(kind).tolist()
+            if type(self.method).transform is not Method.transform:
+                mixture.transform = self._transform(phase, sample)
+
+    def _transform(self, phase: Phase | None, sample: int) -> Transform:
+        def transform(name: str, output: Tensor, cell: int, edge: int) -> Tensor:
+            generator = self._stream("transform", phase, sample, cell, edge, name)
+            return self.method.transform(name, output, generator, phase)
+
+        return transform
+
+    # The course of a search.
+
+    def rebuild(self, how: Rebuild) -> None:
+        """Begin a new stage: another size, the masks as they are now. Weights and architecture have to be made anew."""
+        self.space = replace(self.space, **how.space)  # type: ignore[type-var]
+        self._changes.update(how.space)
+        self.stage += 1
+        self._build()
+
+    def derive(self, architecture: Architecture) -> Any:  # noqa: ANN401
+        """The genotype that the architecture stands for."""
+        return self.method.derive(self.space, architecture)
+
+    @property
+    def costs(self) -> dict[str, Tensor]:
+        """Multiply-adds of each operation of each edge, by kind; counted once."""
+        if self._costs is None:
+            self._costs = costs(self.space)
+        return self._costs
+
+    def state(self) -> dict[str, Tensor]:
+        """What changes in a search beside weights and architecture, as named tensors."""
+        own = {"stage": torch.tensor(self.stage), "step": torch.tensor(self.step)}
+        changes = {f"space.{name}": torch.tensor(value) for name, value in self._changes.items()}
+        return own | changes | {f"method.{name}": tensor.clone() for name, tensor in self.method.state.items()}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a saved state: the supernet is that of its stage and masks."""
+        parts: dict[str, dict[str, Tensor]] = {"space": {}, "method": {}}
+        for name, tensor in state.items():
+            room, _, key = name.partition(".")
+            if key:
+                parts[room][key] = tensor
+        self.method.state = {name: tensor.clone() for name, tensor in parts["method"].items()}
+        self._changes = {name: int(tensor) for name, tensor in parts["space"].items()}
+        self.space = replace(self.space, **self._changes)  # type: ignore[type-var]
+        self.stage = int(state["stage"])
+        self._build()
+        self.begin_step(int(state["step"]))
