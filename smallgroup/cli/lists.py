@@ -19,7 +19,7 @@ def run(what: str, *, as_json: bool) -> None:
 
 
 def _methods() -> dict[str, str]:
-    from smallgroup.methods import METHODS  # noqa: PLC0415 -- imports torch, which the other lists do without
+    from smallgroup.methods import METHODS  # noqa: PLC0415 -- the other lists do not need it
 
     return {name: (inspect.getdoc(method) or "").partition("\n")[0] for name, method in METHODS.items()}
 

@@ -1,0 +1,224 @@
+"""The command: what it prints, how it fails, and with which exit code."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import smallgroup
+from smallgroup.cli import describe as describe_module
+from smallgroup.cli import lists, main
+from smallgroup.cli.app import app
+from smallgroup.spaces.drawing import draw
+from smallgroup.spaces.genotypes import from_plain, published, write
+
+CELL = "|nor_conv_3x3~0|+|nor_conv_3x3~0|avg_pool_3x3~1|+|none~0|nor_conv_3x3~1|avg_pool_3x3~2|"
+
+Captured = pytest.CaptureFixture[str]
+
+
+def run(capsys: Captured, *arguments: str) -> tuple[int, str, str]:
+    code = main(arguments)
+    return code, *capsys.readouterr()
+
+
+def document(capsys: Captured, *arguments: str) -> Any:
+    """What a command prints with --json: one document, and nothing beside it."""
+    code, out, error = run(capsys, *arguments, "--json")
+    assert (code, error) == (0, "")
+    return json.loads(out)
+
+
+def refused(capsys: Captured, *arguments: str) -> str:
+    """The one line a command says about bad input."""
+    code, out, error = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert error.endswith("\n")
+    return error
+
+
+def test_describe(capsys: Captured) -> None:
+    code, out, error = run(capsys, "describe", "DARTS_V2")
+    assert (code, error) == (0, "")
+    assert out.startswith("DARTS_V2\n")
+    assert "parameters     3,349,342\n" in out
+    assert "multiply-adds  528,359,040\n" in out
+    assert out.endswith(draw(published()["DARTS_V2"]) + "\n")
+
+
+def test_describe_in_json(capsys: Captured, tmp_path: Path) -> None:
+    path = tmp_path / "genotype.json"
+    write(path, published()["PDARTS"])
+    found = document(capsys, "describe", str(path), CELL, "--network", "imagenet")
+    assert [(entry["name"], entry["parameters"]) for entry in found] == [(str(path), 4_944_352), (CELL, 809_576)]
+    assert found[0]["multiply_adds"] == 542_819_328
+    assert [entry["network"] for entry in found] == ["imagenet", "imagenet"]
+    assert from_plain(found[0]["space"], found[0]["genotype"]) == published()["PDARTS"]
+
+
+@pytest.mark.parametrize("what", ["genotypes", "spaces", "datasets", "methods"])
+def test_lists(what: str, capsys: Captured) -> None:
+    entries = document(capsys, "list", what)
+    assert entries
+    code, out, _ = run(capsys, "list", what)
+    assert code == 0
+    for entry, line in zip(entries, out.splitlines(), strict=True):
+        assert entry["about"]
+        assert line.split()[0] == entry["name"]
+        assert line.endswith(entry["about"])
+
+
+def test_what_the_lists_name(capsys: Captured) -> None:
+    assert [entry["name"] for entry in document(capsys, "list", "genotypes")] == list(published())
+    assert [entry["name"] for entry in document(capsys, "list", "spaces")] == ["darts", "nas-bench-201"]
+    assert [entry["name"] for entry in document(capsys, "list", "datasets")][:2] == ["digits", "cifar10"]
+    assert "darts" in [entry["name"] for entry in document(capsys, "list", "methods")]
+
+
+def test_doctor(capsys: Captured, tmp_path: Path) -> None:
+    found = document(capsys, "doctor", "--data-root", str(tmp_path))
+    assert found["smallgroup"] == smallgroup.__version__
+    assert found["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert {"torch", "threads", "cpus", "cuda", "data_root"} < set(found)
+    assert found["data_root"] == str(tmp_path)
+    status = {finding["what"]: finding["status"] for finding in found["findings"]}
+    assert status["digits"] == "ok"
+    assert status["cifar10"] == status["nas-bench-201"] == "missing"
+    code, out, error = run(capsys, "doctor", "--data-root", str(tmp_path))
+    assert (code, error) == (0, "")
+    assert "digits         ok" in out
+
+
+def test_doctor_says_what_is_damaged(capsys: Captured, tmp_path: Path) -> None:
+    (tmp_path / "nas-bench-201").mkdir()
+    (tmp_path / "nas-bench-201" / "table.csv").write_text("architecture\n")
+    code, out, _ = run(capsys, "doctor", "--data-root", str(tmp_path))
+    assert code == 1
+    assert "nas-bench-201  damaged  " in out
+
+
+def test_doctor_looks_at_folders(capsys: Captured, tmp_path: Path) -> None:
+    code, out, _ = run(capsys, "doctor", "--data-root", str(tmp_path), f"folder:{tmp_path / 'none'}")
+    assert code == 1
+    assert f"folder:{tmp_path / 'none'}  missing" in out
+    assert "must be given as folder:PATH, but got 'images'" in refused(capsys, "doctor", "images")
+
+
+@pytest.mark.skipif("SMALLGROUP_DATA" not in os.environ, reason="needs SMALLGROUP_DATA")
+def test_doctor_finds_the_data_of_the_environment(capsys: Captured) -> None:
+    found = document(capsys, "doctor")
+    status = {finding["what"]: finding["status"] for finding in found["findings"]}
+    assert status["nas-bench-201"] == "ok"
+    assert status["cifar10"] in ("ok", "subset")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["describe", "DARTS_V3"], "did you mean DARTS_V2?"),
+        (["describe", "DARTS_V2", "DARTS_V3"], "did you mean DARTS_V2?"),
+        (["describe", "DARTS_V2", "--network", "svhn"], "network must be one of cifar10, cifar100, imagenet, but got"),
+        (["describe", "{\n\n"], "must be JSON, but line 3 is not"),
+        (["describe", "x\n(y)"], "must hold one genotype, but it holds 2 statements"),
+        (["describe", "."], "No such file or directory"),
+        (["describe"], "Missing argument 'GENOTYPE'"),
+        (["describe", "DARTS_V2", "--netwrk", "x"], "No such option: --netwrk"),
+        (["list", "networks"], "what to list must be one of genotypes, methods, spaces, datasets, but got 'networks'"),
+        (["list"], "Missing argument"),
+        (["searhc"], "No such command 'searhc'"),
+    ],
+)
+def test_bad_input(
+    arguments: list[str], message: str, capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert message in refused(capsys, *arguments)
+
+
+@pytest.mark.parametrize("arguments", [["--debug", "describe", "DARTS_V3"], ["describe", "DARTS_V3", "--debug"]])
+def test_a_traceback_only_with_debug(arguments: list[str], capsys: Captured) -> None:
+    code, out, error = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert error.startswith("Traceback")
+    assert "did you mean DARTS_V2?" in error
+
+
+def test_after_two_dashes_nothing_is_an_option(capsys: Captured) -> None:
+    assert "'--debug' is no published genotype" in refused(capsys, "describe", "--", "--debug")
+
+
+def test_a_failed_run(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("out of\nmemory")
+
+    monkeypatch.setattr(describe_module, "build_network", fail)
+    assert run(capsys, "describe", "DARTS_V2") == (1, "", "error: RuntimeError: out of memory (--debug shows where)\n")
+
+
+def test_interrupted(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt() -> dict[str, str]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(lists.LISTS, "spaces", interrupt)
+    assert run(capsys, "list", "spaces") == (130, "", "error: interrupted\n")
+
+
+def test_help_and_version(capsys: Captured) -> None:
+    code, out, _ = run(capsys, "--version")
+    assert (code, out) == (0, f"smallgroup {smallgroup.__version__}\n")
+    code, out, _ = run(capsys)
+    assert code == 0
+    assert all(word in out for word in ("describe", "list", "doctor", "--version", "--debug"))
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("describe", ("GENOTYPE", "--network", "cifar10|cifar100|imagenet", "--json")),
+        ("list", ("genotypes|methods|spaces|datasets", "--json")),
+        ("doctor", ("folder:PATH", "--data-root", "SMALLGROUP_DATA", "--json")),
+    ],
+)
+def test_help_of_commands(command: str, words: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "120", "NO_COLOR": "1"})
+    assert result.exit_code == 0
+    for word in words:
+        assert word in result.output
+
+
+def process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "smallgroup.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, **options)
+
+
+def test_as_a_process() -> None:
+    good = process("describe", "DARTS_V1", "--json")
+    assert (good.returncode, good.stderr) == (0, "")
+    assert json.loads(good.stdout)[0]["parameters"] == 3_169_414
+    bad = process("describe", "DARTS_V3")
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert bad.stderr.startswith("error: 'DARTS_V3' is no published genotype")
+
+
+def test_a_terminal_without_unicode() -> None:
+    result = process("describe", "DARTS_V1", env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert result.returncode == 0
+    assert "sep_conv_3x3" in result.stdout
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="needs pipes of POSIX")
+def test_a_reader_that_leaves() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "smallgroup.cli", "list", "genotypes"]
+    with os.fdopen(writer, "w") as out:
+        result = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+    assert (result.returncode, result.stderr) == (1, "")
