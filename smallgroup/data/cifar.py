@@ -136,7 +136,7 @@ def _part(layout: Layout, folder: Path, files: dict[str, str]) -> Part | None:
 def _pixels(path: Path, content: dict[str, Any]) -> Tensor:
     data = content.get("data")
     if not isinstance(data, np.ndarray) or data.ndim != 2 or data.shape[1] != 3072 or not len(data):
-        found = "x".join(map(str, data.shape)) if isinstance(data, np.ndarray) else f"a {type(data).__name__}"
+        found = "x".join(map(str, data.shape)) if isinstance(data, np.ndarray) else f"of type {type(data).__name__}"
         raise DataError(f"'data' in {shown(path)} must be images as N x 3072 bytes with N > 0, but it is {found}")
     return torch.from_numpy(np.array(data, order="C")).view(-1, 3, 32, 32)
 
@@ -150,7 +150,11 @@ def _labels(path: Path, content: dict[str, Any], layout: Layout, count: int) -> 
         )
     for place, label in enumerate(labels):
         if not isinstance(label, int) or isinstance(label, bool) or not 0 <= label < layout.classes:
-            found = str(label)[:20] if type(label) is int and abs(label) < 2**63 else f"a {type(label).__name__}"
+            found = "one of over 18 digits" if isinstance(label, int) else f"one of type {type(label).__name__}"
+            if type(label) is int and abs(label) < 10**18:
+                found = str(label)
+            elif isinstance(label, bool):
+                found = "one of type bool"
             raise DataError(
                 f"labels in {shown(path)} must be whole numbers from 0 to {layout.classes - 1}, "
                 f"but image {place:,} has {found}"

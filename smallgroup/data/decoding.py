@@ -82,22 +82,23 @@ def picture(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what matters is raised below; the rest does not concern the pixels
             with _opened(path) as image:
-                turn = _orientation(image)
-                width, height = image.size if turn < 5 else image.size[::-1]
+                turn, stored = _orientation(image), image.size
+                width, height = stored if turn < 5 else stored[::-1]
                 box = centre_box(width, height, margin)
                 if draws is not None and smallest is not None:
                     box = random_box(width, height, smallest, draws)
                 shrink = min(box[2] - box[0], box[3] - box[1]) / (2 * size)
                 if shrink > 1:
                     # A JPEG can be decoded at 1/2, 1/4 or 1/8; still twice as fine as needed, the rest is resampled.
-                    image.draft(None, (math.ceil(image.width / shrink), math.ceil(image.height / shrink)))
+                    image.draft(None, (math.ceil(stored[0] / shrink), math.ceil(stored[1] / shrink)))
+                scale = round(stored[0] / image.width)  # sizes are rounded up: their quotient is not quite it
+                left, top, right, bottom = _as_stored(box, turn, *stored)
+                box = left / scale, top / scale, right / scale, bottom / scale
                 pixels = _eight_bits(image)
-            if turn in TURNS:
-                pixels = pixels.transpose(TURNS[turn])
-            x, y = pixels.width / width, pixels.height / height
-            box = (box[0] * x, box[1] * y, box[2] * x, box[3] * y)
             pixels = pixels.convert("L" if channels == 1 else "RGB")
             pixels = pixels.resize((size, size), Image.Resampling.BILINEAR, box=box)
+            if turn in TURNS:
+                pixels = pixels.transpose(TURNS[turn])
             array = np.asarray(pixels)
     except Unreadable:
         raise
@@ -140,6 +141,16 @@ def _orientation(image: Image.Image) -> int:
         return 1
 
 
+def _as_stored(box: Box, turn: int, width: int, height: int) -> Box:
+    """Where a part of the image as shown lies in the image as stored: parts are cut before they are turned."""
+    left, top, right, bottom = box if turn < 5 else (box[1], box[0], box[3], box[2])
+    if turn in (2, 3, 7, 8):
+        left, right = width - right, width - left
+    if turn in (3, 4, 6, 7):
+        top, bottom = height - bottom, height - top
+    return left, top, right, bottom
+
+
 def _eight_bits(image: Image.Image) -> Image.Image:
     """Any mode of Pillow's to L, RGB or what converts to them; 16 bits are scaled, transparency is laid over white."""
     if image.mode == "F":
@@ -162,6 +173,8 @@ def _eight_bits(image: Image.Image) -> Image.Image:
 def _words(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
+    if isinstance(error, Image.DecompressionBombError):
+        return f"it has more than the {MOST_PIXELS:,} pixels that are decoded"
     if isinstance(error, UnidentifiedImageError):
         return "it is no image of a known format"
     return str(error).partition("\n")[0][:100] or type(error).__name__

@@ -10,6 +10,7 @@ from smallgroup.data.dataset import Dataset
 from smallgroup.data.decoding import Unreadable, header
 from smallgroup.data.errors import DataError, reason, shown
 from smallgroup.data.images import FileImages, Images
+from smallgroup.data.roots import expanded
 from smallgroup.data.sources import FOLDER, NAMES, open_dataset
 from smallgroup.runtime import stream
 
@@ -36,7 +37,7 @@ def examine(root: Path, names: tuple[str, ...] = NAMES) -> list[Finding]:
 
 def _finding(name: str, root: Path) -> Finding:
     folders = {"digits": "scikit-learn", "cifar10": "cifar-10-batches-py", "cifar100": "cifar-100-python"}
-    place = Path(name.removeprefix(FOLDER)) if name.startswith(FOLDER) else root / folders.get(name, name)
+    place = expanded(name.removeprefix(FOLDER)) if name.startswith(FOLDER) else root / folders.get(name, name)
     where = folders["digits"] if name == "digits" else shown(place)
     try:
         if name in NAMES[1:] and not place.exists():

@@ -26,7 +26,6 @@ def open_folder(path: Path, size: int | None = None) -> Dataset:
     Without a size, images have the median of their short sides, 64 pixels at most. Without `val/` and `test/`
     a fifth of every class, always the same files, is the test part.
     """
-    path = path.expanduser()
     require_folder(path, "a dataset 'folder:PATH'")
     name, notes = f"folder:{path}", []
     if _has_parts(path):
@@ -98,7 +97,9 @@ def scan_classes(folder: Path, known: tuple[str, ...] | None = None) -> Scan:
     if strangers := [name for name in names if name not in classes]:
         raise DataError(f"classes in {shown(folder)} must also be in train/, but {shown(strangers[0])!r} is not")
     if len(classes) < 2:
+        loose = sum(entry.name.lower().endswith(SUFFIXES) for entry in _entries(folder))
         found = f"only {shown(names[0])!r}" if names else "no sub-folder"
+        found += f" and {loose:,} images of no class" if loose else ""
         raise DataError(f"{shown(folder)} must have at least 2 classes, one sub-folder each, but it has {found}")
     files: list[str] = []
     labels: list[int] = []

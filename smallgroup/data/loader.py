@@ -62,7 +62,7 @@ class Stream(Generic[Batch]):
             )
         if len(indices) < batch_size:
             raise DataError(
-                f"a batch for {purpose} must be filled, but {len(indices)} images are fewer than batch_size={batch_size}"
+                f"a batch for {purpose} must be filled, but batch_size={batch_size} and there are {len(indices)} images"
             )
         if labelled and images.labels is None:
             raise DataError(f"images for {purpose} must have labels, but they have none")

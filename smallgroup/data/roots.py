@@ -12,8 +12,13 @@ def data_root(given: Path | None = None) -> Path:
     It need not exist: the digits need no file. Who looks for a file says where it was looked for.
     """
     if given is not None:
-        return given.expanduser()
+        return expanded(given)
     if from_environment := os.environ.get(VARIABLE):
-        return Path(from_environment).expanduser()
+        return expanded(from_environment)
     cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path("~/.cache").expanduser()) / "smallgroup"
+    return (Path(cache) if cache else expanded("~/.cache")) / "smallgroup"
+
+
+def expanded(path: Path | str) -> Path:
+    """A path with `~` in full; of a user nobody knows it stays as it is, and is then not found."""
+    return Path(os.path.expanduser(path))

@@ -8,6 +8,7 @@ from smallgroup.data.digits import open_digits
 from smallgroup.data.errors import DataError, require_folder, shown
 from smallgroup.data.folder import images_below, open_folder, open_imagenet
 from smallgroup.data.images import FileImages, Images, TensorImages
+from smallgroup.data.roots import expanded
 
 NAMES = ("digits", "cifar10", "cifar100", "imagenet")
 FOLDER = "folder:"
@@ -26,7 +27,7 @@ def open_dataset(name: str, root: Path, *, size: int | None = None) -> Dataset:
         return open_cifar(CIFAR100, root, size)
     if name == "imagenet":
         return open_imagenet(root, size)
-    return open_folder(Path(name.removeprefix(FOLDER)), size)
+    return open_folder(expanded(name.removeprefix(FOLDER)), size)
 
 
 def open_unlabeled(name: str, root: Path, like: Dataset) -> Images:
@@ -36,7 +37,7 @@ def open_unlabeled(name: str, root: Path, like: Dataset) -> Images:
     """
     check_name(name)
     if name.startswith(FOLDER):
-        folder = Path(name.removeprefix(FOLDER)).expanduser()
+        folder = expanded(name.removeprefix(FOLDER))
         require_folder(folder, "unlabelled images 'folder:PATH'")
         if not (files := images_below(folder)):
             raise DataError(f"{shown(folder)} must hold images for the unlabelled set, but there is none in it")

@@ -28,7 +28,7 @@ _EMPTY: dict[str, Callable[[], Any]] = {"EMPTY_LIST": list, "EMPTY_DICT": dict, 
 _PLAIN = _NUMBERS | _TEXTS | _PY2_STRINGS | _BYTES | _EMPTY.keys() | _CONSTANTS.keys()
 _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 _IGNORED = {"PROTO", "FRAME"}
-_KNOWN = {"_codecs encode"}
+_KNOWN = {"_codecs encode", "__builtin__ bytes"}
 for _module in (
     "numpy",
     "numpy.core.multiarray",
@@ -182,6 +182,8 @@ def _made(name: str, arguments: tuple[Any, ...]) -> Any:  # noqa: ANN401
         array = _Array()
         array.value = _array(data, shape, _expect(order, str))
         return array
+    if name == "bytes" and not arguments:
+        return b""
     if name == "encode" and arguments[1:] == ("latin1",):
         return _expect(arguments[0], str).encode("latin-1")
     raise DataError(f"it calls {shown(name)} in a way that only arrays need not")

@@ -88,9 +88,10 @@ class Worker:
             sound, length = decoding.REPLY.unpack(_exactly(self.process.stdout, decoding.REPLY.size))
             content = _exactly(self.process.stdout, length)
         except (OSError, EOFError, ValueError):
-            code = self.process.poll()
+            with suppress(subprocess.TimeoutExpired):  # its pipes are closed: it is about to end
+                self.process.wait(5)
             raise DataError(
-                f"a worker process for decoding images ended early (exit code {code}); "
+                f"a worker process for decoding images ended early (exit code {self.process.returncode}); "
                 "with workers=0 images are decoded without one"
             ) from None
         if not sound:
