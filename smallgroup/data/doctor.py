@@ -6,9 +6,9 @@ from typing import Literal
 
 import torch
 
-from smallgroup.data.dataset import Dataset
 from smallgroup.data.decoding import Unreadable, header
 from smallgroup.data.errors import DataError, reason, shown
+from smallgroup.data.folder import images_below
 from smallgroup.data.images import FileImages, Images
 from smallgroup.data.roots import expanded
 from smallgroup.data.sources import FOLDER, NAMES, open_dataset
@@ -42,17 +42,50 @@ def _finding(name: str, root: Path) -> Finding:
     try:
         if name in NAMES[1:] and not place.exists():
             return Finding(name, where, "missing", f"{name} is not here: there is no {where}")
-        dataset = open_dataset(name, root)
-        unreadable = damaged_files(dataset.train) + ([] if dataset.test is None else damaged_files(dataset.test))
+        status, sentence = (
+            _without_classes(place) if name.startswith(FOLDER) and _is_flat(place) else _labelled(name, root)
+        )
     except DataError as error:
-        return Finding(name, where, "damaged" if place.exists() else "missing", str(error))
+        status, sentence = ("damaged" if _exists(place) else "missing"), str(error)
     except Exception as error:  # a doctor reports what it did not expect, too
-        return Finding(name, where, "damaged", f"{where} cannot be read: {reason(error)}")
-    if unreadable:
-        more = f" ({len(unreadable)} such files)" if len(unreadable) > 1 else ""
-        return Finding(name, where, "damaged", f"image {unreadable[0]}{more}")
+        status, sentence = "damaged", f"{where} cannot be read: {reason(error)}"
+    return Finding(name, where, status, sentence)
+
+
+def _labelled(name: str, root: Path) -> tuple[Status, str]:
+    dataset = open_dataset(name, root)
+    parts = [part for part in (dataset.train, dataset.test) if part is not None]
+    if unreadable := [line for part in parts for line in damaged_files(part)]:
+        return "damaged", _told(unreadable)
+    test = "no test images" if dataset.test is None else f"{len(dataset.test):,} test images"
+    pixels = f"{dataset.size} x {dataset.size} x {dataset.channels}"
+    text = f"{len(dataset.train):,} training and {test} of {len(dataset.classes)} classes, {pixels}"
     partial = any("subset" in note or "not the official" in note for note in dataset.notes)
-    return Finding(name, where, "subset" if partial else "ok", _summary(dataset))
+    return "subset" if partial else "ok", "; ".join([text, *dataset.notes])
+
+
+def _without_classes(folder: Path) -> tuple[Status, str]:
+    images = FileImages(images_below(folder), None, size=8)
+    if not len(images):
+        return "missing", f"{shown(folder)} holds no images"
+    if unreadable := damaged_files(images):
+        return "damaged", _told(unreadable)
+    return "ok", f"{len(images):,} images of no class, fit for the unlabelled set"
+
+
+def _told(unreadable: list[str]) -> str:
+    return f"image {unreadable[0]}" + (f" ({len(unreadable)} such files)" if len(unreadable) > 1 else "")
+
+
+def _is_flat(folder: Path) -> bool:
+    return _exists(folder) and folder.is_dir() and not any(entry.is_dir() for entry in folder.iterdir())
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name no file can have
+        return False
 
 
 def damaged_files(images: Images) -> list[str]:
@@ -73,10 +106,3 @@ def damaged_files(images: Images) -> list[str]:
         except DataError as error:
             found.append(str(error).removeprefix("image "))
     return found
-
-
-def _summary(dataset: Dataset) -> str:
-    test = "no test images" if dataset.test is None else f"{len(dataset.test):,} test images"
-    pixels = f"{dataset.size} x {dataset.size} x {dataset.channels}"
-    text = f"{len(dataset.train):,} training and {test} of {len(dataset.classes)} classes, {pixels}"
-    return "; ".join([text, *dataset.notes])

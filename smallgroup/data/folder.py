@@ -168,5 +168,6 @@ def _usual_size(files: list[str], notes: list[str]) -> int:
         except Unreadable as error:
             raise DataError(f"image {shown(files[index])} {shown(error)}") from None
     size = min(sorted(sides)[len(sides) // 2], LARGEST_DEFAULT)
-    notes.append(f"images are brought to {size} x {size} pixels")
+    mixed = "" if min(sides) == max(sides) else f"; their short sides have {min(sides):,} to {max(sides):,}"
+    notes.append(f"images are brought to {size} x {size} pixels{mixed}")
     return size

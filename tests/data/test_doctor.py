@@ -55,6 +55,19 @@ def test_names_that_are_none_are_findings_too(tmp_path: Path) -> None:
     assert all("\n" not in finding.sentence for finding in found)
 
 
+def test_loose_images_are_fit_for_the_unlabelled_set(tmp_path: Path) -> None:
+    name = f"folder:{tmp_path}"
+    (finding,) = examine(tmp_path, (name,))
+    assert (finding.status, finding.sentence) == ("missing", f"{tmp_path} holds no images")
+    picture(tmp_path / "a.png")
+    (finding,) = examine(tmp_path, (name,))
+    assert (finding.status, finding.sentence) == ("ok", "1 images of no class, fit for the unlabelled set")
+    (tmp_path / "b.png").write_text("no image")
+    (finding,) = examine(tmp_path, (name,))
+    assert finding.status == "damaged"
+    assert "b.png cannot be decoded" in finding.sentence
+
+
 def test_unequal_classes_are_told(tmp_path: Path) -> None:
     class_folders(tmp_path, 2)
     for number in range(9):

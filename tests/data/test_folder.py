@@ -73,7 +73,7 @@ def test_a_class_may_be_called_train(tmp_path: Path) -> None:
 def test_the_usual_size_and_the_augmentation_that_suits_it(tmp_path: Path) -> None:
     small = open_folder(class_folders(tmp_path / "small", 3))
     assert small.size == 18
-    assert "images are brought to 18 x 18 pixels" in small.notes
+    assert "images are brought to 18 x 18 pixels; their short sides have 16 to 20" in small.notes
     assert small.augmentation == Augmentation(crop_padding=2)
     for number in range(4):
         picture(tmp_path / "large" / "ab"[number % 2] / f"{number}.png", 100, 90)
