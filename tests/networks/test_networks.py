@@ -24,13 +24,13 @@ def skips(*sources: tuple[int, ...], concat: tuple[int, ...] = (2, 3, 4, 5)) -> 
 
 def test_nodes_sum_their_edges_and_the_output_is_side_by_side() -> None:
     """Nodes of one, two and three edges, an empty one that nothing uses, an order of its own in the output."""
-    cell = skips((0, 1), (), (0,), (4, 2, 1), concat=(5, 2))
+    cell = skips((0, 0), (), (0,), (4, 2, 1), concat=(5, 2))
     network = DartsNetwork(Genotype(cell, DARTS_V2.reduce), channels=4, cells=3).eval()
     first = network.cells[0]
     before, last = random_images(2, 12, 8, 8), random_images(2, 12, 8, 8) + 1
     a, b = first.preprocess0(before), first.preprocess1(last)  # type: ignore[operator]
     assert not torch.equal(a, b)
-    torch.testing.assert_close(first(before, last), torch.cat([a + (a + b) + b, a + b], dim=1))
+    torch.testing.assert_close(first(before, last), torch.cat([a + (a + a) + b, a + a], dim=1))
 
 
 def test_reduction_cells_halve_what_comes_from_outside_only() -> None:
@@ -83,6 +83,17 @@ def test_wiring_of_the_benchmark_cell() -> None:
     assert output(skip, skip, skip, none, none, skip) == 2
     assert output(none, skip, skip, skip, skip, skip) == 2
     assert output(*[none] * 6) == 0
+
+
+def test_the_shortcut_of_the_benchmark_network() -> None:
+    """What is left of a residual block whose convolutions give zero."""
+    block = NasBench201Network(Cell(("none",) * 6), channels=2, cells_per_stage=1).body[3]
+    state = block.state_dict()
+    state["convolutions.1.2.weight"].zero_()
+    state["shortcut.1.weight"].fill_(1)
+    images = random_images(1, 2, 6, 6)
+    means = images.sum(1).reshape(3, 2, 3, 2).mean((1, 3))
+    torch.testing.assert_close(block(images)[0], means.expand(4, 3, 3))
 
 
 @pytest.mark.parametrize("size", [32, 16, 9, 1])

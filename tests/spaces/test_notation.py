@@ -63,6 +63,7 @@ def test_the_name_in_the_text() -> None:
         ("Genotype(exec('1'))", "something else"),
         ("Genotype(normal=open)", "something else"),
         ("Genotype(normal=[not 1])", "something else"),
+        ("Genotype(normal=[1or 2])", "something else"),
         ("Genotype(normal=b'a')", "something else"),
         ("Genotype(normal=().x)", "but has '.'"),
         (SECOND_ORDER.replace("[2, 3, 4, 5]", "range(2, 10000000000)"), "something else"),
