@@ -17,6 +17,8 @@ from smallgroup.data.errors import DataError, reason, shown
 
 LARGEST = 256 * 2**20
 """Bytes of the largest file that is read: the largest official one, of CIFAR-100, has 155 million."""
+LONGEST_PROGRAM = 1_000_000
+"""Steps of the longest one: the official files take some 200,000, and a step of one byte can ask for 64 of memory."""
 
 _MARK = object()
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
@@ -84,7 +86,9 @@ class _Machine:
         self.memo: dict[int, Any] = {}
 
     def run(self, content: bytes) -> Any:  # noqa: ANN401
-        for opcode, argument, _ in pickletools.genops(content):
+        for count, (opcode, argument, _) in enumerate(pickletools.genops(content)):
+            if count > LONGEST_PROGRAM:
+                raise DataError(f"it takes more than {LONGEST_PROGRAM:,} steps to build")
             if opcode.name == "STOP":
                 return self.stack.pop()
             self.follow(opcode.name, argument)

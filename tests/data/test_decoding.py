@@ -10,6 +10,7 @@ import torch
 from PIL import Image, ImageOps
 
 from smallgroup.data import DataError, FileImages, decoding
+from smallgroup.data.augment import Parts
 from smallgroup.data.decoding import DRAWS, Unreadable, centre_box, header, random_box
 from smallgroup.runtime import stream
 from tests.data.makers import array, noise, picture
@@ -43,8 +44,13 @@ def test_cameras_rotation_is_applied_exactly(tmp_path: Path, orientation: int) -
     exif[0x0112] = orientation
     Image.fromarray(np.ascontiguousarray(stored)).save(tmp_path / "a.png", exif=exif)
     assert header(str(tmp_path / "a.png")) == (12, 8)
-    expected = torch.from_numpy(upright[:, 2:10].copy()).permute(2, 0, 1)
-    assert torch.equal(fetched(tmp_path / "a.png"), expected)
+    shown = torch.from_numpy(upright).permute(2, 0, 1)
+    assert torch.equal(fetched(tmp_path / "a.png"), shown[:, :, 2:10])
+    # A part at the upper right: 4 x 4 pixels, so that nothing is resampled.
+    draws = [(16 / 96 - 0.08) / 0.92, 0.5] * 10 + [0.9, 0.3]
+    parts = Parts(0.08, torch.tensor([draws], dtype=torch.float64))
+    part = FileImages([str(tmp_path / "a.png")], None, size=4).fetch(torch.tensor([0]), parts)[0]
+    assert torch.equal(part, shown[:, 1:5, 8:12])
 
 
 def test_grey_becomes_colour_and_colour_grey(tmp_path: Path) -> None:
