@@ -214,11 +214,24 @@ def test_a_terminal_without_unicode() -> None:
     assert "sep_conv_3x3" in result.stdout
 
 
+LATE = "from smallgroup.cli import lists, main; lists.print_columns = print; raise SystemExit(main(['list', 'spaces']))"
+"""Prints through Python's own buffer, which finds out at the end only."""
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="needs pipes of POSIX")
-def test_a_reader_that_leaves() -> None:
+@pytest.mark.parametrize("program", [["-m", "smallgroup.cli", "list", "genotypes"], ["-c", LATE]])
+def test_a_reader_that_leaves(program: list[str]) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-m", "smallgroup.cli", "list", "genotypes"]
     with os.fdopen(writer, "w") as out:
-        result = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+        result = subprocess.run(
+            [sys.executable, *program],
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=120,
+            env=environment,
+        )
     assert (result.returncode, result.stderr) == (1, "")

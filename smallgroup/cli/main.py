@@ -28,8 +28,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except BrokenPipeError:
+        # Who reads our output has left (`| head`); Python would complain about the rest when it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = FAILED
-    except SystemExit as error:
+    except SystemExit as error:  # typer, if it notices first
         code = error.code
     except Exception as error:
         if debug:
@@ -39,8 +41,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _exit_code(error)
     if code == INTERRUPTED:
         print("error: interrupted", file=sys.stderr)
-    if code == FAILED:
-        _leave_a_closed_pipe()
     return code if isinstance(code, int) else FAILED if code else 0
 
 
@@ -59,11 +59,3 @@ def _sentence(error: Exception) -> str:
 
 def _exit_code(error: Exception) -> int:
     return BAD_INPUT if isinstance(error, ValueError | OSError) or hasattr(error, "format_message") else FAILED
-
-
-def _leave_a_closed_pipe() -> None:
-    """Who reads our output may have left (`| head`); Python would complain about it when it closes the stream."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
