@@ -1,5 +1,5 @@
 from collections import Counter
-from itertools import islice
+from itertools import combinations, islice
 from pathlib import Path
 from typing import Any
 
@@ -83,10 +83,12 @@ def test_epochs_seeds_purposes_and_steps_differ() -> None:
     assert not torch.equal(stream.indices_of(0), stream.indices_of(len(stream)))
     for other in (labelled(48, 8, seed=1), labelled(48, 8, purpose="validation")):
         assert not torch.equal(stream.indices_of(0), other.indices_of(0))
-    # The same images in two epochs are augmented in two ways.
-    flat = labelled(8, 8, Augmentation(crop_padding=2))
-    first, second = (flat.batch(step)[0][flat.indices_of(step).argsort()] for step in (0, 1))
-    assert not torch.equal(first, second)
+    # Where all images are the same, batches differ by their augmentation alone.
+    twins = TensorImages(noise(1, 3, 8, 8).expand(16, -1, -1, -1), torch.zeros(16, dtype=torch.int64))
+    settings: dict[str, Any] = {"purpose": "train", "augmentation": Augmentation(crop_padding=2), **PLAIN}
+    one, other = (Stream(twins, torch.arange(16), batch_size=8, seed=seed, **settings) for seed in (0, 1))
+    shown = [one.batch(0)[0], one.batch(1)[0], one.batch(2)[0], other.batch(0)[0]]
+    assert all(not torch.equal(a, b) for a, b in combinations(shown, 2))
 
 
 def test_types_and_statistics() -> None:

@@ -76,6 +76,8 @@ def test_held_out_images_come_from_both_halves_and_are_in_neither() -> None:
     assert set(less.validation.tolist()) < set(whole.validation.tolist())
     assert len(set(less.held_out.tolist()) & set(whole.train.tolist())) == 25
     assert torch.bincount(data.labels()[less.held_out]).tolist() == [10] * 5
+    half = split(data, seed=4, held_out=0.1, proportions=Proportions(labelled=0.5))
+    assert [len(half.train), len(half.validation), len(half.held_out)] == [100, 100, 50]
 
 
 def test_unlabelled_images_of_the_same_set() -> None:
