@@ -41,15 +41,19 @@ def relu_conv_norm(
 
 
 class FactorizedReduce(nn.Module):
-    """Half the size without losing pixels: two strided 1x1 convolutions, one of them on the image shifted by one."""
+    """Half the size without losing pixels: two strided 1x1 convolutions, one of them on the image shifted by one.
+
+    The pixels are picked first and convolved without a stride: the same result, and some torch builds write past the
+    end of their memory in the weight gradient of a strided 1x1 convolution in the channels_last layout.
+    """
 
     def __init__(self, inputs: int, outputs: int, style: Style) -> None:
         super().__init__()
         if outputs % 2:
             raise ValueError(f"channels must be even where a skip connection halves the size, but got {outputs}")
         self.relu = nn.ReLU()
-        self.even = nn.Conv2d(inputs, outputs // 2, 1, stride=2, bias=False)
-        self.odd = nn.Conv2d(inputs, outputs // 2, 1, stride=2, bias=False)
+        self.even = nn.Conv2d(inputs, outputs // 2, 1, bias=False)
+        self.odd = nn.Conv2d(inputs, outputs // 2, 1, bias=False)
         self.norm = batch_norm(outputs, style)
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -57,8 +61,8 @@ class FactorizedReduce(nn.Module):
         x: Tensor = self.relu(inputs)
         height, width = x.shape[-2:]
         # A row or column of zeros stands in where an odd size leaves the shifted half one short.
-        shifted = nn.functional.pad(x[..., 1:, 1:], (0, width % 2, 0, height % 2))
-        normed: Tensor = self.norm(torch.cat([self.even(x), self.odd(shifted)], dim=1))
+        shifted = nn.functional.pad(x[..., 1::2, 1::2], (0, width % 2, 0, height % 2))
+        normed: Tensor = self.norm(torch.cat([self.even(x[..., ::2, ::2]), self.odd(shifted)], dim=1))
         return normed
 
 

@@ -39,6 +39,17 @@ def initial_weights(
     return result
 
 
+def initialise(module: nn.Module, generator: torch.Generator, device: torch.device | str = "cpu") -> nn.Module:
+    """Give a module that was built on the meta device its memory, initial weights and fresh running statistics."""
+    weights = initial_weights(module, generator, device=device)
+    module.to_empty(device=device)
+    for part in module.modules():
+        if isinstance(part, nn.BatchNorm2d):
+            part.reset_running_stats()
+    module.load_state_dict(weights, strict=False)
+    return module
+
+
 def _initial(part: nn.Module, generator: torch.Generator) -> dict[str, Tensor]:
     if isinstance(part, nn.Conv2d | nn.Linear):
         bound = 1 / math.sqrt(part.weight[0].numel())  # one over the square root of the fan-in

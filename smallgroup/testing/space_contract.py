@@ -1,0 +1,155 @@
+"""What every space has to keep to, so that methods and groups can rely on it."""
+
+from typing import Any, get_args, get_type_hints
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from smallgroup.methods import Darts, Relaxed
+from smallgroup.runtime import stream
+from smallgroup.spaces.edges import MixedEdge
+from smallgroup.spaces.space import Mixture, Rule, Space
+from smallgroup.spaces.weights import initial_weights, initialise
+from smallgroup.testing.groups import batches_for, group_of
+
+RULES = get_args(get_type_hints(Rule)["name"])
+
+
+class SpaceContract:
+    """Inherit, and say how to make the space at a small size, and the network of a genotype."""
+
+    def space(self) -> Space:
+        """A small instance with at least 4 classes."""
+        raise NotImplementedError
+
+    def network(self, genotype: Any) -> nn.Module:  # noqa: ANN401
+        """The network derived from a genotype, at a small size, built on the meta device."""
+        raise NotImplementedError
+
+    def test_the_supernet_has_no_buffers_and_takes_no_memory(self) -> None:
+        """What it computes depends on what it is given alone."""
+        supernet = self.space().supernet(MixedEdge, {})
+        assert not list(supernet.named_buffers())
+        assert all(p.is_meta for p in supernet.parameters())
+
+    def test_building_draws_no_random_number(self) -> None:
+        """The global generator is not touched."""
+        before = torch.get_rng_state()
+        self.space().supernet(MixedEdge, {})
+        assert torch.equal(before, torch.get_rng_state())
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    def test_the_supernet_is_a_pure_function(self, dtype: torch.dtype) -> None:
+        """The same bits twice, nothing changed, one row of logits per image, in the dtype given."""
+        space = self.space()
+        weights, mixtures, images = self._parts(dtype)
+        saved = {name: tensor.clone() for name, tensor in weights.items()}
+        supernet = space.supernet(MixedEdge, {})
+        first = functional_call(supernet, weights, (images, mixtures))
+        assert first.dtype == dtype
+        assert first.shape[0] == len(images)
+        assert first.dim() == 2
+        assert torch.equal(first, functional_call(supernet, weights, (images, mixtures)))
+        assert all(torch.equal(saved[name], tensor) for name, tensor in weights.items())
+
+    def test_every_operation_of_every_edge_counts(self) -> None:
+        """Each mixing weight but that of `none` changes the logits, and the sum over operations is a sum."""
+        space = self.space()
+        weights, mixtures, images = self._parts(torch.float64)
+        supernet = space.supernet(MixedEdge, {})
+        leaves = {kind: mixture.weights.clone().requires_grad_() for kind, mixture in mixtures.items()}
+        logits: Tensor = functional_call(supernet, weights, (images, {k: Mixture(leaf) for k, leaf in leaves.items()}))
+        gradients = torch.autograd.grad(logits.square().sum(), list(leaves.values()))
+        for kind, gradient in zip(leaves, gradients, strict=True):
+            for i, name in enumerate(space.kinds[kind].operations):
+                assert bool((gradient[:, i] != 0).all()) == (name != "none"), f"{name} in {kind}"
+
+    def test_operations_without_weight_need_not_run(self) -> None:
+        """Where one operation per edge has weight, running it alone gives the logits of running all."""
+        space = self.space()
+        weights, _, images = self._parts(torch.float64)
+        supernet = space.supernet(MixedEdge, {})
+        generator = stream("testing", "active")
+        for _ in range(4):
+            chosen = {}
+            for kind, spec in space.kinds.items():
+                picks = torch.randint(0, len(spec.operations), (len(spec.edges),), generator=generator)
+                chosen[kind] = nn.functional.one_hot(picks, len(spec.operations)).double()
+            outputs = [
+                functional_call(supernet, weights, (images, {k: Mixture(w, evaluate=how) for k, w in chosen.items()}))
+                for how in ("all", "active", "detached")
+            ]
+            assert torch.allclose(outputs[0], outputs[1], atol=1e-12)
+            assert torch.equal(outputs[0], outputs[2])
+
+    def test_masks_leave_operations_out(self) -> None:
+        """Of a supernet of `none` and skip connections alone less is left, and it still runs."""
+        space = self.space()
+        kept = {"none", "skip_connect"}
+        masks = {
+            kind: torch.tensor([name in kept for name in spec.operations]).expand(spec.shape)
+            for kind, spec in space.kinds.items()
+        }
+        small, large = space.supernet(MixedEdge, masks), space.supernet(MixedEdge, {})
+        assert _size(small) < _size(large)
+        weights = initial_weights(small, stream("testing"), dtype=torch.float64)
+        mixtures = {kind: Mixture(mask.double()) for kind, mask in masks.items()}
+        logits = functional_call(small, weights, (batches_for(space)[0][0], mixtures))
+        assert bool(logits.isfinite().all())
+        for kind, spec in space.kinds.items():
+            with pytest.raises(ValueError, match="every edge"):
+                space.supernet(MixedEdge, {kind: torch.zeros(spec.shape, dtype=torch.bool)})
+
+    @pytest.mark.parametrize("rule", RULES)
+    def test_derived_genotypes_are_valid_and_can_be_built(self, rule: Any) -> None:  # noqa: ANN401
+        """By every rule, from random scores; and the same scores give the same genotype."""
+        space = self.space()
+        generator = stream("testing", "scores")
+        for _ in range(3):
+            scores = {kind: torch.rand(spec.shape, generator=generator) for kind, spec in space.kinds.items()}
+            genotype = space.derive(scores, Rule(rule))
+            assert genotype == space.derive(scores, Rule(rule))
+            network = initialise(self.network(genotype), generator).eval()
+            assert bool(network(torch.randn(2, *space.image_shape, generator=generator)).isfinite().all())
+
+    def test_removed_operations_are_not_derived(self) -> None:
+        """-inf is never chosen."""
+        space = self.space()
+        for name in ("skip_connect", next(iter(space.kinds.values())).operations[-1]):
+            scores = {}
+            for kind, spec in space.kinds.items():
+                scores[kind] = torch.zeros(spec.shape)
+                scores[kind][:, spec.operations.index(name)] = -torch.inf
+            for rule in RULES:
+                assert name not in repr(space.derive(scores, Rule(rule)))
+
+    def test_scores_that_cannot_be_read_are_refused(self) -> None:
+        """NaN, a wrong shape, a missing kind."""
+        space = self.space()
+        good = {kind: torch.zeros(spec.shape) for kind, spec in space.kinds.items()}
+        kind = next(iter(good))
+        for bad in (good | {kind: good[kind] / 0}, good | {kind: torch.zeros(1, 1)}, {}):
+            with pytest.raises(ValueError, match="scores"):
+                space.derive(bad, Rule())
+
+    @pytest.mark.parametrize("mode", ["first-order", "finite-difference", "exact"])
+    def test_a_group_takes_steps(self, mode: str) -> None:
+        """Two DARTS learners, in every mode."""
+        space = self.space()
+        group = group_of(space, [Darts(), Darts()], torch.float32, hypergradient=mode)
+        report = group.step(*batches_for(space, torch.float32))
+        assert report.skipped == 0
+        for learner in report.learners:
+            assert all(size > 0 for term, size in learner.norms.items() if mode != "first-order" or term == "direct")
+
+    def _parts(self, dtype: torch.dtype) -> tuple[dict[str, Tensor], dict[str, Mixture], Tensor]:
+        space = self.space()
+        relaxed = Relaxed(space, Darts())
+        mixtures = relaxed.method.mix(relaxed.initial_architecture(dtype=dtype), {}, None)
+        return relaxed.initial_weights("w", dtype=dtype), mixtures, batches_for(space, dtype)[0][0]
+
+
+def _size(module: nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters())

@@ -1,0 +1,24 @@
+"""The built-in methods keep to the contract."""
+
+from smallgroup.methods import METHODS, Darts, FairDarts, Gdas, Method
+from smallgroup.testing import MethodContract
+
+
+class TestDarts(MethodContract):
+    def method(self) -> Method:
+        return Darts()
+
+
+class TestGdas(MethodContract):
+    def method(self) -> Method:
+        return Gdas()
+
+
+class TestFairDarts(MethodContract):
+    def method(self) -> Method:
+        return FairDarts()
+
+
+def test_every_built_in_method_is_tested_here() -> None:
+    tested = {type(case().method()) for case in MethodContract.__subclasses__() if case.__module__ == __name__}
+    assert tested == set(METHODS.values())

@@ -1,0 +1,64 @@
+"""The built-in spaces, and the smooth one of the contracts, keep to the contract."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from smallgroup.spaces.darts import DartsSpace
+from smallgroup.spaces.edges import MixedEdge
+from smallgroup.spaces.nas_bench_201 import NasBench201Space
+from smallgroup.spaces.space import Mixture, Space
+from smallgroup.testing import SmoothSpace, SpaceContract
+from smallgroup.testing.method_contract import SMALL, small_network
+
+
+class TestDarts(SpaceContract):
+    def space(self) -> Space:
+        return SMALL["darts"]
+
+    def network(self, genotype: Any) -> nn.Module:
+        return small_network(genotype)
+
+
+class TestDartsCifarStem(TestDarts):
+    def space(self) -> Space:
+        return DartsSpace(channels=2, cells=3, classes=4, image_size=8)
+
+
+class TestDartsImageNetStem(TestDarts):
+    def space(self) -> Space:
+        return DartsSpace(channels=2, cells=3, classes=4, stem="imagenet", image_size=40)
+
+
+class TestNasBench201(TestDarts):
+    def space(self) -> Space:
+        return SMALL["nas-bench-201"]
+
+
+class TestNasBench201OddSize(TestDarts):
+    def space(self) -> Space:
+        return NasBench201Space(channels=3, cells_per_stage=1, classes=4, image_size=7)
+
+
+class Fixed(nn.Module):
+    """A supernet with its mixture bound: the derived network of the smooth space."""
+
+    def __init__(self, genotype: Any) -> None:
+        super().__init__()
+        space = SmoothSpace()
+        operations = space.kinds["cell"].operations
+        self.supernet = space.supernet(MixedEdge, {})
+        self.rows = [[float(name == chosen) for name in operations] for chosen in genotype.operations]
+
+    def forward(self, images: Tensor) -> Tensor:
+        logits: Tensor = self.supernet(images, {"cell": Mixture(torch.tensor(self.rows))})
+        return logits
+
+
+class TestSmooth(SpaceContract):
+    def space(self) -> Space:
+        return SmoothSpace()
+
+    def network(self, genotype: Any) -> nn.Module:
+        return Fixed(genotype)
