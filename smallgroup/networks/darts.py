@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from smallgroup.networks.checks import check_counts
+from smallgroup.runtime.checks import check_counts
 from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, Genotype
 from smallgroup.spaces.darts.operations import build
 from smallgroup.spaces.darts.skeleton import build_stem, reduction_cells

@@ -2,10 +2,11 @@
 
 from torch import Tensor, nn
 
-from smallgroup.networks.checks import check_counts
-from smallgroup.spaces.layers import FULL, batch_norm, relu_conv_norm
+from smallgroup.runtime.checks import check_counts
+from smallgroup.spaces.layers import FULL, batch_norm
 from smallgroup.spaces.nas_bench_201.cell import EDGES, Cell
 from smallgroup.spaces.nas_bench_201.operations import build
+from smallgroup.spaces.nas_bench_201.skeleton import ResidualReduction, widths
 
 
 class NasBench201Network(nn.Module):
@@ -25,9 +26,9 @@ class NasBench201Network(nn.Module):
         self.genotype = cell
         stem = nn.Conv2d(image_channels, channels, 3, padding=1, bias=False)
         blocks: list[nn.Module] = [stem, batch_norm(channels, FULL)]
-        for width in (channels, 2 * channels, 4 * channels):
+        for width in widths(channels):
             if width > channels:
-                blocks.append(_ResidualBlock(width // 2, width))
+                blocks.append(ResidualReduction(width // 2, width, FULL))
             blocks += [_Cell(cell, width) for _ in range(cells_per_stage)]
         self.body = nn.Sequential(*blocks, batch_norm(4 * channels, FULL), nn.ReLU(), nn.AdaptiveAvgPool2d(1))
         self.classifier = nn.Linear(4 * channels, classes)
@@ -51,22 +52,3 @@ class _Cell(nn.Module):
             term: Tensor = operation(states[source])
             states[node] = states[node] + term if node in states else term
         return states[max(states)]
-
-
-class _ResidualBlock(nn.Module):
-    """Half the size: two 3x3 convolutions, beside an average over 2x2 pixels and a 1x1 convolution."""
-
-    def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__()
-        self.convolutions = nn.Sequential(
-            relu_conv_norm(inputs, outputs, FULL, kernel=3, stride=2), relu_conv_norm(outputs, outputs, FULL, kernel=3)
-        )
-        # Rounded up like the strided convolution, so that images of odd size fit.
-        self.shortcut = nn.Sequential(
-            nn.AvgPool2d(2, stride=2, ceil_mode=True), nn.Conv2d(inputs, outputs, 1, bias=False)
-        )
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        term: Tensor = self.convolutions(inputs)
-        shortcut: Tensor = self.shortcut(inputs)
-        return term + shortcut

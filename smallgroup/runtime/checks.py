@@ -20,9 +20,10 @@ def check_number(name: str, value: object, *, positive: bool = False) -> None:
         raise ValueError(f"{low} {name} < infinity must hold, but got {name}={value}")
 
 
-def check_count(name: str, value: object, *, at_least: int = 1) -> None:
-    """Refuse what is not a whole number from `at_least` on."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name} must be a whole number, but got {type(value).__name__}")
-    if value < at_least:
-        raise ValueError(f"{name} >= {at_least} must hold, but got {name}={value}")
+def check_counts(*, at_least: int = 1, **counts: object) -> None:
+    """Refuse what is not a whole number from `at_least` on, by name."""
+    for name, count in counts.items():
+        if not isinstance(count, int) or isinstance(count, bool):
+            raise TypeError(f"{name} must be a whole number, but got {type(count).__name__}")
+        if count < at_least:
+            raise ValueError(f"{name} >= {at_least} must hold, but got {name}={count}")

@@ -104,7 +104,7 @@ class SpaceContract:
 
     @pytest.mark.parametrize("rule", RULES)
     def test_derived_genotypes_are_valid_and_can_be_built(self, rule: Any) -> None:  # noqa: ANN401
-        """By every rule, from random scores; and the same scores give the same genotype."""
+        """By every rule, out of random scores; and the same scores give the same genotype."""
         space = self.space()
         generator = stream("testing", "scores")
         for _ in range(3):

@@ -24,7 +24,8 @@ def plain(rate: float) -> Step:
 
 
 def _gradient(loss: Tensor, weights: Tensors) -> Tensors:
-    return dict(zip(weights, torch.autograd.grad(loss, list(weights.values()), create_graph=True), strict=True))
+    found = torch.autograd.grad(loss, list(weights.values()), create_graph=True, allow_unused=True)
+    return {n: torch.zeros_like(t) if g is None else g for (n, t), g in zip(weights.items(), found, strict=True)}
 
 
 def _cross_entropy(logits: Tensor, target: Tensor) -> Tensor:

@@ -89,7 +89,7 @@ def test_the_shortcut_of_the_benchmark_network() -> None:
     """What is left of a residual block whose convolutions give zero."""
     block = NasBench201Network(Cell(("none",) * 6), channels=2, cells_per_stage=1).body[3]
     state = block.state_dict()
-    state["convolutions.1.2.weight"].zero_()
+    state["body.1.2.weight"].zero_()
     state["shortcut.1.weight"].fill_(1)
     images = random_images(1, 2, 6, 6)
     means = images.sum(1).reshape(3, 2, 3, 2).mean((1, 3))
@@ -134,10 +134,10 @@ def test_the_stem_of_an_imagenet_supernet_is_three_times_as_wide() -> None:
     ("options", "message"),
     [
         ({"cells": 2}, "cells must be at least 3, so that normal and reduction cells occur, but got 2"),
-        ({"cells": 0}, "cells must be at least 1, but got 0"),
-        ({"channels": 0}, "channels must be at least 1, but got 0"),
-        ({"classes": -1}, "classes must be at least 1, but got -1"),
-        ({"image_channels": 0}, "image_channels must be at least 1, but got 0"),
+        ({"cells": 0}, "cells >= 1 must hold, but got cells=0"),
+        ({"channels": 0}, "channels >= 1 must hold, but got channels=0"),
+        ({"classes": -1}, "classes >= 1 must hold, but got classes=-1"),
+        ({"image_channels": 0}, "image_channels >= 1 must hold, but got image_channels=0"),
         ({"stem": "mnist"}, "stem must be one of cifar, small, imagenet, but got 'mnist'"),
         ({"channels": 5, "stem": "imagenet"}, "width of the imagenet stem must be even, but got 5"),
     ],

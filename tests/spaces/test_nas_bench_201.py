@@ -6,8 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
-from smallgroup.spaces.nas_bench_201 import OPERATIONS, Cell, Truth, every_cell
+from smallgroup.spaces.edges import MixedEdge
+from smallgroup.spaces.nas_bench_201 import OPERATIONS, Cell, NasBench201Space, Truth, every_cell
+from smallgroup.spaces.space import Rule
 
 RESNET = "|nor_conv_3x3~0|+|none~0|nor_conv_3x3~1|+|skip_connect~0|none~1|skip_connect~2|"
 
@@ -138,3 +141,39 @@ def test_no_table_and_two_tables(tmp_path: Path) -> None:
         (tmp_path / "nas-bench-201" / name).touch()
     with pytest.raises(ValueError, match=r"one NAS-Bench-201 table must lie in .* but there are a.csv, b.csv"):
         Truth.find(tmp_path)
+
+
+@pytest.mark.parametrize(("channels", "per_stage", "classes"), [(16, 5, 10), (8, 1, 100), (5, 2, 3)])
+def test_the_supernet_has_as_many_parameters_as_its_parts(channels: int, per_stage: int, classes: int) -> None:
+    """Without scale and shift in the batch norms of cells, whose convolutions have a bias in their place."""
+    space = NasBench201Space(channels=channels, cells_per_stage=per_stage, classes=classes)
+    widths = [channels, 2 * channels, 4 * channels]
+    cells = sum(per_stage * 6 * ((c * c + c) + (9 * c * c + c)) for c in widths)
+    reductions = sum(9 * c * 2 * c + 2 * c + 9 * 4 * c * c + 2 * c + c * 2 * c for c in widths[:2])
+    expected = 27 * channels + 2 * channels + cells + reductions + 2 * widths[2] + widths[2] * classes + classes
+    assert sum(p.numel() for p in space.supernet(MixedEdge, {}).parameters()) == expected
+
+
+def test_the_cell_is_the_best_operation_of_every_edge() -> None:
+    scores = torch.zeros(6, 5)
+    for edge, best in enumerate([3, 0, 1, 4, 2, 3]):
+        scores[edge, best] = 1 + edge
+    text = "|nor_conv_3x3~0|+|none~0|skip_connect~1|+|avg_pool_3x3~0|nor_conv_1x1~1|nor_conv_3x3~2|"
+    for rule in ("top2", "pairs", "every-edge"):
+        assert str(NasBench201Space().derive({"cell": scores}, Rule(rule))) == text
+
+
+def test_a_threshold_removes_edges_unless_it_cuts_the_cell_in_two() -> None:
+    scores = torch.full((6, 5), 0.1)
+    scores[:, 3] = torch.tensor([0.9, 0.2, 0.9, 0.2, 0.2, 0.9])
+    derive = NasBench201Space().derive
+    text = "|nor_conv_3x3~0|+|none~0|nor_conv_3x3~1|+|none~0|none~1|nor_conv_3x3~2|"
+    assert str(derive({"cell": scores}, Rule("threshold", 0.85))) == text
+    scores[5, 3] = 0.8
+    assert derive({"cell": scores}, Rule("threshold", 0.85)).operations == ("nor_conv_3x3",) * 6
+
+
+def test_a_cell_is_connected_if_something_gets_through() -> None:
+    disconnected = [cell for cell in every_cell() if not cell.connected]
+    assert len(disconnected) == 341
+    assert Cell(("none",) * 6) in disconnected

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from smallgroup.runtime.checks import check_choice
+from smallgroup.runtime.checks import check_choice, check_counts
 from smallgroup.spaces.layers import Style, batch_norm
 
 STEMS = ("cifar", "small", "imagenet")
@@ -30,9 +30,7 @@ class Stem(nn.Module):
     def __init__(self, kind: str, image_channels: int, width: int, style: Style) -> None:
         super().__init__()
         check_choice("stem", kind, STEMS)
-        for name, number in (("image_channels", image_channels), ("width of the stem", width)):
-            if number < 1:
-                raise ValueError(f"{name} must be at least 1, but got {number}")
+        check_counts(image_channels=image_channels, width=width)
         self.channels = (width, width)
         self.reduction_before = kind == "imagenet"
         self.second: nn.Module | None = None

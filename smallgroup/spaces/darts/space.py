@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from smallgroup.runtime.checks import check_choice, check_count
+from smallgroup.runtime.checks import check_choice, check_counts
 from smallgroup.spaces.darts.derive import derive_cell
 from smallgroup.spaces.darts.genotype import INPUTS, Genotype
 from smallgroup.spaces.darts.operations import OPERATIONS
@@ -37,10 +37,9 @@ class DartsSpace:
 
     def __post_init__(self) -> None:
         check_choice("stem", self.stem, STEMS)
-        for field in ("channels", "classes", "image_channels"):
-            check_count(field, getattr(self, field))
-        check_count("cells", self.cells, at_least=3)
-        check_count("image_size", self.image_size, at_least=_SHRINK[self.stem])
+        check_counts(channels=self.channels, classes=self.classes, image_channels=self.image_channels)
+        check_counts(cells=self.cells, at_least=3)
+        check_counts(image_size=self.image_size, at_least=_SHRINK[self.stem])
 
     @property
     def image_shape(self) -> tuple[int, int, int]:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from smallgroup.runtime.checks import check_count
+from smallgroup.runtime.checks import check_counts
 from smallgroup.spaces.nas_bench_201.cell import EDGES, OPERATIONS, Cell
 from smallgroup.spaces.nas_bench_201.supernet import NasBench201Supernet
 from smallgroup.spaces.space import EdgeBuilder, Kind, Masks, Rule, checked_scores
@@ -29,9 +29,9 @@ class NasBench201Space:
     kinds: ClassVar[Mapping[str, Kind]] = {"cell": _KIND}
 
     def __post_init__(self) -> None:
-        for field in ("channels", "cells_per_stage", "classes", "image_channels"):
-            check_count(field, getattr(self, field))
-        check_count("image_size", self.image_size, at_least=4)
+        check_counts(channels=self.channels, cells_per_stage=self.cells_per_stage)
+        check_counts(classes=self.classes, image_channels=self.image_channels)
+        check_counts(image_size=self.image_size, at_least=4)
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
