@@ -5,9 +5,9 @@ import os
 import pytest
 import torch
 
-from smallgroup.data import DataConfig, open_search_data
+from smallgroup.data import DataConfig, SearchData, open_search_data, ordered
 from smallgroup.group import Learner, Optimizers, SmallGroup
-from smallgroup.methods import METHODS, Relaxed
+from smallgroup.methods import Darts, Relaxed
 from smallgroup.spaces.darts import DartsSpace
 from smallgroup.spaces.nas_bench_201 import NasBench201Space
 from smallgroup.spaces.space import Space
@@ -21,19 +21,14 @@ SPACES: dict[str, Space] = {
 
 
 @pytest.mark.parametrize(
-    ("space", "method", "mode"),
-    [
-        ("darts", "darts", "first-order"),
-        ("nas-bench-201", "darts", "finite-difference"),
-        ("nas-bench-201", "gdas", "first-order"),
-        ("nas-bench-201", "fair-darts", "first-order"),
-    ],
+    ("space", "mode", "size"),
+    [("darts", "first-order", 8), ("nas-bench-201", "first-order", 32), ("nas-bench-201", "finite-difference", 32)],
 )
-def test_losses_fall_in_twenty_steps(space: str, method: str, mode: str) -> None:
+def test_losses_fall_in_twenty_steps(space: str, mode: str, size: int) -> None:
     data = open_search_data(DataConfig(dataset="cifar10", unlabeled="cifar100"), seed=0)
     learners, optimizers = [], []
     for k in range(2):
-        relaxed = Relaxed(SPACES[space], METHODS[method](), learner=k)
+        relaxed = Relaxed(SPACES[space], Darts(), learner=k)
         learner = Learner(
             relaxed, relaxed.initial_architecture(), relaxed.initial_weights("v"), relaxed.initial_weights("w")
         )
@@ -52,13 +47,24 @@ def test_losses_fall_in_twenty_steps(space: str, method: str, mode: str) -> None
             )
         )
     group = SmallGroup(learners, hypergradient=mode, optimizers=optimizers)  # type: ignore[arg-type]
-    train, unlabeled, validation = (
-        source(32, 0).batches() for source in (data.train, data.without_labels, data.validation)
-    )
-    reports = [group.step(next(train), next(unlabeled), next(validation)) for _ in range(20)]
-    for k in range(2):
-        for loss in ("v_loss", "w_loss", "validation_loss"):
-            values = torch.tensor([float(getattr(report.learners[k], loss)) for report in reports])
-            assert bool(values.isfinite().all())
-            assert values[-5:].mean() < values[:5].mean(), f"{loss} of learner {k}: {values.tolist()}"
+    train, unlabeled, validation = data.train(size, 0), data.without_labels(size, 0), data.validation(size, 0)
+    before = losses(learners, data)
+    reports = [group.step(train.batch(i), unlabeled.batch(i), validation.batch(i)) for i in range(20)]
     assert sum(report.skipped for report in reports) == 0
+    for name, after in losses(learners, data).items():
+        assert after < before[name] - 0.02, f"{name}: {before[name]:.3f} before, {after:.3f} after"
+
+
+def losses(learners: list[Learner], data: SearchData) -> dict[str, float]:
+    """The mean loss of V and W of each learner on 256 images of each part, always the same ones."""
+    found = {}
+    for part, indices in (("train", data.splits.train), ("validation", data.splits.validation)):
+        mean, std = data.dataset.mean, data.dataset.std
+        ((x, y),) = ordered(data.dataset.train, indices[:256], batch_size=256, mean=mean, std=std)
+        for k, learner in enumerate(learners):
+            for role, weights in (("V", learner.v), ("W", learner.w)):
+                assert weights is not None
+                with torch.no_grad():
+                    logits = learner.logits(weights, learner.architecture, x, "val")
+                found[f"{role} of learner {k} on {part}"] = float(torch.nn.functional.cross_entropy(logits, y))
+    return found
