@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -12,6 +13,8 @@ import pytest
 from smallgroup import group
 
 ROOT = Path(__file__).parent.parent
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+"""Two threads on tiny networks mostly wait for one another."""
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -22,6 +25,18 @@ def test_python_in_the_readme_runs_and_prints() -> None:
     lines = done.stdout.splitlines()
     assert len(lines) == 2
     assert all(re.match(r"validation loss \d+\.\d{3}, terms .*'direct'.*'own'.*'cross'.*'label'", x) for x in lines)
+
+
+def test_the_method_of_the_page_on_methods_keeps_to_the_contract(tmp_path: Path) -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/methods.md").read_text(), re.DOTALL)
+    assert len([line for line in block.splitlines() if line]) <= 30
+    (tmp_path / "test_cooling.py").write_text(block)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=300, cwd=tmp_path, env=ONE_THREAD
+    )
+    assert done.returncode == 0, done.stdout
+    assert "19 passed" in done.stdout, done.stdout
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

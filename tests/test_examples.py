@@ -2,17 +2,20 @@
 
 import json
 import math
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+"""Two threads on tiny networks mostly wait for one another."""
 
 
 def run_example(name: str, *arguments: str) -> str:
     command = [sys.executable, str(ROOT / "examples" / name), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=ONE_THREAD)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -50,3 +53,10 @@ def test_step_time() -> None:
     assert [row[0] for row in rows] == ["1", "2", "4"]
     assert rows[0][1] == "1.00"
     assert "forward over reverse" in output
+
+
+def test_search_by_hand() -> None:
+    output = run_example("search_by_hand.py", "--steps", "2", "--channels", "2", "--batch", "16", "--method", "gdas")
+    assert re.search(r"^step    1   learner 0: V \d.*learner 1: V \d", output, re.MULTILINE)
+    assert output.count("the cell of learner") == 2
+    assert "s per step (median of 2)" in output

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from smallgroup.cli.output import print_columns, print_json
 from smallgroup.runtime.checks import check_choice
+from smallgroup.spaces import SPACES
 from smallgroup.spaces.genotypes import published_about
 
 
@@ -21,14 +22,15 @@ def run(what: str, *, as_json: bool) -> None:
 def _methods() -> dict[str, str]:
     from smallgroup.methods import METHODS  # noqa: PLC0415 -- the other lists do not need it
 
-    return {name: (inspect.getdoc(method) or "").partition("\n")[0] for name, method in METHODS.items()}
+    return {name: _about(method) for name, method in METHODS.items()}
 
 
 def _spaces() -> dict[str, str]:
-    return {
-        "darts": "a normal and a reduction cell of four nodes, eight operations per edge",
-        "nas-bench-201": "one cell of six edges, five operations per edge; the accuracy of all 15,625 cells is known",
-    }
+    return {name: _about(space) for name, space in SPACES.items()}
+
+
+def _about(kind: type) -> str:
+    return (inspect.getdoc(kind) or "").partition("\n")[0]
 
 
 def _datasets() -> dict[str, str]:

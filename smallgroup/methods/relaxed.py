@@ -1,6 +1,7 @@
 """A space under a method: the pure function of a learner, with the random numbers of its step bound to it."""
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -30,6 +31,8 @@ class Relaxed:
     def __init__(
         self, space: Space, method: Method, *, seed: int = 0, learner: int = 0, channels_last: bool = True
     ) -> None:
+        if method.state:
+            raise ValueError(f"every learner must have a method of its own, but this {method.name} is in use already")
         self.space, self.method, self.seed, self.learner = space, method, seed, learner
         self.memory_format = torch.channels_last if channels_last else torch.contiguous_format
         self.step = 0
@@ -43,6 +46,12 @@ class Relaxed:
         masks = {kind: self.method.mask(kind) for kind in self.space.kinds}
         self.supernet = self.space.supernet(self.method.build_edge, masks)
         self._costs: dict[str, Tensor] | None = None
+
+    def __copy__(self) -> "Relaxed":
+        """A copy that stays as it is while this one goes on: a frozen learner."""
+        other = object.__new__(Relaxed)
+        other.__dict__.update(self.__dict__, method=deepcopy(self.method), _noise={})
+        return other
 
     # What a learner starts from.
 
@@ -66,6 +75,9 @@ class Relaxed:
         self, weights: Mapping[str, Tensor], architecture: Architecture, inputs: Tensor, *, phase: Phase | None = None
     ) -> Tensor:
         """Logits, [batch, classes]; of a method with several samples [samples, batch, classes]."""
+        channels = self.space.image_shape[0]
+        if inputs.dim() != 4 or inputs.shape[1] != channels:
+            raise ValueError(f"images must be [batch, {channels}, height, width], but got {tuple(inputs.shape)}")
         inputs = inputs.contiguous(memory_format=self.memory_format)
         logits = []
         for sample in range(self.method.samples):

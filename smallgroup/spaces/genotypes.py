@@ -17,6 +17,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+from smallgroup.spaces import SPACES
 from smallgroup.spaces.darts import notation, plain
 from smallgroup.spaces.darts.genotype import Genotype
 from smallgroup.spaces.darts.plain import check_integer, check_keys, show
@@ -25,7 +26,6 @@ from smallgroup.spaces.nas_bench_201.cell import Cell
 AnyGenotype = Genotype | Cell
 
 SCHEMA = 1
-SPACES = ("darts", "nas-bench-201")
 LARGEST = 100_000
 """Bytes of a file; a genotype with its origin has about one thousand."""
 FILE = "genotype.json"

@@ -419,3 +419,27 @@ def test_a_mask_may_not_leave_an_edge_empty() -> None:
     method.start(SmoothSpace())
     with pytest.raises(ValueError, match="every edge must keep an operation"):
         method.keep("cell", torch.zeros(3, 5, dtype=torch.bool))
+
+
+def test_learners_do_not_share_a_method() -> None:
+    method = Darts()
+    Relaxed(SMALL, method)
+    with pytest.raises(ValueError, match="a method of its own"):
+        Relaxed(SMALL, method, learner=1)
+
+
+def test_a_frozen_learner_keeps_its_temperature() -> None:
+    learner = learner_of(SmoothSpace(), Tempered())
+    (x, _), _, _ = batches_for(SmoothSpace())
+    frozen = learner.frozen()
+    before = frozen(x)
+    relaxed_of(learner).method.schedule(progress(9))
+    assert torch.equal(before, frozen(x))
+    assert not torch.equal(before, learner.logits(learner.w, learner.architecture, x, "label"))
+
+
+@pytest.mark.parametrize("shape", [(4, 1, 8, 8), (3, 8, 8)])
+def test_images_of_another_kind_are_refused(shape: tuple[int, ...]) -> None:
+    learner = learner_of(SMALL, Darts())
+    with pytest.raises(ValueError, match=r"images must be \[batch, 3, height, width\]"):
+        learner.logits(learner.w, learner.architecture, torch.zeros(shape, dtype=torch.float64), "w")

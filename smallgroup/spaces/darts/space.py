@@ -23,7 +23,10 @@ _SHRINK = {"cifar": 4, "small": 4, "imagenet": 32}
 
 @dataclass(frozen=True)
 class DartsSpace:
-    """14 edges in a normal and 14 in a reduction cell; the paper searches at 16 channels and 8 cells."""
+    """A normal and a reduction cell of 14 edges, eight operations per edge.
+
+    The paper searches at 16 channels and 8 cells.
+    """
 
     channels: int = 16
     cells: int = 8

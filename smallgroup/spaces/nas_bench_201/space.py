@@ -17,7 +17,10 @@ _KIND = Kind("cell", tuple((source, node) for node, source in EDGES), OPERATIONS
 
 @dataclass(frozen=True)
 class NasBench201Space:
-    """Six edges of one cell; the benchmark has 16 channels and 5 cells per stage, short searches use less."""
+    """One cell of six edges, five operations per edge; the accuracy of all 15,625 cells is known.
+
+    The benchmark has 16 channels and 5 cells per stage; short searches use less.
+    """
 
     channels: int = 16
     cells_per_stage: int = 5
