@@ -1,0 +1,143 @@
+"""Checkpoints that are whole or not there: safetensors and JSON in a folder, with a manifest written last.
+
+    checkpoints/000000000120/tensors.safetensors   every tensor by name
+                             record.json           everything else
+                             manifest.json         the SHA-256 of both
+
+A checkpoint is written beside its place, brought to the disk, and moved there by one rename. No pickle anywhere.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+SCHEMA = 1
+TENSORS, RECORD, MANIFEST = "tensors.safetensors", "record.json", "manifest.json"
+_UNFINISHED = ".unfinished-"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What was saved after `step` steps, and why newer ones could not be used."""
+
+    step: int
+    tensors: dict[str, Tensor]
+    record: dict[str, Any]
+    passed_over: tuple[str, ...] = ()
+    """A sentence for every newer checkpoint that is damaged."""
+
+
+class Checkpoints:
+    """The checkpoints of one run; the newest `keep` of them stay."""
+
+    def __init__(self, folder: Path, *, keep: int = 2) -> None:
+        if keep < 1:
+            raise ValueError(f"keep >= 1 must hold for the number of checkpoints, but got keep={keep}")
+        self.folder, self.keep = folder, keep
+
+    def save(self, step: int, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> Path:
+        """Write a checkpoint; killed at any moment, either it is there as a whole or the ones before are."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        place = self.folder / f"{step:012d}"
+        unfinished = self.folder / f"{_UNFINISHED}{token_hex(4)}"
+        unfinished.mkdir()
+        try:
+            # Tensors of every layout are stored alike; who loads them copies into tensors of the layout wanted.
+            plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+            contents = {TENSORS: save(plain), RECORD: json.dumps({"step": step, **record}).encode()}
+            sums = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+            contents[MANIFEST] = json.dumps({"schema": SCHEMA, "sha256": sums}).encode()
+            for name, content in contents.items():
+                _write(unfinished / name, content)
+            _bring_to_disk(unfinished)
+            if place.exists():
+                shutil.rmtree(place)  # the same step once more, after going back to an earlier one
+            unfinished.rename(place)
+            _bring_to_disk(self.folder)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+        self._clean(step)
+        return place
+
+    def newest(self) -> Checkpoint | None:
+        """The newest sound checkpoint; None if there is none at all, an error if all that there are are damaged."""
+        passed_over: list[str] = []
+        for place in reversed(self._places()):
+            try:
+                step, tensors, record = _read(place)
+            except (ValueError, OSError) as error:
+                passed_over.append(f"checkpoint {place} is damaged and passed over: {error}")
+                continue
+            return Checkpoint(step, tensors, record, tuple(passed_over))
+        if passed_over:
+            raise ValueError(f"one of the checkpoints in {self.folder} must be sound, but: {'; '.join(passed_over)}")
+        return None
+
+    def _places(self) -> list[Path]:
+        if not self.folder.is_dir():
+            return []
+        return sorted(path for path in self.folder.iterdir() if path.name.isdigit() and path.is_dir())
+
+    def _clean(self, step: int) -> None:
+        """Remove what is too old, and what is newer: a future that was left when the run went back."""
+        past = [place for place in self._places() if int(place.name) <= step]
+        for place in set(self._places()) - set(past[-self.keep :]):
+            shutil.rmtree(place, ignore_errors=True)
+        for path in self.folder.glob(f"{_UNFINISHED}*"):  # left by a process that was killed
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _read(place: Path) -> tuple[int, dict[str, Tensor], dict[str, Any]]:
+    manifest = _json(place / MANIFEST)
+    if manifest.get("schema") != SCHEMA:
+        raise ValueError(f"its schema must be {SCHEMA}, but it is {str(manifest.get('schema'))[:20]}")
+    sums = manifest.get("sha256")
+    contents = {}
+    for name in (TENSORS, RECORD):
+        contents[name] = (place / name).read_bytes()
+        if not isinstance(sums, dict) or hashlib.sha256(contents[name]).hexdigest() != sums.get(name):
+            raise ValueError(f"the checksum of {name} differs")
+    try:
+        tensors = load(contents[TENSORS])
+    except SafetensorError as error:
+        raise ValueError(f"{TENSORS} cannot be read: {error}") from None
+    record = _json(place / RECORD)
+    step = record.pop("step", None)
+    if not isinstance(step, int) or step != int(place.name):
+        raise ValueError(f"its step must be that of its name, but it is {str(step)[:20]}")
+    return step, tensors, record
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_bytes())
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        raise ValueError(f"{path.name} is not JSON") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"{path.name} must hold an object")
+    return value
+
+
+def _write(path: Path, content: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _bring_to_disk(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

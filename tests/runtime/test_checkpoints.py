@@ -1,0 +1,141 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from smallgroup.runtime.checkpoints import MANIFEST, RECORD, TENSORS, Checkpoints
+
+
+def tensors(value: float) -> dict[str, torch.Tensor]:
+    image = torch.full((2, 3, 4, 5), value).contiguous(memory_format=torch.channels_last)
+    return {"a.b": image, "mask": torch.tensor([True, False]), "c": torch.full((3,), value, dtype=torch.float64)}
+
+
+def test_what_is_saved_comes_back_bit_for_bit(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    assert checkpoints.newest() is None
+    checkpoints.save(7, tensors(1 / 3), {"epoch": 2, "text": "é", "nothing": None})
+    found = checkpoints.newest()
+    assert found is not None
+    assert (found.step, found.record, found.passed_over) == (7, {"epoch": 2, "text": "é", "nothing": None}, ())
+    expected = tensors(1 / 3)
+    assert found.tensors.keys() == expected.keys()
+    for name, tensor in expected.items():
+        assert torch.equal(found.tensors[name], tensor)
+        assert found.tensors[name].dtype == tensor.dtype
+
+
+def test_the_newest_stay_and_the_same_step_may_come_again(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    for step, value in [(1, 1.0), (9, 2.0), (10, 3.0), (10, 4.0), (100, 5.0)]:
+        checkpoints.save(step, tensors(value), {})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["000000000010", "000000000100"]
+    found = checkpoints.newest()
+    assert found is not None
+    assert (found.step, float(found.tensors["c"][0])) == (100, 5.0)
+
+
+def test_a_run_that_goes_back_leaves_no_future(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    for step in (1, 2, 3, 2):
+        checkpoints.save(step, tensors(1.0), {})
+    assert [path.name for path in tmp_path.iterdir()] == ["000000000002"]
+
+
+def damage(name: str, how: str, place: Path) -> None:
+    path = place / name
+    content = path.read_bytes()
+    if how == "missing":
+        path.unlink()
+    elif how == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    elif how == "flipped":
+        path.write_bytes(content[:-3] + bytes([content[-3] ^ 1]) + content[-2:])
+    elif how == "empty":
+        path.write_bytes(b"")
+    else:
+        path.write_bytes(how.encode())
+
+
+@pytest.mark.parametrize("name", [TENSORS, RECORD, MANIFEST])
+@pytest.mark.parametrize("how", ["missing", "cut", "flipped", "empty", "[]", '{"schema": 9}', "[" * 100_000])
+def test_of_a_damaged_newest_checkpoint_the_one_before_is_used(tmp_path: Path, name: str, how: str) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(1, tensors(1.0), {"epoch": 1})
+    damage(name, how, checkpoints.save(2, tensors(2.0), {"epoch": 2}))
+    found = checkpoints.newest()
+    assert found is not None
+    assert (found.step, found.record) == (1, {"epoch": 1})
+    (sentence,) = found.passed_over
+    assert "000000000002 is damaged" in sentence
+    damage(name, how, tmp_path / "000000000001")
+    with pytest.raises(ValueError, match="must be sound"):
+        checkpoints.newest()
+
+
+def test_a_checkpoint_under_another_name_is_not_taken_for_it(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(1, tensors(1.0), {}).rename(tmp_path / "000000000005")
+    with pytest.raises(ValueError, match="step must be that of its name"):
+        checkpoints.newest()
+
+
+def test_other_files_are_left_alone_and_unfinished_ones_removed(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / ".unfinished-1234").mkdir()
+    Checkpoints(tmp_path).save(1, tensors(1.0), {})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["000000000001", "notes.txt"]
+
+
+def test_a_disk_that_fails_leaves_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(1, tensors(1.0), {})
+
+    def fail(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="No space"):
+        checkpoints.save(2, tensors(2.0), {})
+    monkeypatch.undo()
+    assert [path.name for path in tmp_path.iterdir()] == ["000000000001"]
+    with pytest.raises(TypeError, match="JSON"):
+        checkpoints.save(2, tensors(2.0), {"bad": object()})
+    assert [path.name for path in tmp_path.iterdir()] == ["000000000001"]
+
+
+WRITER = """
+import sys, torch
+from pathlib import Path
+from smallgroup.runtime.checkpoints import Checkpoints
+checkpoints = Checkpoints(Path(sys.argv[1]))
+print("ready", flush=True)
+for step in range(1, 100000):
+    checkpoints.save(step, {"t": torch.full((50_000,), float(step))}, {"value": step})
+"""
+
+
+def test_killed_at_any_moment_a_whole_checkpoint_is_left(tmp_path: Path) -> None:
+    steps = []
+    for round_ in range(6):
+        process = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(0.05 + 0.037 * round_)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        found = Checkpoints(tmp_path).newest()
+        if found is not None:
+            assert found.passed_over == ()
+            assert found.record == {"value": found.step}
+            assert bool((found.tensors["t"] == found.step).all())
+            steps.append(found.step)
+    assert len(steps) >= 5
+    assert json.loads((tmp_path / f"{steps[-1]:012d}" / MANIFEST).read_text())["schema"] == 1
