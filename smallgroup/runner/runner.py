@@ -1,0 +1,169 @@
+"""The one loop of every long job: steps, metrics, checkpoints, resumption, requests to end.
+
+The job says what a step is and what an epoch leaves behind; it knows nothing of files.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from smallgroup.runner.lock import locked
+from smallgroup.runner.metrics import Metrics
+from smallgroup.runner.signals import watched
+from smallgroup.runtime.checkpoints import Checkpoint, Checkpoints
+from smallgroup.runtime.environment import Environment
+
+METRICS, CHECKPOINTS = "metrics.jsonl", "checkpoints"
+
+
+class Job(Protocol):
+    """Work in steps that can be saved and taken up again between any two of them."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is no step left."""
+        ...
+
+    def advance(self) -> Sequence[Mapping[str, Any]] | None:
+        """Take a step; where it ends an epoch, give the rows of metrics of that epoch.
+
+        A step that fails changes nothing.
+        """
+        ...
+
+    def state(self) -> tuple[Mapping[str, Tensor], Mapping[str, Any]]:
+        """All that the next step depends on: tensors by name, and a record that JSON can hold."""
+        ...
+
+    def load_state(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
+        """Take up what `state` gave."""
+        ...
+
+
+class Watcher(Protocol):
+    """Somebody who is told how a run goes: a display, or nobody."""
+
+    def resumed(self, checkpoint: Checkpoint) -> None:
+        """The run goes on from a checkpoint."""
+        ...
+
+    def stepped(self, step: int, seconds: float) -> None:
+        """A step was taken; the run has lasted so many seconds in all."""
+        ...
+
+    def ended_epoch(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """An epoch is over."""
+        ...
+
+    def saved(self, step: int) -> None:
+        """A checkpoint was written."""
+        ...
+
+
+class Interrupted(Exception):
+    """The run was asked to end, and did after saving."""
+
+
+@dataclass
+class Runner:
+    """Runs a job in a folder.
+
+    Args:
+        folder: where metrics and checkpoints go; one process at a time.
+        identity: what the job is, as JSON; a checkpoint of another identity is refused.
+        environment: what the bits depend on; a checkpoint from another one is refused unless `allow_drift`.
+        minutes: how often to save between the ends of epochs.
+    """
+
+    folder: Path
+    identity: Mapping[str, Any]
+    environment: Environment
+    watcher: Watcher | None = None
+    minutes: float = 10.0
+    allow_drift: bool = False
+    keep: int = 2
+
+    def run(self, job: Job, *, resume: bool = False) -> float:
+        """Run the job to its end and give the seconds it took, over all its parts."""
+        with locked(self.folder), watched() as ending:
+            metrics, checkpoints = (
+                Metrics(self.folder / METRICS),
+                Checkpoints(self.folder / CHECKPOINTS, keep=self.keep),
+            )
+            step, before = self._take_up(job, metrics, checkpoints, resume=resume)
+            start = saved = time.monotonic()
+
+            def save() -> None:
+                tensors, record = job.state()
+                seconds = before + time.monotonic() - start
+                own = {"metrics": metrics.length, "seconds": seconds, "identity": dict(self.identity)}
+                own["environment"] = asdict(self.environment)
+                checkpoints.save(step, tensors, {"run": own, "job": dict(record)})
+                if self.watcher:
+                    self.watcher.saved(step)
+
+            while not job.finished:
+                try:
+                    rows = job.advance()
+                except Exception:
+                    save()  # a step that fails changes nothing, so the run can be taken up before it
+                    raise
+                step += 1
+                if self.watcher:
+                    self.watcher.stepped(step, before + time.monotonic() - start)
+                if rows is not None:
+                    for row in rows:
+                        metrics.append(row)
+                    if self.watcher:
+                        self.watcher.ended_epoch(rows)
+                if rows is not None or ending or time.monotonic() - saved > 60 * self.minutes:
+                    save()
+                    saved = time.monotonic()
+                if ending.signal is not None and not job.finished:
+                    raise Interrupted(f"ended by {ending.signal.name} after step {step}; --resume goes on from there")
+            return before + time.monotonic() - start
+
+    def _take_up(self, job: Job, metrics: Metrics, checkpoints: Checkpoints, *, resume: bool) -> tuple[int, float]:
+        """Go on from the newest checkpoint, or begin; the step and the seconds so far."""
+        found = checkpoints.newest() if resume else None
+        if found is None:
+            if not resume and (metrics.length or checkpoints.folder.exists()):
+                raise ValueError(f"{self.folder} must be empty or resumed, but a run was begun in it")
+            metrics.cut(0)
+            return 0, 0.0
+        run, record = _parts(found)
+        _check_identity(dict(self.identity), run["identity"])
+        drift = Environment(**run["environment"]).differences(self.environment)
+        if drift and not self.allow_drift:
+            raise ValueError(
+                f"a run is resumed where it gives the same bits, but {'; '.join(drift)} (--allow-drift goes on anyway)"
+            )
+        metrics.cut(run["metrics"])
+        job.load_state(found.tensors, record)
+        if self.watcher:
+            self.watcher.resumed(found)
+        return found.step, float(run["seconds"])
+
+
+def _parts(found: Checkpoint) -> tuple[dict[str, Any], dict[str, Any]]:
+    run, record = found.record.get("run"), found.record.get("job")
+    keys = {"metrics", "seconds", "identity", "environment"}
+    if not isinstance(run, dict) or not isinstance(record, dict) or run.keys() != keys:
+        raise ValueError(f"checkpoint {found.step} must be one of a run, but parts of it are missing")
+    return run, record
+
+
+def _check_identity(mine: Mapping[str, Any], theirs: Mapping[str, Any], path: str = "") -> None:
+    for key in sorted(mine.keys() | theirs.keys()):
+        name = f"{path}{key}"
+        ours, saved = mine.get(key), theirs.get(key)
+        if isinstance(ours, dict) and isinstance(saved, dict):
+            _check_identity(ours, saved, f"{name}.")
+        elif ours != saved:
+            raise ValueError(
+                f"a run is resumed with the config it was begun with, but {name} was {saved!r} and is {ours!r}"
+            )

@@ -1,0 +1,47 @@
+"""What the bits of a result depend on beside the code: torch, the type of processor, threads, the kernels in use."""
+
+import platform
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+PLAIN = "torch"
+"""The kernel path that torch itself offers."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Where these four are the same, a run that is repeated or resumed gives the same bits."""
+
+    torch: str
+    cpu: str
+    threads: int
+    kernels: str
+
+    @staticmethod
+    def current(kernels: str = PLAIN) -> "Environment":
+        """What this process runs on."""
+        return Environment(torch.__version__, _cpu(), torch.get_num_threads(), kernels)
+
+    def differences(self, other: "Environment") -> list[str]:
+        """A phrase for everything that differs in the other one."""
+        theirs = asdict(other)
+        return [
+            f"{name} was {mine!r} and is {theirs[name]!r}"
+            for name, mine in asdict(self).items()
+            if mine != theirs[name]
+        ]
+
+
+def _cpu() -> str:
+    """The processor's name and the instructions torch uses on it."""
+    name = platform.processor() or platform.machine()
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                name = line.partition(":")[2].strip()
+                break
+    except OSError:  # not Linux
+        pass
+    return f"{name}, {torch.backends.cpu.get_cpu_capability()}"

@@ -1,0 +1,209 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from smallgroup.runner import Interrupted, Metrics, read_rows
+from smallgroup.runtime.environment import Environment
+from tests.runner.jobs import Walk, runner
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    return list(read_rows(folder / "metrics.jsonl"))
+
+
+def test_a_job_runs_to_its_end_and_leaves_metrics_and_a_checkpoint(tmp_path: Path) -> None:
+    job = Walk()
+    seconds = runner(tmp_path).run(job)
+    assert job.finished
+    assert seconds > 0
+    assert [row["epoch"] for row in rows(tmp_path)] == [0, 1, 2, 3]
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["000000000019", "000000000020"]
+
+
+@pytest.mark.parametrize("step", range(0, 20, 3))
+def test_resumed_at_any_step_it_gives_the_same_bits(tmp_path: Path, step: int) -> None:
+    whole, part = Walk(), Walk()
+    runner(tmp_path / "whole").run(whole)
+    part.fail_at = step
+    with pytest.raises(FloatingPointError, match=f"step {step}"):
+        runner(tmp_path / "part").run(part)
+    again = Walk()
+    runner(tmp_path / "part").run(again, resume=True)
+    assert torch.equal(whole.x, again.x)
+    assert torch.equal(whole.velocity, again.velocity)
+    assert rows(tmp_path / "whole") == rows(tmp_path / "part")
+
+
+def test_a_job_that_forgets_something_is_noticed_by_this_comparison(tmp_path: Path) -> None:
+    """The negative control of the test above."""
+    whole, part = Walk(), Walk(forgets=True)
+    runner(tmp_path / "whole").run(whole)
+    part.fail_at = 7
+    with pytest.raises(FloatingPointError):
+        runner(tmp_path / "part").run(part)
+    again = Walk(forgets=True)
+    runner(tmp_path / "part").run(again, resume=True)
+    assert not torch.equal(whole.x, again.x)
+
+
+def test_metrics_written_after_the_checkpoint_are_written_once(tmp_path: Path) -> None:
+    part = Walk()
+    part.fail_at = 10
+    with pytest.raises(FloatingPointError):
+        runner(tmp_path).run(part)
+    Metrics(tmp_path / "metrics.jsonl").append({"epoch": 99})
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"epoch": ')
+    runner(tmp_path).run(Walk(), resume=True)
+    assert [row["epoch"] for row in rows(tmp_path)] == [0, 1, 2, 3]
+
+
+def test_a_damaged_newest_checkpoint_costs_no_bit(tmp_path: Path) -> None:
+    whole, part = Walk(), Walk()
+    runner(tmp_path / "whole").run(whole)
+    part.fail_at = 13
+    with pytest.raises(FloatingPointError):
+        runner(tmp_path / "part").run(part)
+    newest = max((tmp_path / "part" / "checkpoints").iterdir())
+    (newest / "tensors.safetensors").write_bytes(b"")
+    seen = []
+
+    class Witness:
+        def resumed(self, checkpoint: Any) -> None:
+            seen.append(checkpoint)
+
+        def stepped(self, step: int, seconds: float) -> None: ...
+
+        def ended_epoch(self, rows: Any) -> None: ...
+
+        def saved(self, step: int) -> None: ...
+
+    again = Walk()
+    runner(tmp_path / "part", watcher=Witness()).run(again, resume=True)
+    assert "damaged" in seen[0].passed_over[0]
+    assert torch.equal(whole.x, again.x)
+    assert rows(tmp_path / "whole") == rows(tmp_path / "part")
+
+
+def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
+    runner(tmp_path).run(Walk())
+    before = (tmp_path / "metrics.jsonl").read_bytes()
+    job = Walk()
+    runner(tmp_path).run(job, resume=True)
+    assert job.finished
+    assert (tmp_path / "metrics.jsonl").read_bytes() == before
+
+
+def test_a_folder_with_a_run_in_it_must_be_resumed(tmp_path: Path) -> None:
+    runner(tmp_path).run(Walk())
+    with pytest.raises(ValueError, match="must be empty or resumed"):
+        runner(tmp_path).run(Walk())
+
+
+def test_another_config_is_refused_by_name(tmp_path: Path) -> None:
+    runner(tmp_path, identity={"search": {"lambda": 1.0, "epochs": 4}}).run(Walk())
+    with pytest.raises(ValueError, match=r"search\.lambda was 1\.0 and is 2\.0"):
+        runner(tmp_path, identity={"search": {"lambda": 2.0, "epochs": 4}}).run(Walk(), resume=True)
+    with pytest.raises(ValueError, match=r"search\.epochs was 4 and is None"):
+        runner(tmp_path, identity={"search": {"lambda": 1.0}}).run(Walk(), resume=True)
+
+
+def test_another_environment_is_refused_unless_allowed(tmp_path: Path) -> None:
+    runner(tmp_path).run(Walk())
+    other = Environment("t", "c", 2, "k")
+    with pytest.raises(ValueError, match=r"threads was 1 and is 2.*--allow-drift"):
+        runner(tmp_path, environment=other).run(Walk(), resume=True)
+    runner(tmp_path, environment=other, allow_drift=True).run(Walk(), resume=True)
+
+
+def test_the_environment_of_this_process_is_known() -> None:
+    here = Environment.current()
+    assert here.torch == torch.__version__
+    assert here.threads == torch.get_num_threads()
+    assert here.cpu
+    assert here.differences(here) == []
+
+
+def start(folder: Path) -> "subprocess.Popen[str]":
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.runner.jobs", str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
+def test_killed_again_and_again_it_gives_the_same_bits(tmp_path: Path) -> None:
+    whole = Walk(epochs=20, steps=10)
+    runner(tmp_path / "whole").run(whole)
+    kills = 0
+    for attempt in range(40):
+        process = start(tmp_path / "part")
+        try:
+            _, errors = process.communicate(timeout=0.15 + 0.05 * (attempt % 7))
+            assert process.returncode == 0, errors
+            break
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            kills += 1
+    assert kills >= 2
+    final = Walk(epochs=20, steps=10)
+    runner(tmp_path / "part").run(final, resume=True)
+    assert torch.equal(whole.x, final.x)
+    assert torch.equal(whole.velocity, final.velocity)
+    assert rows(tmp_path / "whole") == rows(tmp_path / "part")
+
+
+def test_a_second_process_in_the_folder_is_refused(tmp_path: Path) -> None:
+    process = start(tmp_path)
+    try:
+        time.sleep(0.1)
+        with pytest.raises(ValueError, match=f"in use by process {process.pid}"):
+            runner(tmp_path).run(Walk(), resume=True)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_asked_to_end_it_saves_and_goes_on_later(tmp_path: Path, number: signal.Signals) -> None:
+    job = Walk(seconds=0.01, epochs=100)
+    threading.Timer(0.3, os.kill, (os.getpid(), number)).start()
+    before = signal.getsignal(number)
+    with pytest.raises(Interrupted, match=f"{number.name} after step"):
+        runner(tmp_path, minutes=10.0).run(job)
+    assert signal.getsignal(number) == before
+    assert 0 < job.step < job.total
+    newest = max((tmp_path / "checkpoints").iterdir())
+    assert json.loads((newest / "record.json").read_text())["step"] == job.step
+
+
+def test_rows_that_are_not_json_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"a": 1}\nno\n')
+    with pytest.raises(ValueError, match=r"line 2 of .* must be JSON"):
+        list(read_rows(path))
+    path.write_text("[1]\n")
+    with pytest.raises(ValueError, match=r"line 1 .* must be an object"):
+        list(read_rows(path))
+
+
+def test_metrics_that_are_shorter_than_the_checkpoint_says_are_refused(tmp_path: Path) -> None:
+    runner(tmp_path).run(Walk())
+    os.truncate(tmp_path / "metrics.jsonl", 3)
+    with pytest.raises(ValueError, match=r"must have the .* bytes that the checkpoint counts"):
+        runner(tmp_path).run(Walk(), resume=True)
