@@ -1,6 +1,6 @@
 """The group: learners that teach one another, and the gradient of their architectures."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Literal, get_args, overload
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from smallgroup.group.batches import Batch, Batches
 from smallgroup.group.hypergradients import Hypergradient, MixedProduct, exact, finite_difference
-from smallgroup.group.iteration import iterate
+from smallgroup.group.iteration import first_stage_alone, iterate, third_stage_alone
 from smallgroup.group.learner import Labeller, Learner, begin_step
 from smallgroup.group.module_apply import ModuleApply
 from smallgroup.group.optimizers import (
@@ -107,9 +107,7 @@ class SmallGroup:
         if validation is None:
             raise TypeError("the architecture gradient needs a validation batch, but validation is None")
         reports = self._iterate(
-            train,
-            unlabeled,
-            validation,
+            (train, unlabeled, validation),
             lambda k, g: plain_move(self.learners[k].v or {}, g, _required(self.optimizers[k].v)),
             lambda k, g: plain_move(self.learners[k].w, g, _required(self.optimizers[k].w)),
         )
@@ -121,6 +119,35 @@ class SmallGroup:
         Without a validation batch the architectures stay (stages 1 and 2 only). If anything fails, nothing
         has changed: a loss that is not finite raises `NonFiniteError`.
         """
+        reports = self._commit(train, unlabeled, validation, iterate)
+        self.steps += 1
+        return StepReport(self.steps - 1, reports)
+
+    def step_labellers(self, train: Batch) -> StepReport:
+        """Stage 1 alone: V of every learner moves. For a time in which labellers learn before they teach."""
+        if not self.setting.teaching.trains_v:
+            raise ValueError("labellers can be stepped only where learners have first weights v that teach")
+        reports = self._commit(train, None, None, first_stage_alone)
+        self.steps += 1
+        return StepReport(self.steps - 1, reports)
+
+    def step_architectures(self, validation: Batch) -> StepReport:
+        """A alone, along grad_A L(W_k, A_k, D_val) where W stands: what the circulating code does before its V and W.
+
+        It does not count as a step: the next one draws other phases of the same random numbers.
+        """
+        if validation is None:
+            raise TypeError("the architecture gradient needs a validation batch, but validation is None")
+        return StepReport(self.steps, self._commit(validation, None, validation, third_stage_alone))
+
+    def _commit(
+        self,
+        train: Batch,
+        unlabeled: Tensor | None,
+        validation: Batch | None,
+        run: Callable[[Workings], list[LearnerReport]],
+    ) -> list[LearnerReport]:
+        """Take the steps that `run` asks for, in place, or none of them."""
         teaching = self.setting.teaching
         with_xi = self.setting.product is not None and validation is not None
         saved = Snapshot(self.learners, self.optimizers, with_v=teaching.trains_v)
@@ -134,14 +161,13 @@ class SmallGroup:
             return committed_move(w, saved.w[k], gradient, _required(own.w), own.w_clip, with_xi=with_xi)
 
         try:
-            reports = self._iterate(train, unlabeled, validation, move_v, move_w)
+            reports = self._iterate((train, unlabeled, validation), move_v, move_w, run)
             for k, report in enumerate(reports):
                 self._move_architecture(k, report, saved.architecture[k])
         except BaseException:
             saved.restore()
             raise
-        self.steps += 1
-        return StepReport(self.steps - 1, reports)
+        return reports
 
     def _move_architecture(self, k: int, report: LearnerReport, before: Tensors) -> None:
         """A_k <- A_k - eta_A * gradient, Eq. (6), or what its optimizer and the learner make of it."""
@@ -156,11 +182,10 @@ class SmallGroup:
 
     def _iterate(
         self,
-        train: Batch,
-        unlabeled: Tensor | None,
-        validation: Batch | None,
+        given: tuple[Batch, Tensor | None, Batch | None],
         move_v: Mover,
         move_w: Mover,
+        run: Callable[[Workings], list[LearnerReport]] = iterate,
     ) -> list[LearnerReport]:
         if torch.is_inference_mode_enabled():
             raise RuntimeError("a group cannot differentiate in torch.inference_mode(); use torch.no_grad() or neither")
@@ -169,12 +194,12 @@ class SmallGroup:
                 raise ValueError(
                     f"the tensors of learner {k} must stay the same objects, but one was replaced; copy into it instead"
                 )
-        batches = Batches.checked(train, unlabeled, validation, needs_unlabeled=self.setting.teaching.active)
+        batches = Batches.checked(*given, needs_unlabeled=run is iterate and self.setting.teaching.active)
         labels_from = self.setting.teaching.labels_from
         for source in (*self.learners, *(() if isinstance(labels_from, str) else labels_from)):
             begin_step(source, self.steps)
         generator = torch.get_rng_state()
-        reports = iterate(Workings(self.setting, batches, move_v, move_w, self.steps))
+        reports = run(Workings(self.setting, batches, move_v, move_w, self.steps))
         if self.setting.product is not None and not torch.equal(generator, torch.get_rng_state()):
             raise ValueError(
                 "second-order modes need an apply that replays its random numbers, but one drew from torch's "

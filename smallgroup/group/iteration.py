@@ -23,6 +23,20 @@ def iterate(work: Workings) -> list[LearnerReport]:
     return [work.report(k) for k in work.everyone]
 
 
+def first_stage_alone(work: Workings) -> list[LearnerReport]:
+    """Stage 1 and nothing else: labellers that learn before they teach."""
+    stage_1(work)
+    return [work.report(k) for k in work.everyone]
+
+
+def third_stage_alone(work: Workings) -> list[LearnerReport]:
+    """grad_A L(W_k, A_k, D_val) where W_k stands: the direct term without a look ahead."""
+    for k in work.everyone:
+        work.stay(k)
+        direct_and_own(work, k, None)
+    return [work.report(k) for k in work.everyone]
+
+
 def stage_1(work: Workings) -> None:
     """V'_k = V_k - xi_V grad_V L(V_k, A_k, D_tr), Eq. (4): each learner on its own."""
     for k in work.everyone:

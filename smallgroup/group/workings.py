@@ -78,6 +78,11 @@ class Workings:
         """W_k before its step."""
         return self.learners[k].w
 
+    def stay(self, k: int) -> None:
+        """W_k as it is, in the place of the step that is not taken."""
+        w = constants(self.start_w(k))
+        self.w.append(Move(w, w, {}))
+
     # The objectives of the stages.
 
     def first(self, k: int) -> Objective:
