@@ -8,7 +8,16 @@ import pytest
 import smallgroup
 
 PACKAGE = Path(smallgroup.__file__).parent
-FLOORS = [["cli"], ["testing"], ["runner"], ["group", "methods"], ["networks"], ["spaces", "data"], ["runtime"]]
+FLOORS = [
+    ["cli"],
+    ["testing"],
+    ["phases"],
+    ["runner"],
+    ["group", "methods"],
+    ["networks"],
+    ["spaces", "data"],
+    ["runtime"],
+]
 """From the top; rooms of one floor do not know each other."""
 ROOMS = sorted(path.name for path in PACKAGE.iterdir() if path.is_dir() and not path.name.startswith("_"))
 

@@ -86,6 +86,14 @@ class Relaxed:
             logits.append(functional_call(self.supernet, dict(weights), (inputs, mixtures)))
         return logits[0] if len(logits) == 1 else torch.stack(logits)
 
+    def derived_logits(self, weights: Mapping[str, Tensor], genotype: Any, inputs: Tensor) -> Tensor:  # noqa: ANN401
+        """Logits of a genotype's cells alone, with the weights of the supernet: what discretisation costs."""
+        chosen = self.space.chosen(genotype)
+        mixtures = {kind: Mixture(table.to(inputs), evaluate="active") for kind, table in chosen.items()}
+        inputs = inputs.contiguous(memory_format=self.memory_format)
+        logits: Tensor = functional_call(self.supernet, dict(weights), (inputs, mixtures))
+        return logits
+
     def begin_step(self, step: int) -> None:
         """Make the random numbers those of iteration `step`."""
         self.step = step

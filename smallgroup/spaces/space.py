@@ -141,6 +141,10 @@ class Space(Protocol):
         """The genotype that [edges, operations] scores ask for; -inf marks what has been removed."""
         ...
 
+    def chosen(self, genotype: Any) -> dict[str, Tensor]:  # noqa: ANN401
+        """By kind, [edges, operations]: one for what a genotype has, zero for the rest."""
+        ...
+
 
 def remaining(kind: Kind, mask: Tensor | None, edge: int) -> tuple[str | None, ...]:
     """The operations of an edge, None where the mask has removed one."""

@@ -48,6 +48,10 @@ class SmoothSpace:
         rows = checked_scores(self.kinds, scores)["cell"]
         return SmoothCell(tuple(OPERATIONS[row.index(max(row))] for row in rows))
 
+    def chosen(self, genotype: SmoothCell) -> dict[str, Tensor]:
+        """One for the operation of every edge, zero for the rest."""
+        return {"cell": torch.tensor([[float(name == one) for name in OPERATIONS] for one in genotype.operations])}
+
 
 class _Supernet(nn.Module):
     def __init__(self, space: SmoothSpace, build_edge: EdgeBuilder, masks: Masks) -> None:

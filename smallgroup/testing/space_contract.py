@@ -114,6 +114,19 @@ class SpaceContract:
             network = initialise(self.network(genotype), generator).eval()
             assert bool(network(torch.randn(2, *space.image_shape, generator=generator)).isfinite().all())
 
+    @pytest.mark.parametrize("rule", RULES)
+    def test_what_a_genotype_has_is_known_by_edge_and_operation(self, rule: Any) -> None:  # noqa: ANN401
+        """Read as scores, what was chosen gives the genotype again, its edges perhaps in another order."""
+        space = self.space()
+        generator = stream("testing", "chosen")
+        scores = {kind: torch.rand(spec.shape, generator=generator) for kind, spec in space.kinds.items()}
+        genotype = space.derive(scores, Rule(rule))
+        chosen = space.chosen(genotype)
+        again = space.chosen(space.derive({kind: c + scores[kind] for kind, c in chosen.items()}, Rule(rule, 1.0)))
+        for kind, table in chosen.items():
+            assert torch.equal(table, again[kind])
+            assert bool(((table == 0) | (table == 1)).all())
+
     def test_removed_operations_are_not_derived(self) -> None:
         """-inf is never chosen."""
         space = self.space()

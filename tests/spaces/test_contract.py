@@ -47,12 +47,12 @@ class Fixed(nn.Module):
     def __init__(self, genotype: Any) -> None:
         super().__init__()
         space = SmoothSpace()
-        operations = space.kinds["cell"].operations
         self.supernet = space.supernet(MixedEdge, {})
-        self.rows = [[float(name == chosen) for name in operations] for chosen in genotype.operations]
+        with torch.device("cpu"):
+            self.chosen = space.chosen(genotype)["cell"]
 
     def forward(self, images: Tensor) -> Tensor:
-        logits: Tensor = self.supernet(images, {"cell": Mixture(torch.tensor(self.rows))})
+        logits: Tensor = self.supernet(images, {"cell": Mixture(self.chosen)})
         return logits
 
 

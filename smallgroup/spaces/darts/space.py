@@ -72,3 +72,14 @@ class DartsSpace:
         """The pair of cells that the scores ask for."""
         tables = checked_scores(self.kinds, scores)
         return Genotype(*(derive_cell(self.kinds[kind], tables[kind], rule) for kind in ("normal", "reduce")))
+
+    def chosen(self, genotype: Genotype) -> dict[str, Tensor]:
+        """One for every edge and operation of the genotype, zero for the rest."""
+        result = {}
+        for name, cell in (("normal", genotype.normal), ("reduce", genotype.reduce)):
+            kind = self.kinds[name]
+            result[name] = torch.zeros(kind.shape)
+            for node, edges in enumerate(cell.nodes, start=INPUTS):
+                for operation, source in edges:
+                    result[name][kind.edges.index((source, node)), kind.operations.index(operation)] = 1.0
+        return result

@@ -69,6 +69,11 @@ class NasBench201Space:
         cell = Cell(kept)
         return cell if cell.connected else best
 
+    def chosen(self, genotype: Cell) -> dict[str, Tensor]:
+        """One for the operation of every edge, zero for the rest."""
+        rows = [[float(name == chosen) for name in OPERATIONS] for chosen in genotype.operations]
+        return {"cell": torch.tensor(rows)}
+
 
 def _best(row: list[float]) -> str:
     return OPERATIONS[row.index(max(row))]

@@ -1,0 +1,87 @@
+"""Learners and their optimizers out of a config, and their state as named tensors."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.optim import SGD, Adam, Optimizer
+
+from smallgroup.group import Learner, Optimizers
+from smallgroup.methods import Method, Relaxed
+from smallgroup.phases.search.config import SearchConfig
+from smallgroup.spaces import Space
+
+
+@dataclass
+class Searcher:
+    """One learner of a search, with all that moves it."""
+
+    relaxed: Relaxed
+    learner: Learner
+    optimizers: Optimizers
+
+    def set_weight_rate(self, rate: float) -> None:
+        """The learning rate of V and W from now on."""
+        for optimizer in (self.optimizers.v, self.optimizers.w):
+            assert optimizer is not None
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+
+    def state(self) -> dict[str, Tensor]:
+        """Weights, architecture, moments of the optimizers, and what the method keeps."""
+        result = {f"relaxed.{name}": tensor for name, tensor in self.relaxed.state().items()}
+        for role, tensors, optimizer in self._roles():
+            for name, tensor in tensors.items():
+                result[f"{role}.{name}"] = tensor
+                for key, value in optimizer.state.get(tensor, {}).items():
+                    if value is not None:
+                        result[f"{role}.{name}/{key}"] = torch.as_tensor(value)
+        return result
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take up a saved state, in the very tensors there are."""
+        prefix = "relaxed."
+        self.relaxed.load_state({n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)})
+        for role, tensors, optimizer in self._roles():
+            for name, tensor in tensors.items():
+                with torch.no_grad():
+                    tensor.copy_(state[f"{role}.{name}"])
+                moments = f"{role}.{name}/"
+                saved = {n.removeprefix(moments): t for n, t in state.items() if n.startswith(moments)}
+                if saved:
+                    optimizer.state[tensor] = {key: _like(tensor, value) for key, value in saved.items()}
+
+    def _roles(self) -> list[tuple[str, Mapping[str, Tensor], Optimizer]]:
+        own, learner = self.optimizers, self.learner
+        assert own.v is not None
+        assert own.w is not None
+        assert own.architecture is not None
+        return [("v", learner.v or {}, own.v), ("w", learner.w, own.w), ("a", learner.architecture, own.architecture)]
+
+
+def make_searcher(space: Space, method: Method, config: SearchConfig, *, seed: int, number: int) -> Searcher:
+    """A learner at the beginning of a search."""
+    relaxed = Relaxed(space, method, seed=seed, learner=number)
+    v, w = relaxed.initial_weights("v"), relaxed.initial_weights("w")
+    learner = Learner(relaxed, relaxed.initial_architecture(), v, w)
+    asked, own, weights = config.architecture, method.optimizer, config.weights
+
+    def sgd(tensors: Mapping[str, Tensor]) -> SGD:
+        return SGD(list(tensors.values()), lr=weights.lr, momentum=weights.momentum, weight_decay=weights.weight_decay)
+
+    adam = Adam(
+        list(learner.architecture.values()),
+        lr=own.lr if asked.lr is None else asked.lr,
+        betas=own.betas if asked.betas is None else asked.betas,
+        weight_decay=own.weight_decay if asked.weight_decay is None else asked.weight_decay,
+    )
+    optimizers = Optimizers(
+        v=sgd(v), w=sgd(w), architecture=adam, v_clip=weights.clip, w_clip=weights.clip, architecture_clip=asked.clip
+    )
+    return Searcher(relaxed, learner, optimizers)
+
+
+def _like(tensor: Tensor, value: Tensor) -> Tensor:
+    """A moment in the layout of its tensor; Adam's count of steps as it is."""
+    return torch.empty_like(tensor, requires_grad=False).copy_(value) if value.shape == tensor.shape else value.clone()

@@ -1,0 +1,118 @@
+"""What an epoch leaves behind: a row per learner."""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from smallgroup.data import SearchData
+from smallgroup.group import LearnerReport, StepReport
+from smallgroup.phases.search.evaluate import evaluate
+from smallgroup.phases.search.learners import Searcher
+from smallgroup.spaces.genotypes import to_plain
+
+LOSSES = ("v_loss", "w_loss", "w_unlabeled_loss", "validation_loss")
+TERMS = ("own", "cross", "label")
+
+
+class EpochMetrics:
+    """Means over the steps of an epoch, and measurements at its end."""
+
+    def __init__(
+        self, searchers: Sequence[Searcher], data: SearchData, *, images: int = 1000, batch_size: int = 100
+    ) -> None:
+        self.searchers, self.data, self.batch_size = searchers, data, batch_size
+        self.indices = data.splits.validation[:: max(1, len(data.splits.validation) // images)][:images]
+        self._sums: list[dict[str, tuple[float, int]]] = [{} for _ in searchers]
+
+    def note(self, report: StepReport) -> None:
+        """Count a step in."""
+        agreements = _agreements([one.soft_labels for one in report.learners])
+        for k, one in enumerate(report.learners):
+            for name, value in {**_of_step(one), **agreements[k]}.items():
+                total, count = self._sums[k].get(name, (0.0, 0))
+                self._sums[k][name] = (total + value, count + 1)
+
+    def rows(self, epoch: int) -> list[dict[str, Any]]:
+        """A row per learner; the next epoch begins."""
+        rows = []
+        for k, searcher in enumerate(self.searchers):
+            means = {name: total / count for name, (total, count) in self._sums[k].items()}
+            rows.append({"epoch": epoch, "learner": k, **means, **self._at_the_end(searcher)})
+        self._sums = [{} for _ in self.searchers]
+        return rows
+
+    def _at_the_end(self, searcher: Searcher) -> dict[str, Any]:
+        relaxed, learner = searcher.relaxed, searcher.learner
+        genotype = relaxed.derive(learner.architecture)
+        options: dict[str, Any] = {"data": self.data, "indices": self.indices, "batch_size": self.batch_size}
+        assert learner.v is not None
+        v, w = learner.v, learner.w
+        of_v = evaluate(lambda x: relaxed(v, learner.architecture, x), **options)
+        of_w = evaluate(lambda x: relaxed(w, learner.architecture, x), **options)
+        derived = evaluate(lambda x: relaxed.derived_logits(w, genotype, x), **options)
+        return {
+            "v_error": of_v.error,
+            "w_error": of_w.error,
+            "w_validation_loss": of_w.loss,
+            "derived_error": derived.error,
+            "v_recognised": of_v.recognised,
+            "edge_entropy": edge_entropy(searcher),
+            "skips": genotype.skips,
+            "genotype": to_plain(genotype),
+        }
+
+    def state(self) -> list[dict[str, list[float]]]:
+        """The sums so far: an epoch that is interrupted gives the same means."""
+        return [{name: [total, count] for name, (total, count) in sums.items()} for sums in self._sums]
+
+    def load_state(self, state: Sequence[Mapping[str, Sequence[float]]]) -> None:
+        """Go on counting."""
+        self._sums = [{name: (float(total), int(count)) for name, (total, count) in sums.items()} for sums in state]
+
+
+def edge_entropy(searcher: Searcher) -> dict[str, list[float]]:
+    """By kind, the entropy of each edge's scores as shares, as a part of the largest possible: 1 is undecided."""
+    result = {}
+    for kind, scores in searcher.relaxed.method.scores(searcher.learner.architecture).items():
+        kept = searcher.relaxed.method.mask(kind).sum(dim=1).clamp(min=2)
+        shares = scores.detach().cpu().masked_fill(scores.detach().cpu() == -math.inf, 0.0).double()
+        shares = shares / shares.sum(dim=1, keepdim=True).clamp(min=1e-30)
+        entropy = torch.special.entr(shares).sum(dim=1) / kept.log()
+        result[kind] = [round(value, 6) for value in entropy.tolist()]
+    return result
+
+
+def _of_step(one: LearnerReport) -> dict[str, float]:
+    found = {name: value for name in LOSSES if (value := getattr(one, name)) is not None}
+    if one.terms:
+        norms = one.norms
+        found |= {f"norm_{term}": norms[term] for term in ("direct", *TERMS)}
+        found |= {f"cosine_{term}": _cosine(one.terms[term], one.terms["direct"]) for term in TERMS if norms[term] > 0}
+        found["skipped"] = float(len(one.skipped))
+    if one.soft_labels is not None:
+        found["label_entropy"] = float(torch.special.entr(one.soft_labels).sum(dim=1).mean())
+    return found
+
+
+def _agreements(labels: Sequence[Tensor | None]) -> list[dict[str, float]]:
+    """The share of unlabelled images to which a learner gives the class that a peer gives, over its peers."""
+    classes = [None if table is None else table.argmax(dim=1) for table in labels]
+    shares: list[list[float]] = [[] for _ in labels]
+    for j, k in combinations(range(len(labels)), 2):
+        left, right = classes[j], classes[k]
+        if left is not None and right is not None:
+            share = float((left == right.to(left.device)).float().mean())
+            shares[j].append(share)
+            shares[k].append(share)
+    return [{"agreement": sum(own) / len(own)} if own else {} for own in shares]
+
+
+def _cosine(left: Mapping[str, Tensor], right: Mapping[str, Tensor]) -> float:
+    one = torch.cat([left[name].flatten() for name in right]).double()
+    other = torch.cat([tensor.flatten() for tensor in right.values()]).double()
+    size = float(one.norm() * other.norm())
+    return float(one @ other) / size if size > 0 else 0.0

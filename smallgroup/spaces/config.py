@@ -1,0 +1,34 @@
+"""The part of a config that is about the search space."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from smallgroup.spaces.darts import DartsSpace
+from smallgroup.spaces.nas_bench_201 import NasBench201Space
+
+
+class SpaceConfig(BaseModel):
+    """Which space, at which size; what the images are like comes from the data."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Literal["darts", "nas-bench-201"] = "nas-bench-201"
+    channels: int = Field(default=8, ge=1)
+    """Channels of the first cells."""
+    cells: int = Field(default=3, ge=3)
+    """Cells in all, in the DARTS space."""
+    cells_per_stage: int = Field(default=1, ge=1)
+    """Cells between two reductions, in NAS-Bench-201."""
+    stem: Literal["auto", "cifar", "small", "imagenet"] = "auto"
+    """Of the DARTS space; auto: by the size of the images."""
+
+    def build(self, *, classes: int, image_channels: int, image_size: int) -> DartsSpace | NasBench201Space:
+        """The space for such images."""
+        images = {"classes": classes, "image_channels": image_channels, "image_size": image_size}
+        if self.name == "nas-bench-201":
+            return NasBench201Space(channels=self.channels, cells_per_stage=self.cells_per_stage, **images)
+        stem: str = self.stem
+        if stem == "auto":
+            stem = "small" if image_size < 32 else "cifar" if image_size < 128 else "imagenet"
+        return DartsSpace(channels=self.channels, cells=self.cells, stem=stem, **images)
