@@ -1,0 +1,134 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from smallgroup.config import Config, keys_of, load, resolve
+
+
+def test_common_keys_may_stand_at_the_top() -> None:
+    short = Config(dataset="cifar10", unlabeled="cifar100", method="gdas", space="darts", learners=3, lam=0.5)  # type: ignore[call-arg, arg-type]
+    assert (short.data.dataset, short.data.unlabeled) == ("cifar10", "cifar100")
+    assert [learner.method for learner in short.learners] == ["gdas"] * 3
+    assert short.space.name == "darts"
+    assert short.lam == short.search.lam == 0.5
+    assert resolve({"lambda": 2, "hypergradient": "exact"}).search.model_dump(include={"lam", "hypergradient"}) == {
+        "lam": 2.0,
+        "hypergradient": "exact",
+    }
+
+
+def test_learners_may_differ() -> None:
+    config = resolve(
+        {
+            "learners": [
+                {"method": "darts"},
+                {"method": "gdas", "options": {"last_temperature": 1.0}, "space": {"channels": 4}},
+            ]
+        }
+    )
+    method = config.learners[1].build_method()
+    assert method.last_temperature == 1.0  # type: ignore[attr-defined]
+    assert config.learners[1].space is not None
+    assert config.learners[1].build_method() is not method
+
+
+def test_a_config_is_written_and_read_back(tmp_path: Path) -> None:
+    config = resolve({"dataset": "cifar10", "learners": 3, "lambda": 0.1, "seed": 5}, ["search.epochs=3"])
+    path = tmp_path / "config.yaml"
+    path.write_text(config.to_yaml())
+    assert "lambda: 0.1" in path.read_text()
+    assert resolve(load(path)) == config
+    assert resolve(config.to_dict()) == config
+
+
+@pytest.mark.parametrize(
+    ("change", "value"),
+    [
+        ("search.epochs=7", 7),
+        ("search.weights.lr=0.1", 0.1),
+        ("data.augmentation.flip=false", False),
+        ("search.architecture.betas=[0.9, 0.99]", (0.9, 0.99)),
+        ("lambda=3", 3.0),
+    ],
+)
+def test_keys_are_set_by_their_path(change: str, value: object) -> None:
+    config: Any = resolve({}, [change])
+    path = change.partition("=")[0]
+    for part in ("search.lam" if path == "lambda" else path).split("."):
+        config = getattr(config, part)
+    assert config == value
+
+
+@pytest.mark.parametrize(
+    ("given", "changes", "message"),
+    [
+        ({}, ["search.epohcs=3"], "no key 'search.epohcs'; the nearest is search.epochs"),
+        ({}, ["nothing"], "--set takes key=value, but got 'nothing'"),
+        ({}, ["search.epochs=[1"], "a value must be YAML"),
+        ({}, ["search.epochs=0"], "search.epochs: Input should be greater than or equal to 1, but got '0'"),
+        ({}, ["search.hypergradient=best"], "search.hypergradient: Input should be 'first-order'"),
+        ({"serach": {"epochs": 1}}, [], "no key 'serach'; the nearest is search"),
+        ({"search": {"epoch": 1}}, [], "no key 'search.epoch'; the nearest is search.epochs"),
+        ({"search": 3}, [], "search: Input should be"),
+        ({"dataset": "mnist"}, [], "data must be one of digits, cifar10.*but got 'mnist'"),
+        ({"method": "magic"}, [], "method must be one of darts, fair-darts, gdas, but got 'magic'"),
+        ({"learners": 0}, [], "1 <= learners <= 64 must hold, but got learners=0"),
+        ({"learners": []}, [], "learners: Tuple should have at least 1 item"),
+        (
+            {"learners": [{"method": "gdas", "options": {"speed": 3}}]},
+            [],
+            "gdas does not have all of the options speed",
+        ),
+        ({"learners": [{}], "method": "gdas"}, [], "learners is a list that names them one by one"),
+        (
+            {"lambda": 1, "search": {"lambda": 2}},
+            [],
+            "lambda must be given once, but it is also given as search.lambda",
+        ),
+        ({"dataset": "digits", "data": 3}, [], "data must be a section of keys, but got '3'"),
+        ({"seed": -1}, [], "seed: Input should be greater than or equal to 0, but got '-1'"),
+        ({"seed": "x"}, [], "seed: Input should be a valid integer"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(given: dict[str, Any], changes: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as error:
+        resolve(given, changes)
+    assert "\n" not in str(error.value)
+    assert not isinstance(error.value, ValidationError)
+
+
+@pytest.mark.parametrize(
+    "text", ["a: [1", "- 1", "3: 4", "!!python/object/apply:os.system [echo]", "\x00", "[" * 10_000]
+)
+def test_files_that_are_no_config_are_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match="a config must be"):
+        load(path)
+
+
+def test_an_empty_file_is_the_default(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("# nothing\n")
+    assert resolve(load(tmp_path / "config.yaml")) == Config()
+
+
+def test_a_config_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError):
+        Config().seed = 3
+
+
+def test_every_key_can_be_set() -> None:
+    """What a config says of itself, set again key by key, is the same config."""
+    config = Config()
+    plain = config.to_dict()
+    for key in keys_of(Config):
+        value: Any = plain
+        for part in key.split("."):
+            value = value[part]
+        assert (
+            resolve({}, [f"{key}={yaml.safe_dump(value, default_flow_style=True).strip().removesuffix('...').strip()}"])
+            == config
+        )
