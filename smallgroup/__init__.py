@@ -1,3 +1,26 @@
-"""Neural architecture search in which a small group of learners teach one another."""
+"""Neural architecture search in which a small group of learners teach one another.
+
+import smallgroup
+
+result = smallgroup.search(smallgroup.Config(dataset="digits", learners=2))
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from smallgroup.api import search
+    from smallgroup.config import Config
 
 __version__ = "0.1.0"
+
+__all__ = ["Config", "search"]
+
+_HOMES = {"Config": "smallgroup.config", "search": "smallgroup.api"}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401
+    """Imported when they are used: the rooms do not need one another to be imported."""
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

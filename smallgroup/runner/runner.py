@@ -87,6 +87,11 @@ class Runner:
     allow_drift: bool = False
     keep: int = 2
 
+    def check_free(self) -> None:
+        """Refuse a folder in which a run was begun: it would have to be resumed."""
+        if Metrics(self.folder / METRICS).length or (self.folder / CHECKPOINTS).exists():
+            raise ValueError(f"{self.folder} must be empty or resumed, but a run was begun in it")
+
     def run(self, job: Job, *, resume: bool = False) -> float:
         """Run the job to its end and give the seconds it took, over all its parts."""
         with locked(self.folder), watched() as ending:
@@ -131,8 +136,8 @@ class Runner:
         """Go on from the newest checkpoint, or begin; the step and the seconds so far."""
         found = checkpoints.newest() if resume else None
         if found is None:
-            if not resume and (metrics.length or checkpoints.folder.exists()):
-                raise ValueError(f"{self.folder} must be empty or resumed, but a run was begun in it")
+            if not resume:
+                self.check_free()
             metrics.cut(0)
             return 0, 0.0
         run, record = _parts(found)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
+from smallgroup.runtime.files import write_whole
 from smallgroup.spaces import SPACES
 from smallgroup.spaces.darts import notation, plain
 from smallgroup.spaces.darts.genotype import Genotype
@@ -108,16 +108,7 @@ def read(path: str | os.PathLike[str]) -> tuple[AnyGenotype, Origin]:
 
 def write(path: str | os.PathLike[str], genotype: AnyGenotype, origin: Origin | None = None) -> None:
     """Write a file. It is there as a whole or not at all, whatever happens in between."""
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{token_hex(4)}")
-    try:
-        with temporary.open("x", encoding="utf-8") as file:
-            file.write(dumps(genotype, origin) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole(Path(path), dumps(genotype, origin) + "\n")
 
 
 def resolve(text: str) -> tuple[str, AnyGenotype]:

@@ -1,0 +1,125 @@
+"""How a search ends: the learner with the lowest validation loss is kept, and its cell written down."""
+
+import json
+import resource
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from smallgroup.data import SearchData
+from smallgroup.phases.search.evaluate import evaluate
+from smallgroup.phases.search.job import SearchJob
+from smallgroup.phases.search.learners import Searcher
+from smallgroup.runtime.files import write_whole
+from smallgroup.spaces.genotypes import AnyGenotype, Origin, to_plain, write
+from smallgroup.spaces.nas_bench_201 import Cell, Truth
+
+
+@dataclass(frozen=True)
+class LearnerResult:
+    """One learner at the end of a search; errors and accuracies in percent."""
+
+    method: str
+    validation_loss: float
+    validation_error: float
+    genotype: Any
+    true_accuracy: dict[str, float] | None = None
+    percentile: dict[str, float] | None = None
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """A finished search: what `result.json` says."""
+
+    method: str
+    space: str
+    dataset: str
+    learners: int
+    lam: float
+    hypergradient: str
+    seed: int
+    steps: int
+    seconds: float
+    peak_memory_mb: float
+    retained: int
+    """The learner with the lowest loss over the full validation set, counted from 0."""
+    genotype: Any
+    parameters: int
+    """Of the retained learner's supernet."""
+    validation_loss: float
+    validation_error: float
+    group: list[LearnerResult]
+    true_accuracy: dict[str, float] | None = None
+    percentile: dict[str, float] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Under the names that files have; what is not known is left out."""
+        plain = asdict(self)
+        plain["lambda"] = plain.pop("lam")
+        plain["group"] = [_known(learner) for learner in plain["group"]]
+        return _known(plain)
+
+
+def conclude(job: SearchJob, *, seed: int, seconds: float, truth: Truth | None, folder: Path) -> SearchResult:
+    """Look at every learner on the full validation set, keep the best, write `genotype.json` and `result.json`."""
+    genotypes: list[AnyGenotype] = [s.relaxed.derive(s.learner.architecture) for s in job.searchers]
+    learners = [
+        _learner(searcher, genotype, job.data, job.config.batch_size.validation, truth)
+        for searcher, genotype in zip(job.searchers, genotypes, strict=True)
+    ]
+    retained = min(range(len(learners)), key=lambda k: learners[k].validation_loss)
+    best, searcher = learners[retained], job.searchers[retained]
+    result = SearchResult(
+        method=_joined([learner.method for learner in learners]),
+        space=_joined([each.relaxed.space.name for each in job.searchers]),
+        dataset=job.data.dataset.name,
+        learners=len(learners),
+        lam=job.config.lam,
+        hypergradient=job.config.hypergradient,
+        seed=seed,
+        steps=job.step,
+        seconds=seconds,
+        peak_memory_mb=_peak_memory(),
+        retained=retained,
+        genotype=best.genotype,
+        parameters=sum(tensor.numel() for tensor in searcher.learner.w.values()),
+        validation_loss=best.validation_loss,
+        validation_error=best.validation_error,
+        group=learners,
+        true_accuracy=best.true_accuracy,
+        percentile=best.percentile,
+    )
+    write(folder / "genotype.json", genotypes[retained], Origin(best.method, result.dataset, seed))
+    write_whole(folder / "result.json", json.dumps(result.to_dict(), indent=2) + "\n")
+    return result
+
+
+def _learner(
+    searcher: Searcher, genotype: AnyGenotype, data: SearchData, batch_size: int, truth: Truth | None
+) -> LearnerResult:
+    relaxed, learner = searcher.relaxed, searcher.learner
+    found = evaluate(
+        lambda x: relaxed(learner.w, learner.architecture, x), data, data.splits.validation, batch_size=batch_size
+    )
+    accuracy, percentile = None, None
+    if truth is not None and isinstance(genotype, Cell):
+        standings = {column: truth.standing(genotype, column) for column in truth.columns}
+        accuracy = {column: standing.accuracy for column, standing in standings.items()}
+        percentile = {column: standing.percentile for column, standing in standings.items()}
+    return LearnerResult(relaxed.method.name, found.loss, found.error, to_plain(genotype), accuracy, percentile)
+
+
+def _joined(names: Sequence[str]) -> str:
+    """One name where all are the same, else all of them."""
+    return "+".join(names) if len(set(names)) > 1 else names[0]
+
+
+def _known(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _peak_memory() -> float:
+    # The system counts in kilobytes, on macOS in bytes.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)

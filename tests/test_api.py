@@ -1,0 +1,83 @@
+"""`smallgroup.search`, from a config to the files of a run."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import smallgroup
+from smallgroup.config import load, resolve
+from smallgroup.spaces.genotypes import Origin, read
+
+QUICK = {
+    "space": {"name": "nas-bench-201", "channels": 2},
+    "hypergradient": "first-order",
+    "search": {"epochs": 2, "steps_per_epoch": 3, "batch_size": {"train": 8, "unlabeled": 8, "validation": 64}},
+}
+
+
+def test_a_search_leaves_a_folder_that_says_what_was_found(tmp_path: Path) -> None:
+    generator, threads = torch.get_rng_state(), torch.get_num_threads()
+    result = smallgroup.search({**QUICK, "learners": 3, "seed": 4}, out=tmp_path)
+    assert torch.equal(generator, torch.get_rng_state())
+    assert threads == torch.get_num_threads()
+    written = json.loads((tmp_path / "result.json").read_text())
+    assert written == result.to_dict()
+    promised = "method space dataset learners lambda hypergradient seed steps seconds peak_memory_mb retained genotype"
+    promised += " parameters validation_loss validation_error group"
+    assert written.keys() >= set(promised.split())
+    assert (written["method"], written["space"], written["dataset"]) == ("darts", "nas-bench-201", "digits")
+    assert (written["learners"], written["lambda"], written["seed"], written["steps"]) == (3, 1.0, 4, 6)
+    losses = [learner["validation_loss"] for learner in written["group"]]
+    assert written["retained"] == losses.index(min(losses))
+    assert written["genotype"] == written["group"][written["retained"]]["genotype"]
+    assert len(set(losses)) == 3
+    genotype, origin = read(tmp_path / "genotype.json")
+    assert str(genotype) == written["genotype"]
+    assert origin == Origin("darts", "digits", 4)
+    assert resolve(load(tmp_path / "config.yaml")) == resolve({**QUICK, "learners": 3, "seed": 4})
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 6
+
+
+def test_the_same_config_gives_the_same_result_and_another_seed_another() -> None:
+    found = [smallgroup.search({**QUICK, "seed": seed}).to_dict() for seed in (0, 0, 1)]
+    for each in found:
+        del each["seconds"], each["peak_memory_mb"]
+    assert found[0] == found[1]
+    assert found[0]["validation_loss"] != found[2]["validation_loss"]
+
+
+def test_learners_may_differ_in_method_and_size(tmp_path: Path) -> None:
+    learners: list[Any] = [{"method": "gdas"}, {"space": {"name": "darts", "channels": 2}}]
+    result = smallgroup.search({**QUICK, "learners": learners}, out=tmp_path)
+    assert (result.method, result.space) == ("gdas+darts", "nas-bench-201+darts")
+    read(tmp_path / "genotype.json")
+
+
+def test_a_folder_in_use_is_not_overwritten(tmp_path: Path) -> None:
+    smallgroup.search(QUICK, out=tmp_path)
+    before = (tmp_path / "config.yaml").read_text()
+    with pytest.raises(ValueError, match="must be empty or resumed"):
+        smallgroup.search({**QUICK, "seed": 9}, out=tmp_path)
+    assert (tmp_path / "config.yaml").read_text() == before
+    with pytest.raises(ValueError, match="seed was 0 and is 9"):
+        smallgroup.search({**QUICK, "seed": 9}, out=tmp_path, resume=True)
+    again = smallgroup.search(QUICK, out=tmp_path, resume=True)
+    assert again.steps == 6
+
+
+@pytest.mark.skipif("SMALLGROUP_DATA" not in os.environ, reason="needs SMALLGROUP_DATA")
+def test_true_accuracies_stand_beside_where_the_table_is_found() -> None:
+    result = smallgroup.search(QUICK)
+    assert result.true_accuracy is not None
+    assert result.percentile is not None
+    assert result.true_accuracy.keys() == result.percentile.keys() == {"cifar10", "cifar100"}
+    assert all(learner.true_accuracy for learner in result.group)
+
+
+def test_what_is_not_there_is_said() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'serach'"):
+        smallgroup.serach  # noqa: B018
