@@ -36,7 +36,7 @@ def test_the_method_of_the_page_on_methods_keeps_to_the_contract(tmp_path: Path)
         command, capture_output=True, text=True, check=False, timeout=300, cwd=tmp_path, env=ONE_THREAD
     )
     assert done.returncode == 0, done.stdout
-    assert "19 passed" in done.stdout, done.stdout
+    assert "20 passed" in done.stdout, done.stdout
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -78,9 +78,10 @@ def test_random_numbers_are_never_drawn_from_a_global_generator() -> None:
     """Every draw names its generator; a seed is only set on a generator of one's own (`ModuleApply`: and put back)."""
     for file in sorted((ROOT / "smallgroup").rglob("*.py")):
         text = file.read_text()
-        assert not re.search(
-            r"np\.random|numpy\.random|import random|from random|\.cuda\(|torch\.manual_seed\(", text
-        ), file
+        if "testing" in file.parts:  # the contract looks where the global generators stand
+            text = text.replace("import random\n", "").replace("numpy.random.get_state()", "")
+        forbidden = r"np\.random|numpy\.random|import random|from random|\.cuda\(|torch\.manual_seed\("
+        assert not re.search(forbidden, text), file
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in DRAWING:
                 named = {keyword.arg for keyword in node.keywords}

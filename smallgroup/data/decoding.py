@@ -74,6 +74,15 @@ def centre_box(width: int, height: int, margin: float) -> Box:
     return left, top, left + side, top + side
 
 
+def _scale(stored: tuple[int, int], size: tuple[int, int]) -> int:
+    """By how much a JPEG was shrunk in decoding; sizes are rounded up, so their quotient is not quite it."""
+
+    def miss(scale: int) -> int:
+        return sum(abs(math.ceil(full / scale) - now) for full, now in zip(stored, size, strict=True))
+
+    return min((1, 2, 4, 8), key=miss)
+
+
 def picture(
     path: str, *, size: int, channels: int, margin: float, smallest: float | None, draws: Sequence[float] | None
 ) -> NDArray[np.uint8]:
@@ -91,9 +100,9 @@ def picture(
                 if shrink > 1:
                     # A JPEG can be decoded at 1/2, 1/4 or 1/8; still twice as fine as needed, the rest is resampled.
                     image.draft(None, (math.ceil(stored[0] / shrink), math.ceil(stored[1] / shrink)))
-                scale = round(stored[0] / image.width)  # sizes are rounded up: their quotient is not quite it
+                scale = _scale(stored, image.size)
                 left, top, right, bottom = _as_stored(box, turn, *stored)
-                box = left / scale, top / scale, right / scale, bottom / scale
+                box = left / scale, top / scale, min(right / scale, image.width), min(bottom / scale, image.height)
                 pixels = _eight_bits(image)
             pixels = pixels.convert("L" if channels == 1 else "RGB")
             pixels = pixels.resize((size, size), Image.Resampling.BILINEAR, box=box)

@@ -117,13 +117,17 @@ def scan_classes(folder: Path, known: tuple[str, ...] | None = None) -> Scan:
 def images_below(folder: Path) -> list[str]:
     """Every image file below a folder, sorted; hidden ones are ignored, a folder linked twice counts once."""
     files: list[str] = []
-    waiting, seen = [folder], set()
+    waiting: list[Path] = [folder]
+    start = folder.resolve()
+    seen: set[tuple[int, int]] = set()
     while waiting:
         here = waiting.pop()
         for entry in _entries(here):
             try:
                 if entry.is_dir():
                     found = entry.stat()
+                    if entry.is_symlink() and start.is_relative_to(Path(entry.path).resolve()):
+                        continue  # back to where we come from
                     if (found.st_dev, found.st_ino) not in seen:
                         seen.add((found.st_dev, found.st_ino))
                         waiting.append(Path(entry.path))

@@ -138,6 +138,8 @@ def ordered(
     """Every image once, in the given order and as it is: for validation passes and tests."""
     if not len(indices) or images.labels is None:
         raise DataError("images to be classified must be there and have labels, but there are none")
+    if batch_size < 1:
+        raise DataError(f"batch_size >= 1 must hold, but got batch_size={batch_size}")
     plain, labels = Augmentation.none(), images.labels
     pieces = [indices[low:high] for low, high in batch_bounds(len(indices), batch_size)]
     decoded: Generator[Tensor, None, None]

@@ -73,6 +73,9 @@ def open_search_data(config: DataConfig, *, seed: int) -> SearchData:
     dataset = open_dataset(config.dataset, root, size=config.size)
     check_classes(dataset)
     own = config.unlabeled if config.unlabeled in ("split", "train") else None
+    if config.unlabeled == config.dataset:
+        # The same images once more: those of the training part, because the others are kept from training.
+        own = "train"
     splits = split(
         dataset,
         seed=seed,

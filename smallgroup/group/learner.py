@@ -36,7 +36,8 @@ class Apply(Protocol):
         For an `apply` that returns the logits of several samples, [samples, batch, classes]: one loss out of
         theirs, means over a batch of `size`. Their mean if it is missing. Labels are the samples' mean.
     after_step(architecture, before)
-        Called when the architecture has moved; may correct it in place.
+        Called when the architecture has moved; may correct it in place. If another learner then fails, the
+        architecture is put back, but nothing else that this hook may have changed.
     """
 
     def __call__(

@@ -34,6 +34,8 @@ class ArchitectureOptimizer:
     lr: float = 3e-4
     betas: tuple[float, float] = (0.5, 0.999)
     weight_decay: float = 1e-3
+    clip: float | None = None
+    """Largest L2 norm of its gradient; None: any."""
 
 
 @dataclass
@@ -160,10 +162,16 @@ class Method:
         self.state.clear()
         for name, kind in space.kinds.items():
             kept = torch.tensor([operation not in self.removed for operation in kind.operations])
-            self.keep(name, kept.expand(kind.shape))
+            self.state[f"mask_{name}"] = kept.expand(kind.shape).clone()
 
     def keep(self, kind: str, mask: Tensor) -> None:
         """Remove from a kind of cell the operations where the mask is False; every edge keeps one at least."""
+        present = self.state.get(f"mask_{kind}")
+        if present is None:
+            raise ValueError(f"a mask must be of a kind of cell of the space, but there is no kind {kind!r}")
+        if mask.dtype != torch.bool or mask.shape != present.shape:
+            found = f"{mask.dtype} of shape {tuple(mask.shape)}"
+            raise ValueError(f"a mask of {kind} must be bool of shape {tuple(present.shape)}, but it is {found}")
         if not bool(mask.any(dim=1).all()):
             raise ValueError(f"every edge must keep an operation, but a mask of {kind} leaves an edge without")
         self.state[f"mask_{kind}"] = mask.clone()

@@ -14,7 +14,7 @@ from smallgroup.methods.decisions import Rebuild
 from smallgroup.methods.method import Architecture, Method, Noise
 from smallgroup.runtime import Phase, stream
 from smallgroup.spaces.costs import costs
-from smallgroup.spaces.space import Mixture, Space, Transform
+from smallgroup.spaces.space import Masks, Mixture, Space, Transform
 from smallgroup.spaces.weights import initial_weights
 
 
@@ -34,23 +34,25 @@ class Relaxed:
         if method.state:
             raise ValueError(f"every learner must have a method of its own, but this {method.name} is in use already")
         self.space, self.method, self.seed, self.learner = space, method, seed, learner
+        self._first_space = space
         self.memory_format = torch.channels_last if channels_last else torch.contiguous_format
         self.step = 0
         self.stage = 0
         self._changes: dict[str, int] = {}
         self._noise: dict[tuple[Phase | None, int], Noise] = {}
         method.start(space)
-        self._build()
+        self._build({kind: method.mask(kind) for kind in space.kinds})
 
-    def _build(self) -> None:
-        masks = {kind: self.method.mask(kind) for kind in self.space.kinds}
-        self.supernet = self.space.supernet(self.method.build_edge, masks)
+    def _build(self, masks: Masks) -> None:
+        """The supernet of a stage. Operations that are removed later stay in it, and do not run."""
+        self._built = {kind: mask.clone() for kind, mask in masks.items()}
+        self.supernet = self.space.supernet(self.method.build_edge, self._built)
         self._costs: dict[str, Tensor] | None = None
 
     def __copy__(self) -> "Relaxed":
         """A copy that stays as it is while this one goes on: a frozen learner."""
         other = object.__new__(Relaxed)
-        other.__dict__.update(self.__dict__, method=deepcopy(self.method), _noise={})
+        other.__dict__.update(self.__dict__, method=deepcopy(self.method), _noise={}, _changes=dict(self._changes))
         return other
 
     # What a learner starts from.
@@ -160,10 +162,20 @@ class Relaxed:
 
     def rebuild(self, how: Rebuild) -> None:
         """Begin a new stage: another size, the masks as they are now. Weights and architecture have to be made anew."""
-        self.space = replace(self.space, **how.space)  # type: ignore[type-var]
         self._changes.update(how.space)
+        self.space = self._changed_space()
         self.stage += 1
-        self._build()
+        self._noise = {}
+        self._build({kind: self.method.mask(kind) for kind in self.space.kinds})
+
+    def _changed_space(self) -> Space:
+        try:
+            return replace(self._first_space, **self._changes)  # type: ignore[type-var]
+        except TypeError:
+            names = ", ".join(self._changes)
+            raise ValueError(
+                f"a new stage changes fields of {self._first_space.name}, but not all are: {names}"
+            ) from None
 
     def derive(self, architecture: Architecture) -> Any:  # noqa: ANN401
         """The genotype that the architecture stands for."""
@@ -180,18 +192,28 @@ class Relaxed:
         """What changes in a search beside weights and architecture, as named tensors."""
         own = {"stage": torch.tensor(self.stage), "step": torch.tensor(self.step)}
         changes = {f"space.{name}": torch.tensor(value) for name, value in self._changes.items()}
-        return own | changes | {f"method.{name}": tensor.clone() for name, tensor in self.method.state.items()}
+        built = {f"built.{kind}": mask.clone() for kind, mask in self._built.items()}
+        return own | changes | built | {f"method.{name}": tensor.clone() for name, tensor in self.method.state.items()}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a saved state: the supernet is that of its stage and masks."""
-        parts: dict[str, dict[str, Tensor]] = {"space": {}, "method": {}}
+        parts: dict[str, dict[str, Tensor]] = {"space": {}, "method": {}, "built": {}, "": {}}
         for name, tensor in state.items():
-            room, _, key = name.partition(".")
-            if key:
-                parts[room][key] = tensor
+            room, _, key = name.rpartition(".") if name.count(".") == 0 else name.partition(".")
+            if room not in parts:
+                raise ValueError(f"a saved state must be one of a method in a space, but it has {name[:60]!r}")
+            parts[room][key] = tensor
+        own, built = parts[""], parts["built"]
+        expected = {f"mask_{kind}" for kind in self.space.kinds}
+        if (
+            own.keys() != {"stage", "step"}
+            or built.keys() != self.space.kinds.keys()
+            or expected - parts["method"].keys()
+        ):
+            raise ValueError(f"a saved state must be one of a method in {self.space.name}, but parts of it are missing")
         self.method.state = {name: tensor.clone() for name, tensor in parts["method"].items()}
         self._changes = {name: int(tensor) for name, tensor in parts["space"].items()}
-        self.space = replace(self.space, **self._changes)  # type: ignore[type-var]
-        self.stage = int(state["stage"])
-        self._build()
-        self.begin_step(int(state["step"]))
+        self.space = self._changed_space()
+        self.stage = int(own["stage"])
+        self._build(built)
+        self.begin_step(int(own["step"]))

@@ -94,6 +94,8 @@ def loads(text: str) -> tuple[AnyGenotype, Origin]:
 
 def read(path: str | os.PathLike[str]) -> tuple[AnyGenotype, Origin]:
     """Read a file: JSON as above, the notation of the DARTS papers, or the text of a NAS-Bench-201 cell."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ValueError(f"{os.fspath(path)}: a genotype must be in a regular file, but this is none")
     with open(path, "rb") as file:
         content = file.read(LARGEST + 1)
     try:

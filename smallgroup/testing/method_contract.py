@@ -1,8 +1,9 @@
 """What every method has to keep to, so that a group can rely on it."""
 
-from dataclasses import fields
+import random
 from typing import get_args
 
+import numpy
 import pytest
 import torch
 from safetensors.torch import load, save
@@ -63,20 +64,33 @@ class MethodContract:
         space = SmoothSpace()
         (x, _), _, _ = batches_for(space)
         base = learner_of(space, self.method())
-        outputs: list[Tensor] = []
-        for number, step, phase in [(0, s, "w") for s in range(8)] + [(0, 0, "v"), (1, 0, "w")]:
+
+        def outputs(number: int, phase: Phase) -> list[Tensor]:
             relaxed = Relaxed(space, self.method(), learner=number)
-            relaxed.begin_step(step)
-            outputs.append(relaxed(base.w, base.architecture, x, phase=phase))  # type: ignore[arg-type]
-        same = [torch.equal(outputs[0], other) for other in outputs[1:]]
-        assert all(same) or not all(same[:7]), "what is random in the method stays the same in every step"
+            found = []
+            for step in range(8):
+                relaxed.begin_step(step)
+                found.append(relaxed(base.w, base.architecture, x, phase=phase))
+            return found
+
+        first = outputs(0, "w")
+        if not all(torch.equal(first[0], other) for other in first):
+            for what, others in (("learner", outputs(1, "w")), ("phase", outputs(0, "w_unlabeled"))):
+                same = [torch.equal(one, other) for one, other in zip(first, others, strict=True)]
+                assert not all(same), f"what is random does not depend on the {what}"
 
     def test_global_generators_are_left_alone(self) -> None:
-        """Nothing is drawn from torch's own generator, not even while the network is built."""
-        before = torch.get_rng_state()
+        """Nothing is drawn from the generators of torch, numpy or Python, not even while the network is built."""
+        before = _global_states()
         space = SmoothSpace()
-        group_of(space, [self.method(), self.method()]).step(*batches_for(space))
-        assert torch.equal(before, torch.get_rng_state())
+        group = group_of(space, [self.method(), self.method()])
+        group.step(*batches_for(space))
+        for learner in group.learners:
+            relaxed, progress = relaxed_of(learner), Progress(epoch=0, epochs=2, step=0, steps=2)
+            relaxed.method.schedule(progress)
+            genotype = relaxed.derive(learner.architecture)
+            relaxed.method.end_epoch(EpochEnd(progress, learner.architecture, genotype))
+        assert before == _global_states()
 
     # Gradients.
 
@@ -127,11 +141,13 @@ class MethodContract:
     def test_state_survives_save_and_load(self) -> None:
         """All that changes is in `state`, as tensors: written and read again, it goes on with the same bits."""
         space = SmoothSpace()
-        learner, method = learner_of(space, self.method()), self.method()
+        group = group_of(space, [self.method(), self.method()])
+        learner, method = group.learners[0], self.method()
         relaxed = relaxed_of(learner)
         options = _options(relaxed.method)
-        for epoch in range(3):
-            progress = Progress(epoch=epoch, epochs=4, step=5 * epoch, steps=20)
+        group.step(*batches_for(space))
+        for epoch in range(16):
+            progress = Progress(epoch=epoch, epochs=20, step=5 * epoch, steps=100)
             relaxed.method.schedule(progress)
             relaxed.method.end_epoch(EpochEnd(progress, learner.architecture, relaxed.derive(learner.architecture)))
         relaxed.begin_step(11)
@@ -161,8 +177,16 @@ class MethodContract:
             mixtures = relaxed.method.mix(learner.architecture, relaxed.noise(learner.architecture, "w"), "w")
             for name, mixture in mixtures.items():
                 assert not bool(mixture.weights[~relaxed.method.mask(name)].any()), "a removed one has weight"
+        for name, table in space.chosen(relaxed.derive(learner.architecture)).items():
+            for i, operation in enumerate(space.kinds[name].operations):
+                removed = ~relaxed.method.mask(name)[:, i]
+                assert operation == "none" or not bool(table[removed, i].any()), f"{operation} was removed and chosen"
         for name, scores in relaxed.method.scores(learner.architecture).items():
             assert bool((scores[~relaxed.method.mask(name)] == -torch.inf).all()), "a removed one has a score"
+
+    def test_the_supernet_has_no_buffers(self) -> None:
+        """Nor have the edges that a method builds: probes leave no trace."""
+        assert not list(Relaxed(SmoothSpace(), self.method()).supernet.named_buffers())
 
     # The end.
 
@@ -228,7 +252,12 @@ def _distance(found: dict[str, Tensor], expected: dict[str, Tensor]) -> tuple[fl
     return float(gap.norm()), float(size.norm())
 
 
-def _options(method: Method) -> dict[str, object]:
-    return {f.name: getattr(method, f.name) for f in fields(method) if f.name != "state"} | {
-        name: value for name, value in vars(method).items() if name != "state"
-    }
+def _options(method: Method) -> dict[str, str]:
+    """All that an instance and its class hold beside `state`."""
+    of_class = {n: repr(v) for n, v in vars(type(method)).items() if not callable(v) and not n.startswith("__")}
+    return of_class | {name: repr(value) for name, value in vars(method).items() if name != "state"}
+
+
+def _global_states() -> list[str]:
+    """Where the global generators stand."""
+    return [str(torch.get_rng_state().tolist()), repr(numpy.random.get_state()), str(random.getstate())]  # noqa: NPY002

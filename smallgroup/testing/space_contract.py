@@ -10,7 +10,7 @@ from torch.func import functional_call
 from smallgroup.methods import Darts, Relaxed
 from smallgroup.runtime import stream
 from smallgroup.spaces.edges import MixedEdge
-from smallgroup.spaces.space import Mixture, Rule, Space
+from smallgroup.spaces.space import EdgeParts, Mixture, Rule, Space, Transform
 from smallgroup.spaces.weights import initial_weights, initialise
 from smallgroup.testing.groups import batches_for, group_of
 
@@ -83,6 +83,54 @@ class SpaceContract:
             ]
             assert torch.allclose(outputs[0], outputs[1], atol=1e-12)
             assert torch.equal(outputs[0], outputs[2])
+
+    def test_edges_are_those_the_builder_makes_and_have_their_factors(self) -> None:
+        """Every edge is built by the builder it is given; a factor of an edge multiplies all of its output."""
+        space = self.space()
+        built: list[nn.Module] = []
+
+        def build(parts: EdgeParts) -> nn.Module:
+            built.append(MixedEdge(parts))
+            return built[-1]
+
+        supernet = space.supernet(build, {})
+        held = {id(module) for module in supernet.modules()}
+        assert built
+        assert all(id(edge) in held for edge in built)
+        weights, mixtures, images = self._parts(torch.float64)
+        factors = {
+            kind: torch.rand(len(spec.edges), generator=stream("testing", kind)).double()
+            for kind, spec in space.kinds.items()
+        }
+        apart = {kind: Mixture(m.weights, edges=factors[kind]) for kind, m in mixtures.items()}
+        merged = {kind: Mixture(m.weights * factors[kind][:, None]) for kind, m in mixtures.items()}
+        outputs = [functional_call(supernet, weights, (images, each)) for each in (apart, merged)]
+        assert torch.allclose(outputs[0], outputs[1], atol=1e-10)
+
+    def test_outputs_are_transformed_cell_by_cell_and_edge_by_edge(self) -> None:
+        """Every operation that runs is shown once, with the place it stands at; removed ones are not."""
+        space = self.space()
+        weights, mixtures, images = self._parts(torch.float64)
+        supernet = space.supernet(MixedEdge, {})
+        places: list[tuple[str, str, int, int]] = []
+
+        def noting(kind: str) -> Transform:
+            def transform(name: str, output: Tensor, cell: int, edge: int) -> Tensor:
+                places.append((kind, name, cell, edge))
+                return output
+
+            return transform
+
+        for kind, mixture in mixtures.items():
+            mixture.transform = noting(kind)
+            mixture.kept = [[name != "skip_connect" for name in space.kinds[kind].operations]] * len(mixture.weights)
+        functional_call(supernet, weights, (images, mixtures))
+        assert len(set(places)) == len(places), "two outputs have one place"
+        for kind, spec in space.kinds.items():
+            cells = {cell for found, _, cell, _ in places if found == kind}
+            expected = {(n, c, e) for n in spec.operations for c in cells for e in range(len(spec.edges))}
+            expected = {place for place in expected if place[0] not in ("none", "skip_connect")}
+            assert {(n, c, e) for found, n, c, e in places if found == kind} == expected
 
     def test_masks_leave_operations_out(self) -> None:
         """Of a supernet of `none` and skip connections alone less is left, and it still runs."""

@@ -227,3 +227,12 @@ def test_the_worker_file_needs_neither_torch_nor_the_package() -> None:
     text = Path(decoding.__file__).read_text()
     assert "import torch" not in text
     assert "smallgroup" not in text
+
+
+@pytest.mark.parametrize(("width", "height", "size"), [(97, 100, 5), (65, 65, 4), (64, 64, 1), (129, 65, 3)])
+def test_photographs_become_very_small_pictures(tmp_path: Path, width: int, height: int, size: int) -> None:
+    path = tmp_path / "photograph.jpg"
+    Image.new("RGB", (width, height), (200, 100, 50)).save(path, quality=95)
+    found = decoding.picture(str(path), size=size, channels=3, margin=1.0, smallest=None, draws=None)
+    assert found.shape == (3, size, size)
+    assert abs(int(found[0, 0, 0]) - 200) < 4

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 from smallgroup.data import Augmentation, DataError, Dataset, FileImages, open_dataset
 from smallgroup.data.folder import images_below, open_folder, open_imagenet
@@ -168,3 +169,12 @@ def test_imagenet_layout(tmp_path: Path) -> None:
     assert open_imagenet(tmp_path).test is None
     with pytest.raises(DataError, match=r"ImageNet must be a folder, but .*imagenet/train does not exist.*--data-root"):
         open_dataset("imagenet", tmp_path / "nowhere")
+
+
+def test_links_back_to_a_folder_or_above_it_add_nothing(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        Image.new("RGB", (8, 8)).save(tmp_path / name / "1.png")
+    (tmp_path / "a" / "self").symlink_to(".")
+    (tmp_path / "b" / "up").symlink_to("..")
+    assert [len(images_below(tmp_path / name)) for name in ("a", "b")] == [1, 1]

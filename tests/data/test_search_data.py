@@ -69,3 +69,8 @@ def test_wrong_settings(setting: dict[str, object], message: str) -> None:
         DataConfig.model_validate(setting)
     with pytest.raises(ValidationError, match="frozen"):
         DataConfig().dataset = "cifar10"
+
+
+def test_the_labelled_dataset_as_unlabelled_one_is_its_training_part() -> None:
+    data = open_search_data(DataConfig(dataset="digits", unlabeled="digits", held_out=0.1), seed=0)
+    assert torch.equal(data.unlabeled_indices, data.splits.train)

@@ -192,7 +192,20 @@ def test_a_threshold_leaves_nodes_empty_and_what_follows_from_them() -> None:
 
 def test_a_threshold_that_nothing_reaches_leaves_the_strongest_edge_from_the_inputs() -> None:
     cell = derive(rows({1: {"dil_conv_3x3": 0.4}, 9: {"sep_conv_3x3": 0.5}}), Rule("threshold", 0.85))
-    assert cell == CellGenotype(((Edge("dil_conv_3x3", 1),), (), (), ()), (2,))
+    assert cell == CellGenotype(((), (), (), (Edge("sep_conv_3x3", 0),)), (5,))
+
+
+def test_a_first_node_without_operations_is_left_out() -> None:
+    scores = rows({2: {"sep_conv_3x3": 0.9}})
+    scores[0:2, 1:] = -torch.inf
+    cell = derive(scores, Rule("top2"))
+    assert cell.nodes[0] == ()
+    assert cell.nodes[1][0] == Edge("sep_conv_3x3", 0)
+    scores[2:, :] = -1.0
+    cell = derive(scores, Rule("threshold", 0.85))
+    assert [len(edges) for edges in cell.nodes] == [0, 1, 0, 0]
+    with pytest.raises(ValueError, match="all have been removed"):
+        derive(torch.full((14, 8), -torch.inf), Rule("threshold", 0.85))
 
 
 def test_every_edge_keeps_its_best_and_none_vanishes() -> None:

@@ -177,3 +177,20 @@ def test_a_cell_is_connected_if_something_gets_through() -> None:
     disconnected = [cell for cell in every_cell() if not cell.connected]
     assert len(disconnected) == 341
     assert Cell(("none",) * 6) in disconnected
+
+
+@pytest.mark.parametrize(
+    "content", [b"architecture,cifar10\n\xff\xfe,1\n", b"architecture," + b"x" * 200_000 + b"\n1,2\n"]
+)
+def test_a_table_that_is_no_csv_is_named(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "table.csv"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"table\.csv must be a CSV file in UTF-8"):
+        Truth.read(path)
+
+
+def test_a_table_saved_by_a_spreadsheet_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    lines = ["architecture,mine", *(f"{cell},{i % 100}" for i, cell in enumerate(every_cell()))]
+    path.write_text("\ufeff" + "\r\n".join(lines), encoding="utf-8")
+    assert Truth.read(path).standing(next(every_cell()), "mine").accuracy == 0

@@ -77,7 +77,12 @@ def make_searcher(space: Space, method: Method, config: SearchConfig, *, seed: i
         weight_decay=own.weight_decay if asked.weight_decay is None else asked.weight_decay,
     )
     optimizers = Optimizers(
-        v=sgd(v), w=sgd(w), architecture=adam, v_clip=weights.clip, w_clip=weights.clip, architecture_clip=asked.clip
+        v=sgd(v),
+        w=sgd(w),
+        architecture=adam,
+        v_clip=weights.clip,
+        w_clip=weights.clip,
+        architecture_clip=asked.clip or own.clip,
     )
     return Searcher(relaxed, learner, optimizers)
 

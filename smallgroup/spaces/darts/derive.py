@@ -16,7 +16,12 @@ def derive_cell(kind: Kind, scores: Sequence[Sequence[float]], rule: Rule) -> Ce
         pairs = [(score, Edge(name, source)) for name, score in zip(kind.operations, row, strict=True)]
         incoming.setdefault(node, []).append(sorted(pairs, key=_strength))
     nodes = [_keep(edges, rule) for edges in incoming.values()]
-    return _connected(nodes, _first_edge(kind, scores))
+    connected = _connected(nodes)
+    if not any(connected):
+        # Nothing gets anywhere: the strongest edge from an input of the cell is all that is left of it.
+        node, edge = _strongest_from_inputs(kind, scores)
+        connected[node - INPUTS] = (edge,)
+    return CellGenotype(tuple(connected), tuple(INPUTS + i for i, kept in enumerate(connected) if kept))
 
 
 def _keep(edges: list[list[Pair]], rule: Rule) -> list[Edge]:
@@ -29,26 +34,28 @@ def _keep(edges: list[list[Pair]], rule: Rule) -> list[Edge]:
     return [edge for score, edge in kept if rule.name != "threshold" or score >= rule.threshold]
 
 
-def _connected(nodes: list[list[Edge]], first: Edge) -> CellGenotype:
-    """Without the nodes that nothing reaches. If nothing reaches any, the first node keeps its strongest edge."""
+def _connected(nodes: list[list[Edge]]) -> list[tuple[Edge, ...]]:
+    """Without edges from nodes that nothing reaches."""
     result: list[tuple[Edge, ...]] = []
     for edges in nodes:
         alive = {0, 1} | {INPUTS + i for i, kept in enumerate(result) if kept}
         result.append(tuple(edge for edge in edges if edge.source in alive))
-    if not any(result):
-        result[0] = (first,)
-    return CellGenotype(tuple(result), tuple(INPUTS + i for i, kept in enumerate(result) if kept))
+    return result
 
 
-def _first_edge(kind: Kind, scores: Sequence[Sequence[float]]) -> Edge:
-    """The strongest real operation into the first node, which has nothing but the inputs of the cell before it."""
+def _strongest_from_inputs(kind: Kind, scores: Sequence[Sequence[float]]) -> tuple[int, Edge]:
+    """Where it leads to, and what it is; of equals the first."""
     pairs = [
-        (score, Edge(name, source))
+        (node, (score, Edge(name, source)))
         for (source, node), row in zip(kind.edges, scores, strict=True)
         for name, score in zip(kind.operations, row, strict=True)
-        if node == INPUTS
+        if source < INPUTS
     ]
-    return min((pair for pair in pairs if _may_be_chosen(pair)), key=_strength)[1]
+    real = [(node, pair) for node, pair in pairs if _may_be_chosen(pair)]
+    if not real:
+        raise ValueError(f"a {kind.name} cell must have an operation behind its inputs, but all have been removed")
+    node, (_, edge) = min(real, key=lambda found: _strength(found[1]))
+    return node, edge
 
 
 def _may_be_chosen(pair: Pair) -> bool:

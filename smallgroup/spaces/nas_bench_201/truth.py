@@ -50,19 +50,11 @@ class Truth:
     @staticmethod
     def read(path: Path) -> "Truth":
         """A CSV with a column `architecture` and at least one of accuracies in percent, every cell exactly once."""
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = csv.DictReader(file)
-            names = [name for name in rows.fieldnames or () if name != "architecture"]
-            if "architecture" not in (rows.fieldnames or ()) or not names:
-                raise ValueError(f"{path} must have a column 'architecture' and columns of accuracies")
-            columns: dict[str, dict[Cell, float]] = {name: {} for name in names}
-            for row in rows:
-                cell = _cell(path, rows.line_num, row["architecture"])
-                for name in names:
-                    if cell in columns[name]:
-                        raise ValueError(f"{path} must list every cell once, but line {rows.line_num} repeats {cell}")
-                    columns[name][cell] = _accuracy(path, rows.line_num, name, row[name])
-        missing = next((cell for cell in every_cell() if cell not in columns[names[0]]), None)
+        try:
+            columns = _columns(path)
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise ValueError(f"{path} must be a CSV file in UTF-8, but it is not: {error}") from None
+        missing = next((cell for cell in every_cell() if cell not in next(iter(columns.values()))), None)
         if missing is not None:
             raise ValueError(f"{path} must list all 15,625 cells, but {missing} is missing")
         return Truth(columns)
@@ -74,6 +66,22 @@ class Truth:
         ranked, value = self._ranked[column], self._classes[column][cell.form()]
         below, upto = bisect_left(ranked, value), bisect_right(ranked, value)
         return Standing(self.columns[column][cell], 100 * (below + upto) / 2 / len(ranked))
+
+
+def _columns(path: Path) -> dict[str, dict[Cell, float]]:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = csv.DictReader(file)
+        names = [name for name in rows.fieldnames or () if name != "architecture"]
+        if "architecture" not in (rows.fieldnames or ()) or not names:
+            raise ValueError(f"{path} must have a column 'architecture' and columns of accuracies")
+        columns: dict[str, dict[Cell, float]] = {name: {} for name in names}
+        for row in rows:
+            cell = _cell(path, rows.line_num, row["architecture"])
+            for name in names:
+                if cell in columns[name]:
+                    raise ValueError(f"{path} must list every cell once, but line {rows.line_num} repeats {cell}")
+                columns[name][cell] = _accuracy(path, rows.line_num, name, row[name])
+    return columns
 
 
 def _cell(path: Path, line: int, text: str | None) -> Cell:
