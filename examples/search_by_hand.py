@@ -95,4 +95,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except ValueError as error:  # data that is not there, or a size that cannot be built
+        sys.exit(f"error: {error}")

@@ -181,3 +181,26 @@ def test_results_do_not_depend_on_threads() -> None:
         assert same(stream.batch(1), expected)
     finally:
         torch.set_num_threads(threads)
+
+
+def test_streams_of_other_purposes_seeds_and_steps_augment_differently() -> None:
+    """On images that are all the same, what differs is the augmentation."""
+    image = torch.arange(192, dtype=torch.uint8).view(1, 3, 8, 8)
+    images = TensorImages(image.expand(32, -1, -1, -1), torch.zeros(32, dtype=torch.int64))
+
+    def batch(seed: int, purpose: str, step: int) -> torch.Tensor:
+        stream = Stream(
+            images,
+            torch.arange(32),
+            batch_size=32,
+            seed=seed,
+            purpose=purpose,
+            augmentation=Augmentation(crop_padding=2, flip=True, cutout=4),
+            mean=(0.5,) * 3,
+            std=(0.5,) * 3,
+        )
+        return stream.batch(step)[0]
+
+    found = [batch(*key) for key in [(0, "train", 0), (0, "validation", 0), (1, "train", 0), (0, "train", 1)]]
+    assert all(not torch.equal(found[0], other) for other in found[1:])
+    assert torch.equal(found[0], batch(0, "train", 0))
