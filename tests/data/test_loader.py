@@ -204,3 +204,9 @@ def test_streams_of_other_purposes_seeds_and_steps_augment_differently() -> None
     found = [batch(*key) for key in [(0, "train", 0), (0, "validation", 0), (1, "train", 0), (0, "train", 1)]]
     assert all(not torch.equal(found[0], other) for other in found[1:])
     assert torch.equal(found[0], batch(0, "train", 0))
+
+
+def test_an_ordered_pass_needs_batches_of_something() -> None:
+    images = tensor_images(8)
+    with pytest.raises(DataError, match="batch_size >= 1 must hold, but got batch_size=0"):
+        next(ordered(images, torch.arange(8), batch_size=0, mean=(0.5,), std=(0.5,)))

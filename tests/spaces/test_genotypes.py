@@ -306,3 +306,9 @@ def test_damaged_documents_and_bytes_give_value_errors_only() -> None:
 def test_every_cell_of_the_benchmark_resolves() -> None:
     for cell in list(every_cell())[::501]:
         assert resolve(str(cell))[1] == cell
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="must be in a regular file"):
+        read(tmp_path / "pipe")
