@@ -18,19 +18,20 @@ import torch
 from smallgroup.data import DataConfig, SearchData, open_search_data
 from smallgroup.group import Learner, Optimizers, SmallGroup
 from smallgroup.methods import METHODS, Relaxed
-from smallgroup.spaces.darts import DartsSpace
+from smallgroup.spaces.config import SpaceConfig
 from smallgroup.spaces.drawing import draw
-from smallgroup.spaces.nas_bench_201 import NasBench201Space
 from smallgroup.spaces.space import Space
 
 
 def make_space(options: argparse.Namespace, data: SearchData) -> Space:
+    size = SpaceConfig(
+        name=options.space,
+        channels=options.channels,
+        cells=options.cells,
+        cells_per_stage=max(1, options.cells // 3),
+    )
     dataset = data.dataset
-    images = {"classes": len(dataset.classes), "image_channels": dataset.channels, "image_size": dataset.size}
-    if options.space == "darts":
-        stem = "small" if dataset.size < 32 else "cifar"
-        return DartsSpace(channels=options.channels, cells=options.cells, stem=stem, **images)
-    return NasBench201Space(channels=options.channels, cells_per_stage=max(1, options.cells // 3), **images)
+    return size.build(classes=len(dataset.classes), image_channels=dataset.channels, image_size=dataset.size)
 
 
 def make_learner(options: argparse.Namespace, space: Space, number: int) -> tuple[Learner, Optimizers]:

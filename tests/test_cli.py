@@ -235,3 +235,7 @@ def test_a_reader_that_leaves(program: list[str]) -> None:
             env=environment,
         )
     assert (result.returncode, result.stderr) == (1, "")
+
+
+def test_the_doctor_is_not_sent_to_nowhere(capsys: Captured) -> None:
+    assert "folder:PATH, but got 'folder:'" in refused(capsys, "doctor", "folder:")

@@ -162,17 +162,17 @@ class Relaxed:
 
     def rebuild(self, how: Rebuild) -> None:
         """Begin a new stage: another size, the masks as they are now. Weights and architecture have to be made anew."""
-        self._changes.update(how.space)
-        self.space = self._changed_space()
+        changes = {**self._changes, **how.space}
+        self.space, self._changes = self._changed_space(changes), changes
         self.stage += 1
         self._noise = {}
         self._build({kind: self.method.mask(kind) for kind in self.space.kinds})
 
-    def _changed_space(self) -> Space:
+    def _changed_space(self, changes: Mapping[str, int]) -> Space:
         try:
-            return replace(self._first_space, **self._changes)  # type: ignore[type-var]
+            return replace(self._first_space, **changes)  # type: ignore[type-var]
         except TypeError:
-            names = ", ".join(self._changes)
+            names = ", ".join(changes)
             raise ValueError(
                 f"a new stage changes fields of {self._first_space.name}, but not all are: {names}"
             ) from None
@@ -199,7 +199,7 @@ class Relaxed:
         """Go on from a saved state: the supernet is that of its stage and masks."""
         parts: dict[str, dict[str, Tensor]] = {"space": {}, "method": {}, "built": {}, "": {}}
         for name, tensor in state.items():
-            room, _, key = name.rpartition(".") if name.count(".") == 0 else name.partition(".")
+            room, _, key = name.partition(".") if "." in name else ("", "", name)
             if room not in parts:
                 raise ValueError(f"a saved state must be one of a method in a space, but it has {name[:60]!r}")
             parts[room][key] = tensor
@@ -213,7 +213,7 @@ class Relaxed:
             raise ValueError(f"a saved state must be one of a method in {self.space.name}, but parts of it are missing")
         self.method.state = {name: tensor.clone() for name, tensor in parts["method"].items()}
         self._changes = {name: int(tensor) for name, tensor in parts["space"].items()}
-        self.space = self._changed_space()
+        self.space = self._changed_space(self._changes)
         self.stage = int(own["stage"])
         self._build(built)
         self.begin_step(int(own["step"]))
