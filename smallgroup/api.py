@@ -1,21 +1,25 @@
 """The jobs, for Python: what the command does, without the command."""
 
 import tempfile
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from smallgroup.config import Config, resolve
+from smallgroup.config import Config, load, resolve
 from smallgroup.data import data_root, open_search_data
 from smallgroup.phases.search import SearchJob
+from smallgroup.phases.search.memory import memory_explained
 from smallgroup.phases.search.result import SearchResult, conclude
-from smallgroup.runner import Runner, Watcher
+from smallgroup.phases.search.timing import fitted, measure
+from smallgroup.runner import Runner, Watcher, check_identity
 from smallgroup.runtime.environment import Environment
-from smallgroup.runtime.files import write_whole
 from smallgroup.spaces.nas_bench_201 import Truth
+
+CONFIG = "config.yaml"
 
 
 def search(
@@ -31,7 +35,7 @@ def search(
     Args:
         config: what to search; a dictionary may have the short keys. None: the embedded default.
         out: the run's folder; None: nothing is kept but the result.
-        resume: go on with the run in that folder.
+        resume: go on with the run in that folder; a finished one gives its result.
         allow_drift: resume even where the same bits cannot be promised.
         watcher: who is told how it goes.
     """
@@ -48,28 +52,49 @@ def make_job(config: Config) -> SearchJob:
         ((one.space or config.space).build(image_size=data.dataset.size, **images), one.build_method())
         for one in config.learners
     ]
-    return SearchJob(config.search, data, learners, seed=config.seed)
+    truth = Truth.find(data_root(config.data.data_root))
+    return SearchJob(config.search, data, learners, seed=config.seed, truth=truth)
+
+
+def within(config: Config, seconds: float) -> Config:
+    """The config with as many epochs as fit into a time; what depends on their number follows.
+
+    A few steps are taken to find out how long they take.
+    """
+    with _threads(config.run.threads), memory_explained():
+        job = make_job(config)
+        epochs, steps = fitted(job, measure(job), seconds)
+    return resolve(config.to_dict(), [f"search.epochs={epochs}", f"search.steps_per_epoch={steps}"])
 
 
 def _search(config: Config, folder: Path, *, resume: bool, allow_drift: bool, watcher: Watcher | None) -> SearchResult:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(config.run.threads)
-    try:
+    place = folder / CONFIG
+    if resume and place.exists():
+        check_identity(config.to_dict(), resolve(load(place)).to_dict())
+        if (finished := SearchResult.read(folder)) is not None:
+            return finished
+    with _threads(config.run.threads), memory_explained():
         job = make_job(config)
-        folder.mkdir(parents=True, exist_ok=True)
+        environment = Environment.current()
         runner = Runner(
             folder,
             identity=config.to_dict(),
-            environment=Environment.current(),
+            environment=environment,
             watcher=watcher,
             minutes=config.run.checkpoint_minutes,
             allow_drift=allow_drift,
+            files={CONFIG: config.to_yaml(asdict(environment))},
         )
-        if not resume or not (folder / "config.yaml").exists():
-            runner.check_free()
-            write_whole(folder / "config.yaml", config.to_yaml())
         seconds = runner.run(job, resume=resume)
-        truth = Truth.find(data_root(config.data.data_root))
-        return conclude(job, seed=config.seed, seconds=seconds, truth=truth, folder=folder)
+        return conclude(job, seed=config.seed, seconds=seconds, folder=folder)
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    """Torch on so many threads, and then as before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
     finally:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(before)

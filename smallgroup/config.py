@@ -1,24 +1,27 @@
-"""What a run is: one frozen model, out of keywords, dictionaries, YAML and `--set a.b=c`.
+"""What a run is: one frozen model, out of a recipe, keywords, dictionaries, YAML and `--set a.b=c`.
 
 Each room owns its part; here they are put together. A few keys are so common that they may also stand at the top:
-dataset, unlabeled, data_root, method, space (a name), learners (a number), lambda and hypergradient.
+dataset, unlabeled, data_root, method, space (a name), learners (a number), lambda and hypergradient. What is not given
+comes from the recipe.
 """
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic.fields import FieldInfo
 
+from smallgroup import recipes
 from smallgroup.data import DataConfig
 from smallgroup.methods import METHODS, Method
 from smallgroup.phases.search.config import SearchConfig
 from smallgroup.runtime.checks import check_choice
 from smallgroup.spaces.config import SpaceConfig
 
-_FROZEN = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+_FROZEN = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, use_attribute_docstrings=True)
 SHORT = {
     "dataset": "data.dataset",
     "unlabeled": "data.unlabeled",
@@ -38,10 +41,11 @@ class LearnerConfig(BaseModel):
     model_config = _FROZEN
 
     method: str = "darts"
+    """How the choice of operations is relaxed: see `smallgroup list methods`."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Options of the method; what is not named is as published."""
     space: SpaceConfig | None = None
-    """None: the space of the group."""
+    """A space of its own; null: the space of the group."""
 
     @field_validator("method")
     @classmethod
@@ -69,7 +73,7 @@ class RunConfig(BaseModel):
     model_config = _FROZEN
 
     threads: int = Field(default=1, ge=1)
-    """Of torch; with two on a busy machine small networks are slower than with one."""
+    """Threads of torch; with two on a busy machine small networks are slower than with one."""
     checkpoint_minutes: float = Field(default=10.0, ge=0)
     """A checkpoint is written at the end of every epoch, and after so many minutes in between."""
 
@@ -79,17 +83,25 @@ class Config(BaseModel):
 
     model_config = _FROZEN
 
+    recipe: str = recipes.DEFAULT
+    """Where everything comes from that is not given: see `smallgroup list recipes`."""
     seed: int = Field(default=0, ge=0)
+    """Every random number is a function of it: the split, initial weights, the order of images, ..."""
     data: DataConfig = DataConfig()
+    """Which images, and how they are shared out and augmented."""
     space: SpaceConfig = SpaceConfig()
+    """Which cells may be found, and the size of the network that is searched."""
     learners: tuple[LearnerConfig, ...] = Field(default=(LearnerConfig(), LearnerConfig()), min_length=1)
+    """How many learners (1 is the plain method), or a list of what each of them is."""
     search: SearchConfig = SearchConfig()
+    """The course of the search."""
     run: RunConfig = RunConfig()
+    """How the run is carried out."""
 
     @model_validator(mode="before")
     @classmethod
-    def _long_form(cls, given: Any) -> Any:  # noqa: ANN401 -- what a user wrote
-        return long_form(given) if isinstance(given, Mapping) else given
+    def _on_a_recipe(cls, given: Any) -> Any:  # noqa: ANN401 -- what a user wrote
+        return on_recipe(long_form(given)) if isinstance(given, Mapping) else given
 
     @property
     def lam(self) -> float:
@@ -100,40 +112,99 @@ class Config(BaseModel):
         """Plain values under the names that files have."""
         return self.model_dump(mode="json", by_alias=True)
 
-    def to_yaml(self) -> str:
-        """The text of a config file."""
-        return yaml.safe_dump(self.to_dict(), sort_keys=False)
+    def to_yaml(self, environment: Mapping[str, Any] | None = None) -> str:
+        """The text of a config file; `environment` says where the run was made, which is no setting."""
+        made = {} if environment is None else {"environment": dict(environment)}
+        return yaml.safe_dump({**self.to_dict(), **made}, sort_keys=False)
 
 
 def long_form(given: Mapping[str, Any]) -> dict[str, Any]:
     """Every key where it belongs; a key that is given in both places is refused."""
-    result = {key: dict(value) if isinstance(value, Mapping) else value for key, value in given.items()}
+    return overlaid({}, given)
+
+
+def overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """What a user gives in two places, in long form; of what both have, the upper one."""
+    low, high = _sections(below), _sections(above)
+    learners: object = None
+    for given in (low, high):
+        method, number = given.pop("method", None), given.pop("learners", None)
+        if method is not None or number is not None:
+            learners = _learners(learners, method, number)
+    result = recipes.merged(low, high)
+    return result if learners is None else {**result, "learners": learners}
+
+
+def on_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys in long form above those of their recipe."""
+    learners = given.get("learners") or [{}]
+    methods = {str(_part(learner, "method", "darts")) for learner in learners} if isinstance(learners, list) else {""}
+    name, dataset = given.get("recipe", recipes.DEFAULT), str(_part(given.get("data"), "dataset", "digits"))
+    method = methods.pop() if len(methods) == 1 else None
+    space = _part(given.get("space"), "name", None)
+    space = str(space or recipes.keys(name, dataset=dataset, space="", method=method)["space"]["name"])
+    below = recipes.keys(name, dataset=dataset, space=space, method=method)
+    # Two ways to say how fast the architecture moves: who gives the one does not mean the recipe's other.
+    asked = _part(given.get("search"), "architecture", None)
+    for one, other in (("lr", "travel"), ("travel", "lr")):
+        if _part(asked, one, None) is not None:
+            below["search"]["architecture"].pop(other, None)
+    return recipes.merged(below, given)
+
+
+def _part(section: object, key: str, default: object) -> object:
+    """A key of a section, which may be a model, or anything that a user wrote in its place."""
+    return section.get(key, default) if isinstance(section, Mapping) else getattr(section, key, default)
+
+
+def _sections(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Short keys in their sections; `environment` in the file of a run says where it was made and is no setting."""
+    result = {key: value for key, value in given.items() if key != "environment"}
     if isinstance(result.get("space"), str):
         result["space"] = {"name": result["space"]}
-    if "method" in result or isinstance(result.get("learners"), int):
-        result["learners"] = _learners(result.pop("method", None), result.get("learners", 2))
     for short, path in SHORT.items():
         if short in result:
             room, key = path.split(".")
-            section = result.setdefault(room, {})
+            section = result.get(room, {})
             if isinstance(section, BaseModel):
-                section = result[room] = section.model_dump(by_alias=True, exclude_unset=True)
-            if not isinstance(section, dict):
+                section = section.model_dump(by_alias=True, exclude_unset=True)
+            if not isinstance(section, Mapping):
                 raise ValueError(f"{room} must be a section of keys, but got {str(section)[:60]!r}")
             if key in section or (key == "lambda" and "lam" in section):
                 raise ValueError(f"{short} must be given once, but it is also given as {path}")
-            section[key] = result.pop(short)
+            result[room] = {**section, key: result.pop(short)}
+    search = result.get("search")
+    if isinstance(search, Mapping) and "lam" in search and "lambda" not in search:
+        result["search"] = {"lambda" if key == "lam" else key: value for key, value in search.items()}
     return result
 
 
-def _learners(method: object, learners: object) -> object:
-    if isinstance(learners, bool) or not isinstance(learners, int):
-        if method is None:
-            return learners
-        raise ValueError("method names that of all learners, but learners is a list that names them one by one")
-    if not 1 <= learners <= 64:
-        raise ValueError(f"1 <= learners <= 64 must hold, but got learners={learners}")
-    return [{} if method is None else {"method": method} for _ in range(learners)]
+def _learners(below: object, method: object, given: object) -> object:
+    """The list of learners out of a number, a method for all of them, and the list there was before."""
+    counted = isinstance(given, int) and not isinstance(given, bool)
+    if given is not None and not counted:
+        if method is not None:
+            raise ValueError("method names that of all learners, but learners is a list that names them one by one")
+        return given
+    learners = list(below) if isinstance(below, list | tuple) and below else [{}, {}]
+    if counted:
+        assert isinstance(given, int)
+        if not 1 <= given <= 64:
+            raise ValueError(f"1 <= learners <= 64 must hold, but got learners={given}")
+        if len(learners) != given:
+            if any(learner != learners[0] for learner in learners):
+                raise ValueError(
+                    f"learners={given} needs learners that are alike, but they are a list of different ones"
+                )
+            learners = learners[:1] * given
+    if method is None:
+        return learners
+    return [
+        learner
+        if _part(learner, "method", None) == method
+        else {"method": method, "space": _part(learner, "space", None)}
+        for learner in learners
+    ]
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -164,7 +235,10 @@ def resolve(given: Mapping[str, Any], changes: Sequence[str] = ()) -> Config:
             raise ValueError(f"--set takes key=value, but got {change[:80]!r}")
         path = SHORT.get(path, path)
         check_key(path)
-        _set(keys, path.split("."), _value(text))
+        above: Any = _value(text)
+        for key in reversed(path.split(".")):
+            above = {key: above}
+        keys = overlaid(keys, above)
     try:
         return Config.model_validate(keys)
     except ValidationError as error:
@@ -179,26 +253,35 @@ def check_key(path: str) -> None:
         raise ValueError(f"a config has no key {path[:80]!r}; the nearest is {near[0]}")
 
 
-def keys_of(model: type[BaseModel], prefix: str = "") -> list[str]:
+def keys_of(model: type[BaseModel]) -> list[str]:
     """Every key of a config, sections and what is in them."""
-    found = []
+    return [key for key, _ in _fields_of(model)]
+
+
+def help_of_keys() -> dict[str, str]:
+    """A line on every key that can be set."""
+    return {
+        key: " ".join((field.description or "").split())
+        for key, field in _fields_of(Config)
+        if not any(_is_section(kind) for kind in _kinds(field))
+    }
+
+
+def _fields_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
     for name, field in model.model_fields.items():
         key = f"{prefix}{field.alias or name}"
-        found.append(key)
-        kinds = (field.annotation, *get_args(field.annotation))
-        for kind in kinds:
-            if isinstance(kind, type) and issubclass(kind, BaseModel) and kind is not LearnerConfig:
-                found += keys_of(kind, f"{key}.")
-    return found
+        yield key, field
+        for kind in _kinds(field):
+            if _is_section(kind):
+                yield from _fields_of(kind, f"{key}.")
 
 
-def _set(keys: dict[str, Any], path: list[str], value: object) -> None:
-    for key in path[:-1]:
-        section = keys.setdefault(key, {})
-        if not isinstance(section, dict):
-            raise ValueError(f"{key} must be a section of keys to set one of them, but it is {str(section)[:60]!r}")
-        keys = section
-    keys[path[-1]] = value
+def _kinds(field: FieldInfo) -> tuple[Any, ...]:
+    return (field.annotation, *get_args(field.annotation))
+
+
+def _is_section(kind: Any) -> bool:  # noqa: ANN401
+    return isinstance(kind, type) and issubclass(kind, BaseModel) and kind is not LearnerConfig
 
 
 def _value(text: str) -> object:

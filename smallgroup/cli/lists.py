@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable
 
+from smallgroup import recipes
 from smallgroup.cli.output import print_columns, print_json
 from smallgroup.runtime.checks import check_choice
 from smallgroup.spaces import SPACES
@@ -33,6 +34,16 @@ def _about(kind: type) -> str:
     return (inspect.getdoc(kind) or "").partition("\n")[0]
 
 
+def _recipes() -> dict[str, str]:
+    return {name: recipes.about(name) for name in recipes.names()}
+
+
+def _keys() -> dict[str, str]:
+    from smallgroup.config import help_of_keys  # noqa: PLC0415
+
+    return help_of_keys()
+
+
 def _datasets() -> dict[str, str]:
     return {
         "digits": "handwritten digits of 8x8 pixels, part of scikit-learn: no download",
@@ -48,4 +59,6 @@ LISTS: dict[str, Callable[[], dict[str, str]]] = {
     "methods": _methods,
     "spaces": _spaces,
     "datasets": _datasets,
+    "recipes": _recipes,
+    "keys": _keys,
 }

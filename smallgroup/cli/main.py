@@ -50,12 +50,14 @@ def _sentence(error: Exception) -> str:
         text = str(error.format_message())
     elif isinstance(error, OSError) and error.strerror:
         text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
-    elif isinstance(error, ValueError):
+    elif isinstance(error, ValueError) or type(error).__module__.startswith("smallgroup."):
         text = str(error)
     else:
         text = f"{type(error).__name__}: {error} (--debug shows where)"
-    return " ".join(text.split())
+    return " ".join("; ".join([text, *getattr(error, "__notes__", ())]).split())
 
 
 def _exit_code(error: Exception) -> int:
+    if isinstance(code := getattr(error, "exit_code", None), int) and not hasattr(error, "format_message"):
+        return code  # ended by a signal
     return BAD_INPUT if isinstance(error, ValueError | OSError) or hasattr(error, "format_message") else FAILED

@@ -11,15 +11,20 @@ from smallgroup.data.sources import check_name
 
 
 class AugmentationConfig(BaseModel):
-    """Departures from the augmentation that suits the dataset; None: the dataset's own."""
+    """Departures from the augmentation that suits the dataset; null: the dataset's own."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     smallest_area: float | None = Field(default=None, gt=0, le=1)
+    """Smallest share of an image that a random resized crop shows; null: the dataset's own."""
     crop_padding: int | None = Field(default=None, ge=0, le=256)
+    """Pixels around an image before a random crop; null: the dataset's own."""
     flip: bool | None = None
+    """Whether half of the images are mirrored; null: the dataset's own."""
     colour_jitter: bool | None = None
+    """Whether brightness, contrast and saturation vary; null: the dataset's own."""
     cutout: int | None = Field(default=None, ge=0, le=4096)
+    """Side in pixels of a square that is cut out; null: the dataset's own, as a rule none."""
 
     def over(self, own: Augmentation) -> Augmentation:
         """The dataset's own augmentation with these departures."""
@@ -29,26 +34,28 @@ class AugmentationConfig(BaseModel):
 class DataConfig(BaseModel):
     """Which images, and how they are shared out and augmented."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     dataset: str = "digits"
     """`digits`, `cifar10`, `cifar100`, `imagenet` or `folder:PATH`."""
     unlabeled: str = "split"
     """The same names, or `split` (part of the training images) or `train` (the training images again)."""
     data_root: Path | None = None
-    """None: the environment variable SMALLGROUP_DATA, else the user's cache folder."""
+    """Where data lies; null: the environment variable SMALLGROUP_DATA, else the user's cache folder."""
     size: int | None = Field(default=None, ge=1, le=4096)
-    """Height and width of the images in pixels; None: the data's own."""
+    """Height and width of the images in pixels; null: the data's own."""
     order: Literal["stratified", "file"] = "stratified"
+    """How the training images are split: by class and seed, or as they lie in the files."""
     labelled_fraction: float | None = Field(default=None, gt=0, le=1)
-    """Share of the training images used with labels in a search; None: the dataset's own (ImageNet 0.125, else 1)."""
+    """Share of the training images used with labels in a search; null: the dataset's own (ImageNet 0.125, else 1)."""
     train_fraction: float | None = Field(default=None, gt=0, lt=1)
-    """Share of those that trains weights; None: the dataset's own (ImageNet 0.8, else 0.5)."""
+    """Share of those that trains weights; null: the dataset's own (ImageNet 0.8, else 0.5)."""
     unlabeled_fraction: float | None = Field(default=None, gt=0, lt=1)
-    """Share of the training images that `split` takes; None: the dataset's own (ImageNet 0.1, else a third)."""
+    """Share of the training images that `split` takes; null: the dataset's own (ImageNet 0.1, else a third)."""
     held_out: float = Field(default=0.0, ge=0, lt=1)
     """Share of the training images kept from the search for choosing lambda and the number of learners (paper: 0.1)."""
     augmentation: AugmentationConfig = AugmentationConfig()
+    """Departures from the augmentation that suits the dataset."""
     workers: int = Field(default=0, ge=0, le=64)
     """Processes that decode image files; data in memory need none."""
 

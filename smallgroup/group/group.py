@@ -113,13 +113,21 @@ class SmallGroup:
         )
         return [report.terms for report in reports] if parts else [report.gradient for report in reports]
 
-    def step(self, train: Batch, unlabeled: Tensor | None, validation: Batch | None) -> StepReport:
+    def step(
+        self,
+        train: Batch,
+        unlabeled: Tensor | None,
+        validation: Batch | None,
+        *,
+        moving: Sequence[bool] | None = None,
+    ) -> StepReport:
         """Algorithm 1, one iteration: V, W and A of every learner move, in place.
 
-        Without a validation batch the architectures stay (stages 1 and 2 only). If anything fails, nothing
-        has changed: a loss that is not finite raises `NonFiniteError`.
+        Without a validation batch the architectures stay (stages 1 and 2 only); with `moving`, those of the learners
+        for which it is False. If anything fails, nothing has changed: a loss that is not finite raises
+        `NonFiniteError`.
         """
-        reports = self._commit(train, unlabeled, validation, iterate)
+        reports = self._commit((train, unlabeled, validation), iterate, self._moving(moving))
         self.steps += 1
         return StepReport(self.steps - 1, reports)
 
@@ -127,29 +135,39 @@ class SmallGroup:
         """Stage 1 alone: V of every learner moves. For a time in which labellers learn before they teach."""
         if not self.setting.teaching.trains_v:
             raise ValueError("labellers can be stepped only where learners have first weights v that teach")
-        reports = self._commit(train, None, None, first_stage_alone)
+        reports = self._commit((train, None, None), first_stage_alone, self._moving(None))
         self.steps += 1
         return StepReport(self.steps - 1, reports)
 
-    def step_architectures(self, validation: Batch) -> StepReport:
+    def step_architectures(self, validation: Batch, *, moving: Sequence[bool] | None = None) -> StepReport:
         """A alone, along grad_A L(W_k, A_k, D_val) where W stands: what the circulating code does before its V and W.
 
         It does not count as a step: the next one draws other phases of the same random numbers.
         """
         if validation is None:
             raise TypeError("the architecture gradient needs a validation batch, but validation is None")
-        return StepReport(self.steps, self._commit(validation, None, validation, third_stage_alone))
+        given = (validation, None, validation)
+        return StepReport(self.steps, self._commit(given, third_stage_alone, self._moving(moving)))
+
+    def _moving(self, given: Sequence[bool] | None) -> Sequence[bool]:
+        """Whose architectures move."""
+        moving = [True] * len(self.learners) if given is None else given
+        if len(moving) != len(self.learners):
+            raise ValueError(
+                f"moving must say of each of the {len(self.learners)} learners whether its architecture moves, "
+                f"but it has {len(moving)} entries"
+            )
+        return moving
 
     def _commit(
         self,
-        train: Batch,
-        unlabeled: Tensor | None,
-        validation: Batch | None,
+        given: tuple[Batch, Tensor | None, Batch | None],
         run: Callable[[Workings], list[LearnerReport]],
+        moving: Sequence[bool],
     ) -> list[LearnerReport]:
         """Take the steps that `run` asks for, in place, or none of them."""
         teaching = self.setting.teaching
-        with_xi = self.setting.product is not None and validation is not None
+        with_xi = self.setting.product is not None and given[2] is not None
         saved = Snapshot(self.learners, self.optimizers, with_v=teaching.trains_v)
 
         def move_v(k: int, gradient: Mapping[str, Tensor | None]) -> Move:
@@ -161,9 +179,10 @@ class SmallGroup:
             return committed_move(w, saved.w[k], gradient, _required(own.w), own.w_clip, with_xi=with_xi)
 
         try:
-            reports = self._iterate((train, unlabeled, validation), move_v, move_w, run)
+            reports = self._iterate(given, move_v, move_w, run)
             for k, report in enumerate(reports):
-                self._move_architecture(k, report, saved.architecture[k])
+                if moving[k]:
+                    self._move_architecture(k, report, saved.architecture[k])
         except BaseException:
             saved.restore()
             raise

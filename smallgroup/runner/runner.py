@@ -4,9 +4,11 @@ The job says what a step is and what an epoch leaves behind; it knows nothing of
 """
 
 import time
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from signal import Signals
 from typing import Any, Protocol
 
 from torch import Tensor
@@ -16,12 +18,18 @@ from smallgroup.runner.metrics import Metrics
 from smallgroup.runner.signals import watched
 from smallgroup.runtime.checkpoints import Checkpoint, Checkpoints
 from smallgroup.runtime.environment import Environment
+from smallgroup.runtime.files import write_whole
 
 METRICS, CHECKPOINTS = "metrics.jsonl", "checkpoints"
 
 
 class Job(Protocol):
     """Work in steps that can be saved and taken up again between any two of them."""
+
+    @property
+    def step(self) -> int:
+        """How many steps were taken."""
+        ...
 
     @property
     def finished(self) -> bool:
@@ -44,28 +52,31 @@ class Job(Protocol):
         ...
 
 
-class Watcher(Protocol):
-    """Somebody who is told how a run goes: a display, or nobody."""
+class Watcher:
+    """Somebody who is told how a run goes; this one does nothing, and others override what they want to hear of."""
 
     def resumed(self, checkpoint: Checkpoint) -> None:
-        """The run goes on from a checkpoint."""
-        ...
+        """The run goes on from a checkpoint, which says whether newer ones had to be passed over."""
+
+    def started(self, job: Job) -> None:
+        """The first step comes next."""
 
     def stepped(self, step: int, seconds: float) -> None:
         """A step was taken; the run has lasted so many seconds in all."""
-        ...
 
     def ended_epoch(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """An epoch is over."""
-        ...
 
     def saved(self, step: int) -> None:
         """A checkpoint was written."""
-        ...
 
 
 class Interrupted(Exception):
     """The run was asked to end, and did after saving."""
+
+    def __init__(self, by: Signals, step: int) -> None:
+        super().__init__(f"ended by {by.name} after step {step}; --resume goes on from there")
+        self.exit_code = 128 + by
 
 
 @dataclass
@@ -77,6 +88,8 @@ class Runner:
         identity: what the job is, as JSON; a checkpoint of another identity is refused.
         environment: what the bits depend on; a checkpoint from another one is refused unless `allow_drift`.
         minutes: how often to save between the ends of epochs.
+        keep: how many checkpoints stay.
+        files: by name, what is written into the folder when the run begins.
     """
 
     folder: Path
@@ -86,6 +99,7 @@ class Runner:
     minutes: float = 10.0
     allow_drift: bool = False
     keep: int = 2
+    files: Mapping[str, str] = field(default_factory=dict)
 
     def check_free(self) -> None:
         """Refuse a folder in which a run was begun: it would have to be resumed."""
@@ -99,27 +113,35 @@ class Runner:
                 Metrics(self.folder / METRICS),
                 Checkpoints(self.folder / CHECKPOINTS, keep=self.keep),
             )
-            step, before = self._take_up(job, metrics, checkpoints, resume=resume)
+            before = self._take_up(job, metrics, checkpoints, resume=resume)
             start = saved = time.monotonic()
+            if self.watcher:
+                self.watcher.started(job)
 
             def save() -> None:
                 tensors, record = job.state()
                 seconds = before + time.monotonic() - start
                 own = {"metrics": metrics.length, "seconds": seconds, "identity": dict(self.identity)}
                 own["environment"] = asdict(self.environment)
-                checkpoints.save(step, tensors, {"run": own, "job": dict(record)})
+                checkpoints.save(job.step, tensors, {"run": own, "job": dict(record)})
                 if self.watcher:
-                    self.watcher.saved(step)
+                    self.watcher.saved(job.step)
 
             while not job.finished:
                 try:
                     rows = job.advance()
-                except Exception:
-                    save()  # a step that fails changes nothing, so the run can be taken up before it
+                except Exception as error:
+                    # A step that fails changes nothing, so the run can be taken up before it.
+                    try:
+                        save()
+                        error.add_note(f"the state after {job.step} steps is saved, and --resume takes it up")
+                    except (
+                        Exception
+                    ) as other:  # as where memory or the disk is full: the first error is the one to tell
+                        error.add_note(f"no checkpoint could be written ({other}); --resume takes up the one before")
                     raise
-                step += 1
                 if self.watcher:
-                    self.watcher.stepped(step, before + time.monotonic() - start)
+                    self.watcher.stepped(job.step, before + time.monotonic() - start)
                 if rows is not None:
                     for row in rows:
                         metrics.append(row)
@@ -129,19 +151,21 @@ class Runner:
                     save()
                     saved = time.monotonic()
                 if ending.signal is not None and not job.finished:
-                    raise Interrupted(f"ended by {ending.signal.name} after step {step}; --resume goes on from there")
+                    raise Interrupted(ending.signal, job.step)
             return before + time.monotonic() - start
 
-    def _take_up(self, job: Job, metrics: Metrics, checkpoints: Checkpoints, *, resume: bool) -> tuple[int, float]:
-        """Go on from the newest checkpoint, or begin; the step and the seconds so far."""
+    def _take_up(self, job: Job, metrics: Metrics, checkpoints: Checkpoints, *, resume: bool) -> float:
+        """Go on from the newest checkpoint, or begin; the seconds so far."""
         found = checkpoints.newest() if resume else None
         if found is None:
             if not resume:
                 self.check_free()
             metrics.cut(0)
-            return 0, 0.0
+            for name, text in self.files.items():
+                write_whole(self.folder / name, text)
+            return 0.0
         run, record = _parts(found)
-        _check_identity(dict(self.identity), run["identity"])
+        check_identity(self.identity, run["identity"])
         drift = Environment(**run["environment"]).differences(self.environment)
         if drift and not self.allow_drift:
             raise ValueError(
@@ -151,7 +175,10 @@ class Runner:
         job.load_state(found.tensors, record)
         if self.watcher:
             self.watcher.resumed(found)
-        return found.step, float(run["seconds"])
+        else:
+            for sentence in found.passed_over:
+                warnings.warn(sentence, stacklevel=2)
+        return float(run["seconds"])
 
 
 def _parts(found: Checkpoint) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -162,12 +189,13 @@ def _parts(found: Checkpoint) -> tuple[dict[str, Any], dict[str, Any]]:
     return run, record
 
 
-def _check_identity(mine: Mapping[str, Any], theirs: Mapping[str, Any], path: str = "") -> None:
+def check_identity(mine: Mapping[str, Any], theirs: Mapping[str, Any], path: str = "") -> None:
+    """Refuse to go on with another job than was begun, and name the difference."""
     for key in sorted(mine.keys() | theirs.keys()):
         name = f"{path}{key}"
         ours, saved = mine.get(key), theirs.get(key)
         if isinstance(ours, dict) and isinstance(saved, dict):
-            _check_identity(ours, saved, f"{name}.")
+            check_identity(ours, saved, f"{name}.")
         elif ours != saved:
             raise ValueError(
                 f"a run is resumed with the config it was begun with, but {name} was {saved!r} and is {ours!r}"

@@ -22,7 +22,7 @@ class Environment:
     @staticmethod
     def current(kernels: str = PLAIN) -> "Environment":
         """What this process runs on."""
-        return Environment(torch.__version__, _cpu(), torch.get_num_threads(), kernels)
+        return Environment(str(torch.__version__), _cpu(), torch.get_num_threads(), kernels)
 
     def differences(self, other: "Environment") -> list[str]:
         """A phrase for everything that differs in the other one."""

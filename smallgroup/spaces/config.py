@@ -11,9 +11,10 @@ from smallgroup.spaces.nas_bench_201 import NasBench201Space
 class SpaceConfig(BaseModel):
     """Which space, at which size; what the images are like comes from the data."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     name: Literal["darts", "nas-bench-201"] = "nas-bench-201"
+    """See `smallgroup list spaces`."""
     channels: int = Field(default=8, ge=1)
     """Channels of the first cells."""
     cells: int = Field(default=3, ge=3)

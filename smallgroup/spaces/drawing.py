@@ -23,6 +23,19 @@ def draw(genotype: AnyGenotype) -> str:
     return "\n".join([*both, "", legend])
 
 
+def one_line(genotype: AnyGenotype) -> str:
+    """The same in a line: node by node, each operation with where it comes from."""
+    if isinstance(genotype, Cell):
+        return str(genotype)
+    return "; ".join(
+        f"{name} {_nodes(cell)}" for name, cell in (("normal", genotype.normal), ("reduce", genotype.reduce))
+    )
+
+
+def _nodes(cell: CellGenotype) -> str:
+    return " | ".join(" ".join(f"{edge.operation}({edge.source})" for edge in edges) for edges in cell.nodes)
+
+
 def _draw_cell(title: str, cell: CellGenotype) -> list[str]:
     nodes = dict(enumerate(cell.nodes, start=INPUTS))
     return [title, "", *_rows(INPUTS, nodes, cell.concat)]

@@ -58,3 +58,23 @@ def test_a_single_stage_that_fails_changes_nothing() -> None:
     with pytest.raises(NonFiniteError, match="learner 1"):
         group_of(learners).step_architectures(validation)
     assert same_bits(before, state_of(learners))
+
+
+def test_architectures_of_some_learners_alone() -> None:
+    """The others learn and teach as ever: their part of the gradients of those that move is the same."""
+    whole, part = make_learners(3), make_learners(3)
+    before = state_of(part)
+    reports = [group_of(whole).step(*make_batches())]
+    reports.append(group_of(part).step(*make_batches(), moving=[True, False, True]))
+    for k, learner in enumerate(part):
+        stays = {name: t for name, t in before.items() if name.startswith(f"{k}/a/")}
+        assert same_bits(learner.architecture, whole[k].architecture) is (k != 1)
+        assert same_bits(learner.w, whole[k].w)
+        assert same_bits(learner.v or {}, whole[k].v or {})
+        assert all(torch.equal(t, state_of(part)[name]) for name, t in stays.items()) is (k == 1)
+        assert same_bits(reports[0].learners[k].gradient, reports[1].learners[k].gradient)
+
+
+def test_whose_architectures_move_is_said_of_everybody() -> None:
+    with pytest.raises(ValueError, match="moving must say of each of the 2 learners .* but it has 1 entries"):
+        group_of(make_learners(2)).step(*make_batches(), moving=[True])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from smallgroup.runner import Interrupted, Metrics, read_rows
+from smallgroup.runner import Interrupted, Metrics, Watcher, read_rows
 from smallgroup.runtime.environment import Environment
 from tests.runner.jobs import Walk, runner
 
@@ -77,15 +77,9 @@ def test_a_damaged_newest_checkpoint_costs_no_bit(tmp_path: Path) -> None:
     (newest / "tensors.safetensors").write_bytes(b"")
     seen = []
 
-    class Witness:
+    class Witness(Watcher):
         def resumed(self, checkpoint: Any) -> None:
             seen.append(checkpoint)
-
-        def stepped(self, step: int, seconds: float) -> None: ...
-
-        def ended_epoch(self, rows: Any) -> None: ...
-
-        def saved(self, step: int) -> None: ...
 
     again = Walk()
     runner(tmp_path / "part", watcher=Witness()).run(again, resume=True)

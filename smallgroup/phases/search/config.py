@@ -1,11 +1,12 @@
 """The part of a config that is about the course of a search."""
 
-import math
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-_FROZEN = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+_FROZEN = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, use_attribute_docstrings=True)
+
+Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class BatchSizes(BaseModel):
@@ -14,8 +15,11 @@ class BatchSizes(BaseModel):
     model_config = _FROZEN
 
     train: int = Field(default=64, ge=2)
+    """Labelled images that train V and W."""
     unlabeled: int = Field(default=64, ge=2)
+    """Images that learners label for one another."""
     validation: int = Field(default=64, ge=2)
+    """Images whose loss the architecture follows."""
 
 
 class WeightsConfig(BaseModel):
@@ -24,26 +28,40 @@ class WeightsConfig(BaseModel):
     model_config = _FROZEN
 
     lr: float = Field(default=0.025, gt=0)
+    """Learning rate in the first epoch; that of W counts from the epoch in which W begins."""
     min_lr: float = Field(default=0.001, ge=0)
+    """What it falls to."""
     momentum: float = Field(default=0.9, ge=0, lt=1)
+    """Of SGD."""
     weight_decay: float = Field(default=3e-4, ge=0)
+    """Of V and W."""
     clip: float | None = Field(default=5.0, gt=0)
-    """Largest L2 norm of a gradient; None: any."""
-
-    def rate(self, epoch: int, epochs: int) -> float:
-        """min + (lr - min) (1 + cos(pi e / E)) / 2: the full rate in the first epoch."""
-        return self.min_lr + (self.lr - self.min_lr) * (1 + math.cos(math.pi * epoch / epochs)) / 2
+    """Largest L2 norm of a gradient; null: any."""
 
 
 class ArchitectureConfig(BaseModel):
-    """How A is stepped: Adam; what is None is the method's own."""
+    """How A is stepped: Adam; what is null is the method's own."""
 
     model_config = _FROZEN
 
     lr: float | None = Field(default=None, gt=0)
-    betas: tuple[float, float] | None = None
+    """Learning rate; null: by `travel`, or else the method's own."""
+    travel: float | None = Field(default=None, gt=0)
+    """How far Adam can move a logit: the learning rate is travel / steps, at most max_lr; in the paper it is 7.5."""
+    max_lr: float = Field(default=3e-3, gt=0)
+    """The largest learning rate that `travel` leads to."""
+    betas: tuple[Share, Share] | None = None
+    """Of Adam; null: the method's own."""
     weight_decay: float | None = Field(default=None, ge=0)
+    """Of A; null: the method's own."""
     clip: float | None = Field(default=None, gt=0)
+    """Largest L2 norm of a gradient; null: the method's own, as a rule any."""
+
+    @model_validator(mode="after")
+    def _one_rate(self) -> "ArchitectureConfig":
+        if self.lr is not None and self.travel is not None:
+            raise ValueError(f"one of lr and travel must be null, but got lr={self.lr:g} and travel={self.travel:g}")
+        return self
 
 
 class SearchConfig(BaseModel):
@@ -52,12 +70,15 @@ class SearchConfig(BaseModel):
     model_config = _FROZEN
 
     epochs: int = Field(default=10, ge=1)
+    """Parts of the search; learning rates fall, and metrics and a checkpoint are written, from one to the next."""
     steps_per_epoch: int | None = Field(default=None, ge=1)
-    """None: one pass over the training images."""
+    """Steps of an epoch; null: one pass over the training images."""
     batch_size: BatchSizes = BatchSizes()
+    """Images per step from each of the three streams."""
     lam: float = Field(default=1.0, ge=0, alias="lambda")
-    """The weight of the peers' labels."""
+    """Weight of the peers' labels in the loss of W; 0 makes the learners independent."""
     hypergradient: Literal["first-order", "finite-difference", "exact"] = "finite-difference"
+    """How the architecture gradient passes through both inner steps; first-order: not at all."""
     radius: float = Field(default=0.01, gt=0)
     """Length of the probes of finite differences."""
     label_path: bool = True
@@ -67,9 +88,11 @@ class SearchConfig(BaseModel):
     v_warmup: float = Field(default=0.0, ge=0, lt=1)
     """Share of the steps in which V alone is trained: labels of an untrained V are mere smoothing."""
     architecture_warmup: float = Field(default=0.0, ge=0, lt=1)
-    """Share of the steps before the architecture moves."""
+    """Share of the steps before the architecture moves; steps of V alone are among them."""
     weights: WeightsConfig = WeightsConfig()
+    """How V and W are stepped."""
     architecture: ArchitectureConfig = ArchitectureConfig()
+    """How A is stepped."""
     labels_from: Literal["v", "w", "w-joint"] = "v"
     """Who makes the labels; `w` and `w-joint` are the ablation without first stage."""
     targets: Literal["peers", "own", "uniform"] = "peers"

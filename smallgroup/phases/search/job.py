@@ -5,22 +5,27 @@ from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
+from torch.nn import functional
 
 from smallgroup.data import SearchData
 from smallgroup.group import SmallGroup, StepReport
+from smallgroup.group.learner import log_mixture
 from smallgroup.group.snapshot import Snapshot
-from smallgroup.methods import Method, Progress
+from smallgroup.group.teaching import Teaching
+from smallgroup.methods import Continue, EpochEnd, Method, Progress, Stop
 from smallgroup.phases.search.config import SearchConfig
-from smallgroup.phases.search.learners import make_searcher
+from smallgroup.phases.search.learners import Searcher, make_searcher
 from smallgroup.phases.search.metrics import EpochMetrics
+from smallgroup.phases.search.schedule import Kind, Schedule
 from smallgroup.spaces import Space
+from smallgroup.spaces.nas_bench_201 import Truth
 
 
 class SearchJob:
     """K learners with a space and a method each, on one set of data.
 
     `numbers` say whose random numbers a learner has; by default 0, 1, ... A learner alone with number k begins as, and
-    without teaching stays, what learner k of a group is.
+    without teaching stays, what learner k of a group is. `truth` is written beside the metrics and used for nothing.
     """
 
     def __init__(
@@ -31,13 +36,16 @@ class SearchJob:
         *,
         seed: int,
         numbers: Sequence[int] | None = None,
+        truth: Truth | None = None,
     ) -> None:
         self.config, self.data = config, data
         sizes = config.batch_size
         self.train, self.validation = data.train(sizes.train, seed), data.validation(sizes.validation, seed)
         self.unlabeled = data.without_labels(sizes.unlabeled, seed)
+        teaching = Teaching(len(learners), config.lam, config.labels_from, config.targets, config.human_labels)
+        self.schedule = Schedule(config, config.steps_per_epoch or len(self.train), teaching.trains_v)
         self.searchers = [
-            make_searcher(space, method, config, seed=seed, number=k)
+            make_searcher(space, method, self.schedule, seed=seed, number=k)
             for k, (space, method) in zip(numbers or range(len(learners)), learners, strict=True)
         ]
         self.group = SmallGroup(
@@ -51,9 +59,8 @@ class SearchJob:
             targets=config.targets,
             human_labels=config.human_labels,
         )
-        self.steps_per_epoch = config.steps_per_epoch or len(self.train)
-        self.steps = config.epochs * self.steps_per_epoch
-        self.metrics = EpochMetrics(self.searchers, data)
+        self.metrics = EpochMetrics(self.searchers, data, truth)
+        self.epochs_done = 0
 
     @property
     def step(self) -> int:
@@ -62,39 +69,60 @@ class SearchJob:
 
     @property
     def finished(self) -> bool:
-        """Whether there is no step left."""
-        return self.step >= self.steps
+        """Whether nothing is left to do: the steps are taken, or every method has ended its search."""
+        over = self.step >= self.schedule.steps or all(searcher.ended for searcher in self.searchers)
+        return over and not self._epoch_is_over
+
+    @property
+    def _epoch_is_over(self) -> bool:
+        """Whether the steps of an epoch are taken, but what it leaves behind is not there yet."""
+        return self.step == (self.epochs_done + 1) * self.schedule.steps_per_epoch
 
     def advance(self) -> Sequence[Mapping[str, Any]] | None:
         """One step; at the end of an epoch its metrics, a row per learner."""
         progress = self.progress
-        for searcher in self.searchers:
-            searcher.set_weight_rate(self.config.weights.rate(progress.epoch, self.config.epochs))
-            searcher.relaxed.method.schedule(progress)
-        self.metrics.note(self._take_step(progress))
-        if self.step % self.steps_per_epoch:
+        if not self._epoch_is_over:  # it is, if an earlier attempt failed after the step: then the rest is made up for
+            for searcher in self.searchers:
+                searcher.set_rates(v=self.schedule.v_rate(self.step), w=self.schedule.w_rate(self.step))
+                searcher.relaxed.method.schedule(progress)
+            self.metrics.note(self._take_step(progress))
+        if not self._epoch_is_over:
             return None
-        return self.metrics.rows(progress.epoch)
+        rows = self.metrics.rows(progress.epoch)
+        self._decide(progress, rows)
+        self.metrics.clear()
+        self.epochs_done += 1
+        return rows
 
     def _take_step(self, progress: Progress) -> StepReport:
-        train, step = self.train.batch(self.step), self.step
-        if step < int(self.config.v_warmup * self.steps) and self.group.setting.teaching.trains_v:
+        kind = self.schedule.kind(self.step)
+        moving = [
+            kind == "all" and not searcher.ended and searcher.relaxed.method.trains_architecture(progress)
+            for searcher in self.searchers
+        ]
+        return self.take(kind if any(moving) or kind != "all" else "weights", moving)
+
+    def take(self, kind: Kind, moving: Sequence[bool] | None = None) -> StepReport:
+        """A step of the group that moves V alone, V and W, or also the architectures of those `moving`."""
+        train = self.train.batch(self.step)
+        if kind == "labellers":
             return self.group.step_labellers(train)
-        moves = step >= int(self.config.architecture_warmup * self.steps) and all(
-            searcher.relaxed.method.trains_architecture(progress) for searcher in self.searchers
-        )
-        unlabeled = self.unlabeled.batch(step) if self.group.setting.teaching.active else None
-        validation = self.validation.batch(step) if moves else None
+        unlabeled = self.unlabeled.batch(self.step) if self.group.setting.teaching.active else None
+        validation = self.validation.batch(self.step) if kind == "all" else None
         if self.config.order == "a-v-w" and validation is not None:
-            return self._architectures_first(train, unlabeled, validation)
-        return self.group.step(train, unlabeled, validation)
+            return self._architectures_first(train, unlabeled, validation, moving)
+        return self.group.step(train, unlabeled, validation, moving=moving)
 
     def _architectures_first(
-        self, train: tuple[Tensor, Tensor], unlabeled: Tensor | None, validation: tuple[Tensor, Tensor]
+        self,
+        train: tuple[Tensor, Tensor],
+        unlabeled: Tensor | None,
+        validation: tuple[Tensor, Tensor],
+        moving: Sequence[bool] | None,
     ) -> StepReport:
         """A, then V and W: two steps of the group, of which both happen or none."""
         saved = Snapshot(self.group.learners, self.group.optimizers, with_v=False)
-        first = self.group.step_architectures(validation)
+        first = self.group.step_architectures(validation, moving=moving)
         try:
             second = self.group.step(train, unlabeled, None)
         except BaseException:
@@ -102,15 +130,52 @@ class SearchJob:
             raise
         return _merged(first, second)
 
+    def _decide(self, progress: Progress, rows: Sequence[dict[str, Any]]) -> None:
+        """Let the methods look at the epoch, and do what they ask for; if one fails, nobody has decided anything."""
+        deciding = [k for k, searcher in enumerate(self.searchers) if searcher.watches_epochs and not searcher.ended]
+        before = {k: dict(self.searchers[k].relaxed.method.state) for k in deciding}
+        try:
+            decisions = {k: self._decision(self.searchers[k], progress, rows[k]) for k in deciding}
+        except BaseException:
+            for k in deciding:
+                self.searchers[k].relaxed.method.state = before[k]
+            raise
+        for k, decision in decisions.items():
+            if isinstance(decision, Stop):
+                searcher = self.searchers[k]
+                if decision.epoch is not None:
+                    searcher.go_back(decision.epoch)
+                searcher.ended = rows[k]["ended"] = decision.reason
+
+    def _decision(self, searcher: Searcher, progress: Progress, row: Mapping[str, Any]) -> Continue | Stop:
+        searcher.remember(progress.epoch)
+        learner = searcher.learner
+        x, y = self.validation.batch(progress.step)
+
+        def validation_loss(architecture: Mapping[str, Tensor]) -> Tensor:
+            logits = searcher.relaxed(learner.w, architecture, x)
+            return functional.nll_loss(log_mixture(functional.log_softmax(logits, dim=-1)), y)
+
+        numbers = {name: value for name, value in row.items() if isinstance(value, float)}
+        genotype = searcher.relaxed.derive(learner.architecture)
+        end = EpochEnd(progress, learner.architecture, genotype, numbers, validation_loss)
+        decision = searcher.relaxed.method.end_epoch(end)
+        if not isinstance(decision, Continue | Stop):
+            asked = type(decision).__name__
+            raise NotImplementedError(
+                f"a search can go on or stop at the end of an epoch, but a method asks for {asked}"
+            )
+        if isinstance(decision, Stop) and decision.epoch is not None:
+            searcher.check_known(decision.epoch)
+        return decision
+
     @property
     def progress(self) -> Progress:
         """Where the search stands."""
-        return Progress(
-            epoch=min(self.step // self.steps_per_epoch, self.config.epochs - 1),
-            epochs=self.config.epochs,
-            step=self.step,
-            steps=self.steps,
-        )
+        schedule, step = self.schedule, min(self.step, self.schedule.steps - 1)
+        # The step that ends an epoch belongs to it also while its metrics are made.
+        epoch = self.epochs_done if self._epoch_is_over else schedule.epoch(step)
+        return Progress(epoch=epoch, epochs=self.config.epochs, step=step, steps=schedule.steps)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Everything the next step depends on."""
@@ -119,14 +184,17 @@ class SearchJob:
             for k, searcher in enumerate(self.searchers)
             for name, tensor in searcher.state().items()
         }
-        return tensors, {"step": self.step, "metrics": self.metrics.state()}
+        ended = [searcher.ended for searcher in self.searchers]
+        record = {"step": self.step, "epochs_done": self.epochs_done, "ended": ended, "metrics": self.metrics.state()}
+        return tensors, record
 
     def load_state(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
         """Take up a saved state."""
         for k, searcher in enumerate(self.searchers):
             own = f"{k}."
             searcher.load_state({name.removeprefix(own): t for name, t in tensors.items() if name.startswith(own)})
-        self.group.steps = int(record["step"])
+            searcher.ended = str(record["ended"][k])
+        self.group.steps, self.epochs_done = int(record["step"]), int(record["epochs_done"])
         self.metrics.load_state(record["metrics"])
 
 

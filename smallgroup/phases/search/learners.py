@@ -1,7 +1,7 @@
 """Learners and their optimizers out of a config, and their state as named tensors."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ from torch.optim import SGD, Adam, Optimizer
 
 from smallgroup.group import Learner, Optimizers
 from smallgroup.methods import Method, Relaxed
-from smallgroup.phases.search.config import SearchConfig
+from smallgroup.phases.search.schedule import Schedule
 from smallgroup.spaces import Space
 
 
@@ -20,17 +20,49 @@ class Searcher:
     relaxed: Relaxed
     learner: Learner
     optimizers: Optimizers
+    ended: str = ""
+    """Why the method ended the search of this learner; its architecture stays, and it goes on to learn and to teach."""
+    history: dict[int, dict[str, Tensor]] = field(default_factory=dict)
+    """The architecture at the end of every epoch, where the method may go back to one."""
 
-    def set_weight_rate(self, rate: float) -> None:
-        """The learning rate of V and W from now on."""
-        for optimizer in (self.optimizers.v, self.optimizers.w):
+    @property
+    def watches_epochs(self) -> bool:
+        """Whether the method decides something at the end of an epoch."""
+        return type(self.relaxed.method).end_epoch is not Method.end_epoch
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """The learning rates by role."""
+        return {role: float(optimizer.param_groups[0]["lr"]) for role, _, optimizer in self._roles()}
+
+    def set_rates(self, *, v: float, w: float) -> None:
+        """The learning rates from now on."""
+        for optimizer, rate in ((self.optimizers.v, v), (self.optimizers.w, w)):
             assert optimizer is not None
             for group in optimizer.param_groups:
                 group["lr"] = rate
 
+    def remember(self, epoch: int) -> None:
+        """Keep the architecture of an epoch."""
+        self.history[epoch] = {name: tensor.clone() for name, tensor in self.learner.architecture.items()}
+
+    def check_known(self, epoch: int) -> None:
+        """Refuse an epoch that was not yet."""
+        if epoch not in self.history:
+            last, name = max(self.history), self.relaxed.method.name
+            raise ValueError(f"a method can go back to epochs 0 to {last}, but {name} asked for {epoch}")
+
+    def go_back(self, epoch: int) -> None:
+        """Make the architecture that of an epoch."""
+        with torch.no_grad():
+            for name, tensor in self.learner.architecture.items():
+                tensor.copy_(self.history[epoch][name])
+
     def state(self) -> dict[str, Tensor]:
         """Weights, architecture, moments of the optimizers, and what the method keeps."""
         result = {f"relaxed.{name}": tensor for name, tensor in self.relaxed.state().items()}
+        for epoch, architecture in self.history.items():
+            result |= {f"history.{epoch}.{name}": tensor for name, tensor in architecture.items()}
         for role, tensors, optimizer in self._roles():
             for name, tensor in tensors.items():
                 result[f"{role}.{name}"] = tensor
@@ -43,6 +75,11 @@ class Searcher:
         """Take up a saved state, in the very tensors there are."""
         prefix = "relaxed."
         self.relaxed.load_state({n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)})
+        self.history = {}
+        for name, tensor in state.items():
+            if name.startswith("history."):
+                _, epoch, own = name.split(".", 2)
+                self.history.setdefault(int(epoch), {})[own] = tensor.clone()
         for role, tensors, optimizer in self._roles():
             for name, tensor in tensors.items():
                 with torch.no_grad():
@@ -60,19 +97,19 @@ class Searcher:
         return [("v", learner.v or {}, own.v), ("w", learner.w, own.w), ("a", learner.architecture, own.architecture)]
 
 
-def make_searcher(space: Space, method: Method, config: SearchConfig, *, seed: int, number: int) -> Searcher:
+def make_searcher(space: Space, method: Method, schedule: Schedule, *, seed: int, number: int) -> Searcher:
     """A learner at the beginning of a search."""
     relaxed = Relaxed(space, method, seed=seed, learner=number)
     v, w = relaxed.initial_weights("v"), relaxed.initial_weights("w")
     learner = Learner(relaxed, relaxed.initial_architecture(), v, w)
-    asked, own, weights = config.architecture, method.optimizer, config.weights
+    asked, own, weights = schedule.config.architecture, method.optimizer, schedule.config.weights
 
     def sgd(tensors: Mapping[str, Tensor]) -> SGD:
         return SGD(list(tensors.values()), lr=weights.lr, momentum=weights.momentum, weight_decay=weights.weight_decay)
 
     adam = Adam(
         list(learner.architecture.values()),
-        lr=own.lr if asked.lr is None else asked.lr,
+        lr=schedule.architecture_rate(own.lr),
         betas=own.betas if asked.betas is None else asked.betas,
         weight_decay=own.weight_decay if asked.weight_decay is None else asked.weight_decay,
     )

@@ -10,9 +10,11 @@ from torch import Tensor
 
 from smallgroup.data import SearchData
 from smallgroup.group import LearnerReport, StepReport
+from smallgroup.phases.search.collapse import signs_of_collapse
 from smallgroup.phases.search.evaluate import evaluate
 from smallgroup.phases.search.learners import Searcher
-from smallgroup.spaces.genotypes import to_plain
+from smallgroup.spaces.genotypes import AnyGenotype, to_plain
+from smallgroup.spaces.nas_bench_201 import Cell, Truth
 
 LOSSES = ("v_loss", "w_loss", "w_unlabeled_loss", "validation_loss")
 TERMS = ("own", "cross", "label")
@@ -22,9 +24,15 @@ class EpochMetrics:
     """Means over the steps of an epoch, and measurements at its end."""
 
     def __init__(
-        self, searchers: Sequence[Searcher], data: SearchData, *, images: int = 1000, batch_size: int = 100
+        self,
+        searchers: Sequence[Searcher],
+        data: SearchData,
+        truth: Truth | None = None,
+        *,
+        images: int = 1000,
+        batch_size: int = 100,
     ) -> None:
-        self.searchers, self.data, self.batch_size = searchers, data, batch_size
+        self.searchers, self.data, self.truth, self.batch_size = searchers, data, truth, batch_size
         self.indices = data.splits.validation[:: max(1, len(data.splits.validation) // images)][:images]
         self._sums: list[dict[str, tuple[float, int]]] = [{} for _ in searchers]
 
@@ -37,13 +45,17 @@ class EpochMetrics:
                 self._sums[k][name] = (total + value, count + 1)
 
     def rows(self, epoch: int) -> list[dict[str, Any]]:
-        """A row per learner; the next epoch begins."""
+        """A row per learner."""
         rows = []
         for k, searcher in enumerate(self.searchers):
             means = {name: total / count for name, (total, count) in self._sums[k].items()}
-            rows.append({"epoch": epoch, "learner": k, **means, **self._at_the_end(searcher)})
-        self._sums = [{} for _ in self.searchers]
+            rates = {f"{role}_lr": rate for role, rate in searcher.rates.items()}
+            rows.append({"epoch": epoch, "learner": k, **rates, **means, **self._at_the_end(searcher)})
         return rows
+
+    def clear(self) -> None:
+        """The next epoch begins."""
+        self._sums = [{} for _ in self.searchers]
 
     def _at_the_end(self, searcher: Searcher) -> dict[str, Any]:
         relaxed, learner = searcher.relaxed, searcher.learner
@@ -54,15 +66,18 @@ class EpochMetrics:
         of_v = evaluate(lambda x: relaxed(v, learner.architecture, x), **options)
         of_w = evaluate(lambda x: relaxed(w, learner.architecture, x), **options)
         derived = evaluate(lambda x: relaxed.derived_logits(w, genotype, x), **options)
+        entropy = edge_entropy(searcher)
         return {
             "v_error": of_v.error,
             "w_error": of_w.error,
             "w_validation_loss": of_w.loss,
             "derived_error": derived.error,
             "v_recognised": of_v.recognised,
-            "edge_entropy": edge_entropy(searcher),
+            "edge_entropy": entropy,
             "skips": genotype.skips,
             "genotype": to_plain(genotype),
+            "warnings": signs_of_collapse(relaxed.space, relaxed.space.chosen(genotype), entropy),
+            **standing(self.truth, genotype),
         }
 
     def state(self) -> list[dict[str, list[float]]]:
@@ -72,6 +87,17 @@ class EpochMetrics:
     def load_state(self, state: Sequence[Mapping[str, Sequence[float]]]) -> None:
         """Go on counting."""
         self._sums = [{name: (float(total), int(count)) for name, (total, count) in sums.items()} for sums in state]
+
+
+def standing(truth: Truth | None, genotype: AnyGenotype) -> dict[str, dict[str, float]]:
+    """True accuracy and percentile of a cell by column, where a table knows it; they are written down and not used."""
+    if truth is None or not isinstance(genotype, Cell):
+        return {}
+    found = {column: truth.standing(genotype, column) for column in truth.columns}
+    return {
+        "true_accuracy": {column: one.accuracy for column, one in found.items()},
+        "percentile": {column: one.percentile for column, one in found.items()},
+    }
 
 
 def edge_entropy(searcher: Searcher) -> dict[str, list[float]]:

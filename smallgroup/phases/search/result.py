@@ -1,8 +1,6 @@
 """How a search ends: the learner with the lowest validation loss is kept, and its cell written down."""
 
 import json
-import resource
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,9 +10,13 @@ from smallgroup.data import SearchData
 from smallgroup.phases.search.evaluate import evaluate
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.learners import Searcher
+from smallgroup.phases.search.memory import peak_memory
+from smallgroup.phases.search.metrics import standing
 from smallgroup.runtime.files import write_whole
 from smallgroup.spaces.genotypes import AnyGenotype, Origin, to_plain, write
-from smallgroup.spaces.nas_bench_201 import Cell, Truth
+from smallgroup.spaces.nas_bench_201 import Truth
+
+GENOTYPE, RESULT = "genotype.json", "result.json"
 
 
 @dataclass(frozen=True)
@@ -61,12 +63,23 @@ class SearchResult:
         plain["group"] = [_known(learner) for learner in plain["group"]]
         return _known(plain)
 
+    @staticmethod
+    def read(folder: Path) -> "SearchResult | None":
+        """What the file of a finished run says; None if there is none, or none that can be used."""
+        try:
+            plain = json.loads((folder / RESULT).read_text())
+            plain["lam"] = plain.pop("lambda")
+            plain["group"] = [LearnerResult(**learner) for learner in plain["group"]]
+            return SearchResult(**plain)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return None
 
-def conclude(job: SearchJob, *, seed: int, seconds: float, truth: Truth | None, folder: Path) -> SearchResult:
+
+def conclude(job: SearchJob, *, seed: int, seconds: float, folder: Path) -> SearchResult:
     """Look at every learner on the full validation set, keep the best, write `genotype.json` and `result.json`."""
     genotypes: list[AnyGenotype] = [s.relaxed.derive(s.learner.architecture) for s in job.searchers]
     learners = [
-        _learner(searcher, genotype, job.data, job.config.batch_size.validation, truth)
+        _learner(searcher, genotype, job.data, job.config.batch_size.validation, job.metrics.truth)
         for searcher, genotype in zip(job.searchers, genotypes, strict=True)
     ]
     retained = min(range(len(learners)), key=lambda k: learners[k].validation_loss)
@@ -81,7 +94,7 @@ def conclude(job: SearchJob, *, seed: int, seconds: float, truth: Truth | None, 
         seed=seed,
         steps=job.step,
         seconds=seconds,
-        peak_memory_mb=_peak_memory(),
+        peak_memory_mb=round(peak_memory() / 2**20, 1),
         retained=retained,
         genotype=best.genotype,
         parameters=sum(tensor.numel() for tensor in searcher.learner.w.values()),
@@ -91,8 +104,8 @@ def conclude(job: SearchJob, *, seed: int, seconds: float, truth: Truth | None, 
         true_accuracy=best.true_accuracy,
         percentile=best.percentile,
     )
-    write(folder / "genotype.json", genotypes[retained], Origin(best.method, result.dataset, seed))
-    write_whole(folder / "result.json", json.dumps(result.to_dict(), indent=2) + "\n")
+    write(folder / GENOTYPE, genotypes[retained], Origin(best.method, result.dataset, seed))
+    write_whole(folder / RESULT, json.dumps(result.to_dict(), indent=2) + "\n")
     return result
 
 
@@ -103,12 +116,8 @@ def _learner(
     found = evaluate(
         lambda x: relaxed(learner.w, learner.architecture, x), data, data.splits.validation, batch_size=batch_size
     )
-    accuracy, percentile = None, None
-    if truth is not None and isinstance(genotype, Cell):
-        standings = {column: truth.standing(genotype, column) for column in truth.columns}
-        accuracy = {column: standing.accuracy for column, standing in standings.items()}
-        percentile = {column: standing.percentile for column, standing in standings.items()}
-    return LearnerResult(relaxed.method.name, found.loss, found.error, to_plain(genotype), accuracy, percentile)
+    known = standing(truth, genotype)
+    return LearnerResult(relaxed.method.name, found.loss, found.error, to_plain(genotype), **known)
 
 
 def _joined(names: Sequence[str]) -> str:
@@ -118,8 +127,3 @@ def _joined(names: Sequence[str]) -> str:
 
 def _known(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
-
-
-def _peak_memory() -> float:
-    # The system counts in kilobytes, on macOS in bytes.
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)

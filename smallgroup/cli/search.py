@@ -1,0 +1,170 @@
+"""`smallgroup search`."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import typer
+
+from smallgroup import api
+from smallgroup.cli.display import Display
+from smallgroup.cli.durations import seconds_of, written
+from smallgroup.cli.output import print_columns, print_json
+from smallgroup.config import Config, load, overlaid, resolve
+from smallgroup.phases.search.result import SearchResult
+from smallgroup.spaces.drawing import draw
+from smallgroup.spaces.genotypes import from_plain
+
+RUNS = Path("runs")
+OVERHEAD = 0.93
+"""The part of a time budget that is shared out; checkpoints and the last look at validation images take the rest."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the command line asks for."""
+
+    options: Mapping[str, Any]
+    changes: Sequence[str]
+    config: Path | None
+    out: Path | None
+    seeds: str | None
+    time_budget: str | None
+    resume: bool
+    allow_drift: bool
+
+    def check(self) -> None:
+        """Refuse what does not go together."""
+        if self.resume and self.out is None:
+            raise ValueError("--resume goes on with a run, whose folder must be named by --out")
+        if self.resume and self.time_budget is not None:
+            raise ValueError("--time-budget sizes a new run, but --resume goes on with one whose size is fixed")
+        if self.seeds is not None and "seed" in self.options:
+            raise ValueError("one of --seed and --seeds must be given, but both are")
+        if self.time_budget is not None:
+            seconds_of(self.time_budget)
+
+
+def run(wanted: Wanted, *, as_json: bool) -> None:
+    """One search, or one per seed."""
+    wanted.check()
+    seeds = None if wanted.seeds is None else seeds_of(wanted.seeds)
+    if seeds is None:
+        result, folder = _one(wanted, wanted.out, wanted.options)
+        if as_json:
+            print_json({**result.to_dict(), "run": str(folder)})
+        else:
+            _show(result, folder)
+        return
+    configs = [_config(wanted, {**wanted.options, "seed": seed}, None) for seed in seeds]  # before hours are spent
+    folder = wanted.out or next_folder(configs[0])
+    results = [
+        _one(wanted, folder / f"seed-{seed}", {**wanted.options, "seed": seed}, f"seed {seed}")[0] for seed in seeds
+    ]
+    if as_json:
+        print_json({"runs": [result.to_dict() for result in results], **spread(results), "run": str(folder)})
+    else:
+        _show_seeds(results, folder)
+
+
+def _one(wanted: Wanted, folder: Path | None, options: Mapping[str, Any], title: str = "") -> tuple[SearchResult, Path]:
+    config = _config(wanted, options, folder)
+    folder = folder or next_folder(config)
+    with Display(title=title) as display:
+        finished = wanted.resume and SearchResult.read(folder) is not None
+        if wanted.resume and not (folder / api.CONFIG).exists():
+            display.say(f"there is nothing to resume in {folder}; a new run begins")
+        if wanted.time_budget is not None:
+            display.say("taking a few steps to see how long they take")
+            config = api.within(config, OVERHEAD * seconds_of(wanted.time_budget))
+        result = api.search(config, out=folder, resume=wanted.resume, allow_drift=wanted.allow_drift, watcher=display)
+        if finished:
+            display.say(f"the run in {folder} is finished; there is nothing to resume")
+    return result, folder
+
+
+def _config(wanted: Wanted, options: Mapping[str, Any], folder: Path | None) -> Config:
+    """Options above the file above, when a run is resumed, its own config."""
+    own = None if folder is None else folder / api.CONFIG
+    keys = load(own) if wanted.resume and own is not None and own.exists() else {}
+    if wanted.config is not None:
+        keys = overlaid(keys, load(wanted.config))
+    return resolve(overlaid(keys, options), wanted.changes)
+
+
+def seeds_of(text: str) -> list[int]:
+    """1-5, or 1,4,7, or both."""
+    seeds: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if first > last or last - first >= 1000:
+            raise ValueError(f"seeds must be like 1-5 or 1,4,7, but got {text[:60]!r}")
+        seeds += range(first, last + 1)
+    if len(set(seeds)) < len(seeds):
+        raise ValueError(f"seeds must differ, but got {text[:60]!r}")
+    return seeds
+
+
+def next_folder(config: Config) -> Path:
+    """The first folder below runs/ that is not there, named by data and method."""
+    dataset = config.data.dataset.partition(":")[0]
+    name = "-".join([dataset, *dict.fromkeys(learner.method for learner in config.learners)])
+    number = 1
+    while (folder := RUNS / f"{name}-{number:03d}").exists():
+        number += 1
+    return folder
+
+
+def spread(results: Sequence[SearchResult]) -> dict[str, dict[str, float]]:
+    """Mean and standard deviation over the searches of what can be compared."""
+    numbers: dict[str, list[float]] = {
+        "validation_error": [result.validation_error for result in results],
+        "validation_loss": [result.validation_loss for result in results],
+        "seconds": [result.seconds for result in results],
+    }
+    for column in results[0].true_accuracy or {}:
+        numbers[f"true_accuracy_{column}"] = [(result.true_accuracy or {})[column] for result in results]
+        numbers[f"percentile_{column}"] = [(result.percentile or {})[column] for result in results]
+    return {
+        "mean": {name: fmean(values) for name, values in numbers.items()},
+        "std": {name: stdev(values) if len(values) > 1 else 0.0 for name, values in numbers.items()},
+    }
+
+
+def _show(result: SearchResult, folder: Path) -> None:
+    """What was found."""
+    typer.echo(f"learner {result.retained} is retained: it has the lowest loss on all validation images\n")
+    rows = [("learner", "method", "validation loss", "error %", *(_truth_titles(result)))]
+    for k, learner in enumerate(result.group):
+        truths = [f"{value:.2f}" for value in (learner.true_accuracy or {}).values()]
+        truths += [f"{value:.1f}" for value in (learner.percentile or {}).values()]
+        rows.append(
+            (str(k), learner.method, f"{learner.validation_loss:.4f}", f"{learner.validation_error:.2f}", *truths)
+        )
+    print_columns(rows)
+    space = result.space.split("+")[result.retained] if "+" in result.space else result.space
+    typer.echo("\n" + draw(from_plain(space, result.genotype)) + "\n")
+    memory = f"{result.peak_memory_mb / 1000:.1f} GB"
+    typer.echo(f"{result.steps} steps in {written(result.seconds)}, {memory}; everything is in {folder}")
+
+
+def _truth_titles(result: SearchResult) -> list[str]:
+    columns = list(result.true_accuracy or {})
+    return [f"true {column} %" for column in columns] + [f"percentile {column}" for column in columns]
+
+
+def _show_seeds(results: Sequence[SearchResult], folder: Path) -> None:
+    """A row per search, then mean and spread."""
+    over = spread(results)
+    names = list(over["mean"])
+    rows = [("seed", "retained", *(name.replace("_", " ") for name in names))]
+    for result in results:
+        own = spread([result])["mean"]
+        rows.append((str(result.seed), str(result.retained), *(f"{own[name]:.3f}" for name in names)))
+    rows += [(which, "", *(f"{over[which][name]:.3f}" for name in names)) for which in ("mean", "std")]
+    print_columns(rows)
+    typer.echo(f"\n{len(results)} searches; everything is in {folder}")

@@ -1,0 +1,116 @@
+"""How long a search will take: from the steps so far, or from a few steps that are taken to find out."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+
+from smallgroup.phases.search.job import SearchJob
+from smallgroup.phases.search.schedule import Kind, Schedule
+
+_EVALUATIONS = 3
+"""Passes over the images of the metrics at the end of an epoch: V, W and the derived cell."""
+FEWEST_STEPS = 10
+"""A search of fewer steps finds nothing."""
+_PATIENCE = 5.0
+"""Seconds that are spent on measuring a kind of step, if more than one is to be taken."""
+_EPOCHS = 5
+"""Epochs at least that a budget is shared out to: rates fall from one to the next."""
+
+
+class Estimate:
+    """The time left, from the time so far: steps differ in cost, so that passes are counted and not steps."""
+
+    def __init__(self, job: SearchJob) -> None:
+        schedule = job.schedule
+        images = len(job.metrics.indices) / job.config.batch_size.train
+        ends = _EVALUATIONS * images
+        self._left = [0.0]
+        """By step from the last one back: the work that is left after it."""
+        for step in reversed(range(schedule.steps)):
+            at_end = ends if (step + 1) % schedule.steps_per_epoch == 0 else 0.0
+            self._left.append(self._left[-1] + schedule.work(step) + at_end)
+        self._left.reverse()
+        self._begin: tuple[int, float] | None = None
+
+    def left(self, step: int, seconds: float) -> float | None:
+        """Seconds left after `step` steps and so many seconds; None before two steps were seen."""
+        if self._begin is None or step < self._begin[0]:
+            self._begin = (step, seconds)  # the first step is slower than others and not counted
+            return None
+        first, since = self._begin
+        done = self._left[first] - self._left[step]
+        return self._left[step] * (seconds - since) / done if done > 0 else None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds that steps of each kind and the end of an epoch take."""
+
+    steps: dict[Kind, float]
+    end: float
+
+    def of(self, schedule: Schedule) -> float:
+        """Seconds of a whole search."""
+        counts: dict[Kind, int] = {
+            "labellers": schedule.v_steps,
+            "weights": schedule.still - schedule.v_steps,
+            "all": schedule.steps - schedule.still,
+        }
+        steps = sum(count * self.steps[kind] for kind, count in counts.items() if count)
+        return float(steps + schedule.config.epochs * self.end)
+
+
+def measure(job: SearchJob) -> Cost:
+    """Take a few steps of every kind; the job cannot be used afterwards."""
+    kinds: list[Kind] = ["weights", "all"]
+    if job.schedule.teaches:
+        kinds.insert(0, "labellers")
+    found = {kind: _typical(partial(job.take, kind)) for kind in kinds}
+    return Cost(found, _seconds(lambda: job.metrics.rows(0)))
+
+
+def fitted(job: SearchJob, cost: Cost, seconds: float) -> tuple[int, int]:
+    """Epochs and steps per epoch of the longest search that fits; a few epochs at least, if they must be shorter."""
+    per_epoch = job.schedule.steps_per_epoch
+    while per_epoch >= 1:
+        epochs = _most(lambda n: _time(job, cost, n, per_epoch) <= seconds)  # noqa: B023 -- used at once
+        if epochs >= min(_EPOCHS, job.config.epochs) and epochs * per_epoch >= FEWEST_STEPS:
+            return epochs, per_epoch
+        per_epoch = per_epoch * 3 // 4 if per_epoch > 1 else 0
+    least = _time(job, cost, 1, FEWEST_STEPS)
+    raise ValueError(
+        f"a time budget must be enough for {FEWEST_STEPS} steps, about {least:.0f} s here, but it has {seconds:.0f} s"
+    )
+
+
+def _time(job: SearchJob, cost: Cost, epochs: int, per_epoch: int) -> float:
+    config = job.config.model_copy(update={"epochs": epochs, "steps_per_epoch": per_epoch})
+    return cost.of(Schedule(config, per_epoch, job.schedule.teaches))
+
+
+def _most(fits: Callable[[int], bool]) -> int:
+    """The largest number that fits, 0 if none; what fits grows evenly, so that halving finds it."""
+    high = 1
+    while fits(high) and high < 1_000_000:
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _typical(take: Callable[[], object]) -> float:
+    """The median time of three, or of fewer if they are long; the first is a warm-up where it is short."""
+    times = [_seconds(take)]
+    while len(times) < 4 and sum(times) < _PATIENCE:
+        times.append(_seconds(take))
+    return median(times[1:] or times)
+
+
+def _seconds(take: Callable[[], object]) -> float:
+    start = time.monotonic()
+    take()
+    return time.monotonic() - start

@@ -1,0 +1,262 @@
+"""Searches as processes: ended, killed, resumed, refused, out of memory; and what is seen on a terminal."""
+
+import hashlib
+import io
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rich.console import Console
+
+from smallgroup.api import make_job, search
+from smallgroup.cli.display import Display
+from smallgroup.config import load, resolve
+from smallgroup.phases.search.learners import Searcher
+from smallgroup.phases.search.timing import Cost, Estimate, fitted
+from smallgroup.runner import read_rows
+from smallgroup.testing import chaos
+from tests.cli.test_search_command import SMALL, Captured, refused, run
+
+KEYS: dict[str, Any] = {
+    "space": {"channels": 2},
+    "data": {"labelled_fraction": 0.1},
+    "search": {
+        "hypergradient": "first-order",
+        "epochs": 2,
+        "steps_per_epoch": 3,
+        "batch_size": {"train": 8, "unlabeled": 8, "validation": 8},
+    },
+}
+
+
+def start(out: Path, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "smallgroup.cli", "search", *SMALL, "--out", str(out), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        **options,
+    )
+
+
+def wait_for_checkpoint(out: Path, process: subprocess.Popen[str]) -> None:
+    while not list((out / "checkpoints").glob("[0-9]*")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_saves_and_ends_and_the_run_goes_on_as_if_nothing_had_been(
+    number: signal.Signals, code: int, tmp_path: Path, capsys: Captured
+) -> None:
+    every_step = "--set=run.checkpoint_minutes=0"
+    process = start(tmp_path / "part", every_step)
+    wait_for_checkpoint(tmp_path / "part", process)
+    assert "in use by process" in refused(capsys, *SMALL, every_step, "--out", str(tmp_path / "part"), "--resume")
+    process.send_signal(number)
+    out, log = process.communicate(timeout=60)
+    assert (process.returncode, out) == (code, "")
+    assert re.search(rf"error: ended by {number.name} after step \d; --resume goes on from there\n$", log)
+    assert run(capsys, "--out", str(tmp_path / "part"), "--resume")[0] == 0  # the config is that of the run
+    assert run(capsys, *SMALL, every_step, "--out", str(tmp_path / "whole"))[0] == 0
+    assert chaos.differences(tmp_path / "whole", tmp_path / "part") == []
+
+
+def test_a_finished_run_says_so_and_another_config_is_refused(tmp_path: Path, capsys: Captured) -> None:
+    out = tmp_path / "run"
+    assert run(capsys, *SMALL, "--out", str(out))[0] == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
+    code, text, log = run(capsys, "--out", str(out), "--resume")
+    assert (code, log) == (0, f"the run in {out} is finished; there is nothing to resume\n")
+    assert text.startswith("learner ")
+    assert "search.lambda was 1.0 and is 2.0" in refused(capsys, "--out", str(out), "--resume", "--lambda", "2")
+    assert "search.epochs was 2 and is 3" in refused(capsys, "--out", str(out), "--resume", "--set", "search.epochs=3")
+    assert "must be empty or resumed, but a run was begun in it" in refused(capsys, *SMALL, "--out", str(out))
+    assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
+    (out / "result.json").write_text("{")
+    assert run(capsys, "--out", str(out), "--resume")[0] == 0  # made again, from the last checkpoint
+    results = [json.loads(text) for text in ((out / "result.json").read_text(), before["result.json"])]
+    for result in results:
+        del result["seconds"], result["peak_memory_mb"]
+    assert results[0] == results[1]
+
+
+def test_nothing_to_resume_is_said(tmp_path: Path, capsys: Captured) -> None:
+    code, _, log = run(capsys, *SMALL, "--learners=1", "--out", str(tmp_path / "run"), "--resume")
+    assert code == 0
+    assert log.startswith(f"there is nothing to resume in {tmp_path / 'run'}; a new run begins\n")
+
+
+def test_a_damaged_checkpoint_is_passed_over_with_a_sentence(tmp_path: Path, capsys: Captured) -> None:
+    out = tmp_path / "run"
+    assert run(capsys, *SMALL, "--out", str(out))[0] == 0
+    before = (out / "metrics.jsonl").read_bytes()
+    (out / "result.json").unlink()
+    newest = max((out / "checkpoints").iterdir())
+    content = bytearray((newest / "tensors.safetensors").read_bytes())
+    content[-1] ^= 1
+    (newest / "tensors.safetensors").write_bytes(bytes(content))
+    code, _, log = run(capsys, "--out", str(out), "--resume")
+    assert code == 0
+    assert (
+        f"warning: checkpoint {newest} is damaged and passed over: the checksum of tensors.safetensors differs" in log
+    )
+    assert "resumed after step 3" in log
+    assert (out / "metrics.jsonl").read_bytes() == before
+
+
+def test_another_torch_may_give_other_bits(tmp_path: Path, capsys: Captured) -> None:
+    out = tmp_path / "run"
+    assert run(capsys, *SMALL, "--learners=1", "--out", str(out))[0] == 0
+    (out / "result.json").unlink()
+    for record in (out / "checkpoints").glob("*/record.json"):
+        changed = record.read_text().replace(f'"torch": "{torch.__version__}"', '"torch": "1.0"')
+        record.write_text(changed)
+        manifest = json.loads((record.parent / "manifest.json").read_text())
+        manifest["sha256"]["record.json"] = hashlib.sha256(changed.encode()).hexdigest()
+        (record.parent / "manifest.json").write_text(json.dumps(manifest))
+    assert "torch was '1.0' and is" in refused(capsys, "--out", str(out), "--resume")
+    assert run(capsys, "--out", str(out), "--resume", "--allow-drift")[0] == 0
+
+
+def test_a_loss_that_is_not_finite_stops_before_the_update(tmp_path: Path, capsys: Captured) -> None:
+    out = tmp_path / "run"
+    code, text, log = run(capsys, *SMALL, "--out", str(out), "--set=search.weights.lr=1e30")
+    assert (code, text) == (1, "")
+    error = log.splitlines()[-1]
+    found = re.match(r"error: .* of learner (\d) is not finite in stage (\d) of step (\d)", error)
+    assert found
+    assert f"the state after {found[3]} steps is saved, and --resume takes it up" in error
+    checkpoint = max((out / "checkpoints").iterdir())
+    assert int(checkpoint.name) == int(found[3])
+    again = run(capsys, "--out", str(out), "--resume")
+    assert f"resumed after step {found[3]}\n" in again[2]
+    assert again[2].splitlines()[-1] == error
+
+
+def test_out_of_memory_says_what_to_lower(tmp_path: Path) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30, 6 * 2**30))
+
+    big = ["--set=search.batch_size={train: 64, unlabeled: 64, validation: 64}", "--set=space.channels=2048"]
+    process = start(tmp_path, *big, preexec_fn=limit)
+    out, log = process.communicate(timeout=120)
+    assert (process.returncode, out) == (1, "")
+    assert "error: memory ran out; lower search.batch_size" in log.splitlines()[-1]
+    assert "Traceback" not in log
+
+
+def test_kills_leave_no_trace(tmp_path: Path) -> None:
+    """The small form of `python -m smallgroup.testing.chaos`."""
+    report = chaos.torment({**chaos.SMALL, **chaos.SEARCHES["group of two"]}, tmp_path, 4, seed=2)
+    assert report.kills >= 2
+    assert report.mismatches == []
+
+
+def test_kills_of_a_search_that_forgets_are_noticed(tmp_path: Path) -> None:
+    """The negative control: momentum is lost with every kill."""
+
+    def forget() -> None:
+        original = Searcher.load_state
+
+        def load_state(self: Searcher, state: Any) -> None:
+            original(self, {name: t for name, t in state.items() if not name.endswith("momentum_buffer")})
+
+        Searcher.load_state = load_state  # type: ignore[method-assign]
+
+    report = chaos.torment({**chaos.SMALL, **chaos.SEARCHES["alone"]}, tmp_path, 3, seed=5, prepare=forget)
+    assert report.kills >= 1
+    assert "metrics.jsonl" in report.mismatches
+
+
+def test_what_is_seen_on_a_terminal() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=120, height=50, color_system=None)
+    with Display(console, "seed 1") as display:
+        search({**KEYS, "learners": 3}, watcher=display)
+        live = [display._live is not None]
+    live.append(display._live is not None)
+    assert live == [True, False]
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert re.search(r"seed 1 ━+ *epoch 2/2  step 6/6  \d+ s", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown))
+    for word in ("learner", "loss V", "loss W", "agreement", "derived %", "cell of learner", "left", "output"):
+        assert word in shown, word
+
+
+def test_the_time_left_is_in_proportion_to_the_passes_left() -> None:
+    job = make_job(resolve({**KEYS, "search": {**KEYS["search"], "v_warmup": 0.34, "architecture_warmup": 0.5}}))
+    schedule, ends = job.schedule, 3 * len(job.metrics.indices) / 8
+    work = [schedule.work(step) + (ends if step in (2, 5) else 0) for step in range(6)]
+    assert [schedule.work(step) for step in range(6)] == [3, 3, 10, 13, 13, 13]
+    estimate = Estimate(job)
+    assert estimate.left(1, 10.0) is None
+    assert estimate.left(2, 12.0) == pytest.approx(2.0 / work[1] * sum(work[2:]))
+    assert estimate.left(4, 15.0) == pytest.approx(5.0 / sum(work[1:4]) * sum(work[4:]))
+    assert estimate.left(6, 20.0) == 0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "epochs", "steps"),
+    # Half a second per step of each kind and one second per epoch's end: 2.5 s per epoch of 3 steps.
+    [(250, 100, 3), (5.1, 2, 3), (12.4, 4, 3)],
+)
+def test_a_budget_sizes_epochs(seconds: float, epochs: int, steps: int) -> None:
+    job = make_job(resolve(KEYS))
+    cost = Cost({"labellers": 0.5, "weights": 0.5, "all": 0.5}, 1.0)
+    if epochs * steps < 10:
+        with pytest.raises(ValueError, match=r"must be enough for 10 steps, about 6 s here, but it has 5 s"):
+            fitted(job, cost, seconds)
+    else:
+        assert fitted(job, cost, seconds) == (epochs, steps)
+
+
+def test_a_budget_shortens_epochs_before_it_leaves_too_few() -> None:
+    config = {**KEYS, "search": {**KEYS["search"], "epochs": 10, "steps_per_epoch": 100}}
+    epochs, steps = fitted(make_job(resolve(config)), Cost({"labellers": 1, "weights": 1, "all": 1}, 1.0), 100)
+    assert epochs >= 5
+    assert 70 <= epochs * steps + epochs <= 100
+
+
+def test_a_time_budget_is_kept_and_written_down(tmp_path: Path, capsys: Captured) -> None:
+    code, _, log = run(capsys, *SMALL, "--learners=1", "--time-budget", "6s", "--out", str(tmp_path))
+    assert code == 0
+    assert log.startswith("taking a few steps to see how long they take\n")
+    config = load(tmp_path / "config.yaml")
+    assert config["search"]["epochs"] > 2
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["steps"] == config["search"]["epochs"] * config["search"]["steps_per_epoch"]
+    assert len(list(read_rows(tmp_path / "metrics.jsonl"))) == config["search"]["epochs"]
+
+
+def test_the_memory_expected_is_near_what_is_taken() -> None:
+    """In a process of its own: the most that a process ever had does not shrink."""
+    program = """
+import torch
+from smallgroup.api import make_job
+from smallgroup.config import resolve
+from smallgroup.phases.search.memory import expected_memory, memory_in_use, peak_memory
+torch.set_num_threads(1)
+sizes = {"train": 96, "unlabeled": 96, "validation": 96}
+job = make_job(resolve({"hypergradient": "first-order", "space": {"channels": 24}, "search": {"batch_size": sizes}}))
+before = memory_in_use()
+expected = expected_memory(job) - before
+job.take("all")
+print(expected / (peak_memory() - before))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert 0.5 < float(done.stdout) < 2

@@ -1,0 +1,150 @@
+"""The recipes: what they say, that every key has its line of help, and that what a user gives stands above them."""
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from smallgroup import recipes
+from smallgroup.config import Config, keys_of, overlaid, resolve
+
+DATASETS = ("digits", "cifar10", "cifar100", "imagenet", "folder:images")
+
+
+@pytest.mark.parametrize("name", recipes.names())
+@pytest.mark.parametrize("dataset", DATASETS)
+@pytest.mark.parametrize("space", ["darts", "nas-bench-201"])
+def test_every_recipe_is_a_config_for_all_data_and_spaces(name: str, dataset: str, space: str) -> None:
+    config = resolve({"recipe": name, "dataset": dataset, "space": space})
+    assert (config.recipe, config.data.dataset, config.space.name) == (name, dataset, space)
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_every_key_has_a_line_of_help(name: str) -> None:
+    lines = [line for line in recipes.text(name).splitlines() if re.match(r"\s+[a-z_]+: \S", line)]
+    assert len(lines) > 20
+    for line in lines:
+        assert re.search(r"  # \S.{5,}$", line) or "about:" in line or "for:" in line, line
+
+
+def leaves(section: dict[str, Any], prefix: str = "") -> set[str]:
+    found = set()
+    for key, value in section.items():
+        found |= leaves(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}"}
+    return found
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_every_key_is_one_of_a_config_and_keeps_its_value(name: str) -> None:
+    recipe = yaml.safe_load(recipes.text(name))
+    assert recipe.keys() <= {"about", "config", "variants"}
+    for part in (recipe, *recipe["variants"]):
+        assert leaves(part["config"]) <= set(keys_of(Config))
+    for variant in recipe["variants"]:
+        assert variant["for"].keys() <= {"dataset", "space", "method"}
+        assert all(isinstance(wanted, list) for wanted in variant["for"].values())
+
+
+def test_the_paper() -> None:
+    config = resolve({"recipe": "paper", "dataset": "cifar10"})
+    assert (config.data.unlabeled, config.space.name, config.space.channels, config.space.cells) == (
+        "cifar100",
+        "darts",
+        16,
+        8,
+    )
+    search = config.search
+    assert (search.epochs, search.steps_per_epoch, search.lam, len(config.learners)) == (50, None, 1.0, 2)
+    assert set(search.batch_size.model_dump().values()) == {50}
+    assert (search.hypergradient, search.radius, search.label_path, search.order) == (
+        "finite-difference",
+        0.01,
+        False,
+        "v-w-a",
+    )
+    assert (search.v_warmup, search.architecture_warmup) == (0, 0)
+    weights, architecture = search.weights, search.architecture
+    assert (weights.lr, weights.min_lr, weights.momentum, weights.weight_decay) == (0.025, 0.001, 0.9, 3e-4)
+    assert (architecture.lr, architecture.betas, architecture.weight_decay) == (3e-4, (0.5, 0.999), 1e-3)
+    assert resolve({"recipe": "paper", "dataset": "cifar100"}).data.unlabeled == "cifar10"
+    assert resolve({"recipe": "paper", "dataset": "imagenet"}).data.unlabeled == "split"
+
+
+def test_the_released_code() -> None:
+    config = resolve({"recipe": "released-code", "dataset": "cifar10"})
+    assert (config.data.unlabeled, config.data.order) == ("train", "file")
+    search = config.search
+    assert (search.hypergradient, search.order, search.v_warmup, search.architecture.clip) == (
+        "first-order",
+        "a-v-w",
+        0.1,
+        5.0,
+    )
+
+
+def test_quick_is_the_default_and_made_for_short_searches() -> None:
+    search = Config().search
+    assert Config().recipe == "quick"
+    assert (search.v_warmup, search.architecture_warmup) == (0.1, 0.2)
+    assert (search.architecture.travel, search.architecture.max_lr) == (7.5, 3e-3)
+    small, large = resolve({}), resolve({"dataset": "cifar10"})
+    assert small.search.steps_per_epoch != large.search.steps_per_epoch
+    assert resolve({"space": "darts"}).space.channels == 4
+    assert resolve({"dataset": "folder:images"}).data.size == 32
+
+
+def test_what_is_given_stands_above_the_recipe() -> None:
+    config = resolve(
+        {
+            "recipe": "paper",
+            "dataset": "cifar10",
+            "unlabeled": "split",
+            "search": {"epochs": 3, "weights": {"lr": 0.1}},
+        },
+        ["search.batch_size.train=7"],
+    )
+    assert (config.data.unlabeled, config.search.epochs, config.search.batch_size.train) == ("split", 3, 7)
+    assert (config.search.weights.lr, config.search.weights.momentum) == (0.1, 0.9)
+    assert config.search.batch_size.validation == 50
+
+
+@pytest.mark.parametrize(("recipe", "key", "other"), [("quick", "lr", "travel"), ("paper", "travel", "lr")])
+def test_who_says_how_fast_the_architecture_moves_does_not_mean_the_recipe(recipe: str, key: str, other: str) -> None:
+    architecture = resolve({"recipe": recipe}, [f"search.architecture.{key}=0.5"]).search.architecture
+    assert getattr(architecture, key) == 0.5
+    assert getattr(architecture, other) is None
+    with pytest.raises(ValueError, match="one of lr and travel must be null, but got lr=1 and travel=2"):
+        resolve({"recipe": recipe}, ["search.architecture.lr=1", "search.architecture.travel=2"])
+
+
+def test_a_resolved_config_is_the_same_with_its_recipe_or_another_below_it() -> None:
+    config = resolve({"recipe": "paper", "dataset": "cifar10", "learners": 3})
+    assert resolve(config.to_dict()) == config
+    moved = resolve({**config.to_dict(), "recipe": "quick"})
+    assert moved.model_copy(update={"recipe": "paper"}) == config
+
+
+@pytest.mark.parametrize("name", ["papr", 3, ["paper"], None])
+def test_a_recipe_that_is_not_there(name: object) -> None:
+    with pytest.raises(ValueError, match="recipe must be one of quick, paper, released-code, but got"):
+        resolve({"recipe": name})
+
+
+@pytest.mark.parametrize(
+    ("below", "above", "methods"),
+    [
+        ({"learners": [{"method": "gdas"}] * 2}, {"learners": 3}, ["gdas"] * 3),
+        ({"learners": [{"method": "gdas"}] * 2}, {"method": "darts"}, ["darts"] * 2),
+        ({"learners": [{"method": "gdas"}, {"method": "darts"}]}, {"learners": 2}, ["gdas", "darts"]),
+        ({"method": "gdas"}, {"learners": 1}, ["gdas"]),
+        ({"method": "gdas"}, {"learners": [{}, {"method": "fair-darts"}]}, ["darts", "fair-darts"]),
+    ],
+)
+def test_learners_given_in_two_places(below: dict[str, Any], above: dict[str, Any], methods: list[str]) -> None:
+    assert [learner.method for learner in resolve(overlaid(below, above)).learners] == methods
+
+
+def test_learners_that_differ_are_not_counted() -> None:
+    with pytest.raises(ValueError, match="learners=3 needs learners that are alike"):
+        resolve({"learners": [{"method": "gdas"}, {"method": "darts"}]}, ["learners=3"])
