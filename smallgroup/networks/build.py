@@ -1,50 +1,98 @@
-"""The network of the papers for a genotype and a dataset."""
+"""A network from a genotype: in the size of the papers, or in any other."""
 
-from dataclasses import dataclass
+from dataclasses import replace
 
-from torch import nn
+import torch
 
+from smallgroup.networks.auxiliary import check_map
 from smallgroup.networks.darts import DartsNetwork
+from smallgroup.networks.design import NetworkDesign
 from smallgroup.networks.nas_bench_201 import NasBench201Network
+from smallgroup.runtime import stream
 from smallgroup.runtime.checks import check_choice
 from smallgroup.spaces.darts.genotype import Genotype
 from smallgroup.spaces.nas_bench_201.cell import Cell
+from smallgroup.spaces.weights import initialise
 
-
-@dataclass(frozen=True)
-class NetworkSize:
-    """What a dataset asks of a network. NAS-Bench-201 has its own ImageNet: 120 classes, images of 16x16."""
-
-    classes: int
-    image: int
-    channels: int
-    cells: int
-    stem: str
-    benchmark_classes: int
-    benchmark_image: int
-
+DerivedNetwork = DartsNetwork | NasBench201Network
 
 NETWORKS = {
-    "cifar10": NetworkSize(10, 32, 36, 20, "cifar", 10, 32),
-    "cifar100": NetworkSize(100, 32, 36, 20, "cifar", 100, 32),
-    "imagenet": NetworkSize(1000, 224, 48, 14, "imagenet", 120, 16),
+    "cifar10": NetworkDesign(classes=10, image_size=32, channels=36, cells=20, stem="cifar", auxiliary="two-norms"),
+    "cifar100": NetworkDesign(classes=100, image_size=32, channels=36, cells=20, stem="cifar", auxiliary="two-norms"),
+    "imagenet": NetworkDesign(
+        classes=1000, image_size=224, channels=48, cells=14, stem="imagenet", auxiliary="one-norm"
+    ),
 }
+"""What the papers train in the DARTS space, with the auxiliary head they train it with."""
+
+BENCHMARK_NETWORKS = {
+    "cifar10": NetworkDesign(classes=10, image_size=32, channels=16),
+    "cifar100": NetworkDesign(classes=100, image_size=32, channels=16),
+    "imagenet": NetworkDesign(classes=120, image_size=16, channels=16),
+}
+"""The same of NAS-Bench-201, which has an ImageNet of its own. No auxiliary head."""
 
 
-def build_network(genotype: Genotype | Cell, network: str = "cifar10") -> nn.Module:
-    """The network in the size the papers train it in; its classes themselves take any other size."""
-    size = _size(network)
+def design_of(genotype: Genotype | Cell, network: str = "cifar10", *, auxiliary: bool = False) -> NetworkDesign:
+    """The network of the papers for a dataset; with its auxiliary head, if it has one and it is asked for."""
+    check_choice("network", network, tuple(NETWORKS))
     if isinstance(genotype, Cell):
-        return NasBench201Network(genotype, classes=size.benchmark_classes)
-    return DartsNetwork(genotype, channels=size.channels, cells=size.cells, classes=size.classes, stem=size.stem)
+        return BENCHMARK_NETWORKS[network]
+    return NETWORKS[network] if auxiliary else replace(NETWORKS[network], auxiliary="none")
+
+
+def build_network(
+    genotype: Genotype | Cell,
+    network: str | NetworkDesign = "cifar10",
+    *,
+    generator: torch.Generator | None = None,
+    device: torch.device | str | None = None,
+) -> DerivedNetwork:
+    """The network of a design; a dataset's name stands for that of the papers, without auxiliary head.
+
+    The initial weights are drawn from the generator, or from one that is always the same: the global ones are left
+    alone. On the meta device, also as torch's default one, there are no weights to draw.
+    """
+    design = design_of(genotype, network) if isinstance(network, str) else network
+    where = torch.get_default_device() if device is None else torch.device(device)
+    with torch.device("meta"):
+        module = _benchmark(genotype, design) if isinstance(genotype, Cell) else _darts(genotype, design)
+    if where.type == "meta":
+        return module
+    with torch.device("cpu"):  # where weights are drawn, whatever the default device is
+        initialise(module, generator or stream("network", "weights"), where)
+    return module
 
 
 def image_size(genotype: Genotype | Cell, network: str = "cifar10") -> int:
     """Height and width of the images that network is made for."""
-    size = _size(network)
-    return size.benchmark_image if isinstance(genotype, Cell) else size.image
+    return design_of(genotype, network).image_size
 
 
-def _size(network: str) -> NetworkSize:
-    check_choice("network", network, tuple(NETWORKS))
-    return NETWORKS[network]
+def _darts(genotype: Genotype, design: NetworkDesign) -> DartsNetwork:
+    if design.auxiliary != "none":
+        check_map(design.smallest_map, design.smallest_map)
+    return DartsNetwork(
+        genotype,
+        channels=design.channels,
+        cells=design.cells,
+        classes=design.classes,
+        stem=design.stem_kind,
+        image_channels=design.image_channels,
+        auxiliary=design.auxiliary,
+        drop_path=design.drop_path,
+    )
+
+
+def _benchmark(cell: Cell, design: NetworkDesign) -> NasBench201Network:
+    if design.auxiliary != "none":
+        raise ValueError(f"auxiliary must be none around a cell of NAS-Bench-201, but got {design.auxiliary}")
+    network = NasBench201Network(
+        cell,
+        channels=design.channels,
+        cells_per_stage=design.cells_per_stage,
+        classes=design.classes,
+        image_channels=design.image_channels,
+    )
+    network.drop_path = design.drop_path  # refused there, if there is any
+    return network

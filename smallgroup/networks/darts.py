@@ -1,8 +1,13 @@
 """The network that is trained from scratch once a search in the DARTS space is over."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
+from smallgroup.networks.auxiliary import build_auxiliary
+from smallgroup.networks.drop_path import Key, check_probability, draw_paths, through
+from smallgroup.networks.outputs import Outputs
 from smallgroup.runtime.checks import check_counts
 from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, Genotype
 from smallgroup.spaces.darts.operations import build
@@ -14,6 +19,8 @@ class DartsNetwork(nn.Module):
     """Stem, a stack of cells that halves the size and doubles the channels twice, average over the image, linear layer.
 
     `channels` are those of a node in the first cells. Any image size works that the stem leaves at least a pixel of.
+    In training, an auxiliary head looks at the output of the second reduction cell, and paths are dropped with
+    probability `drop_path`; a schedule sets that attribute anew. In eval mode neither happens.
     """
 
     def __init__(
@@ -25,14 +32,21 @@ class DartsNetwork(nn.Module):
         classes: int = 10,
         stem: str = "cifar",
         image_channels: int = 3,
+        auxiliary: str = "none",
+        drop_path: float = 0.0,
     ) -> None:
         super().__init__()
         check_counts(channels=channels, cells=cells, classes=classes, image_channels=image_channels)
         reductions = reduction_cells(cells)
         self.genotype = genotype
+        self.drop_path = drop_path
+        self.auxiliary_cell = max(reductions)
+        """The index of the cell whose output the auxiliary head is given."""
         self.stem = build_stem(stem, image_channels, channels, FULL)
         self.cells = nn.ModuleList()
         inputs, halved = self.stem.channels, self.stem.reduction_before
+        widths: list[int] = []
+        edges: list[int] = []
         for index in range(cells):
             reduction = index in reductions
             channels *= 2 if reduction else 1
@@ -40,17 +54,52 @@ class DartsNetwork(nn.Module):
                 genotype.reduce if reduction else genotype.normal, inputs, channels, reduction=reduction, halved=halved
             )
             self.cells.append(cell)
+            widths.append(cell.channels)
+            edges.append(len(cell.edges))
             inputs, halved = (inputs[1], cell.channels), reduction
+        self._edges = edges
         self.pool = nn.AdaptiveAvgPool2d(1)
         self.classifier = nn.Linear(inputs[1], classes)
+        # Last, so that weights drawn in order are the same with and without it.
+        self.auxiliary = build_auxiliary(auxiliary, widths[self.auxiliary_cell], classes)
 
-    def forward(self, images: Tensor) -> Tensor:
-        """[n, image_channels, height, width] to logits [n, classes]."""
+    @property
+    def drop_path(self) -> float:
+        """With which probability an operation is left out for an image; skips that are mere copies never are."""
+        return self._drop_path
+
+    @drop_path.setter
+    def drop_path(self, probability: float) -> None:
+        check_probability("drop_path", probability)
+        self._drop_path = float(probability)
+
+    def forward(self, images: Tensor, key: Key | None = None) -> Tensor | Outputs:
+        """[n, image_channels, height, width] to logits [n, classes]; in training with a head, also those of the head.
+
+        The key, such as (seed, epoch, step), says what is dropped. Only a pass in training with drop path needs one.
+        """
+        kept = self._kept(images, key)
         before, last = self.stem(images)
-        for cell in self.cells:
-            before, last = last, cell(before, last)
+        auxiliary: Tensor | None = None
+        for index, cell in enumerate(self.cells):
+            before, last = last, cell(before, last, None if kept is None else kept[index])
+            if self.training and self.auxiliary is not None and index == self.auxiliary_cell:
+                auxiliary = self.auxiliary(last)
         logits: Tensor = self.classifier(self.pool(last).flatten(1))
-        return logits
+        return logits if auxiliary is None else Outputs(logits, auxiliary)
+
+    def _kept(self, images: Tensor, key: Key | None) -> Sequence[Tensor] | None:
+        """For each cell, what its edges are multiplied by, [n, edges]; None: nothing is dropped."""
+        if not self.training or self.drop_path == 0:
+            return None
+        if key is None:
+            raise ValueError(
+                "a pass in training with drop path must be given a key, such as (seed, epoch, step), "
+                f"but got none with drop_path={self.drop_path}"
+            )
+        kept = draw_paths(len(images), sum(self._edges), self.drop_path, key)
+        # First the dtype: some devices have no float64.
+        return torch.split(kept.to(images.dtype).to(images.device), self._edges, dim=1)
 
 
 class _Cell(nn.Module):
@@ -72,10 +121,13 @@ class _Cell(nn.Module):
             build(edge.operation, channels, 2 if reduction and edge.source < INPUTS else 1, FULL) for _, edge in edges
         )
 
-    def forward(self, before: Tensor, last: Tensor) -> Tensor:
+    def forward(self, before: Tensor, last: Tensor, kept: Tensor | None = None) -> Tensor:
         """Every node is the sum of its edges; the output is the nodes of `concat` side by side."""
         states: dict[int, Tensor] = {0: self.preprocess0(before), 1: self.preprocess1(last)}
-        for (node, source), operation in zip(self.edges, self.operations, strict=True):
+        for index, ((node, source), operation) in enumerate(zip(self.edges, self.operations, strict=True)):
             term: Tensor = operation(states[source])
+            # A skip that halves the size is a convolution, and dropped like one.
+            if kept is not None and not isinstance(operation, nn.Identity):
+                term = through(term, kept[:, index])
             states[node] = states[node] + term if node in states else term
         return torch.cat([states[node] for node in self.concat], dim=1)

@@ -2,6 +2,7 @@
 
 from torch import Tensor, nn
 
+from smallgroup.networks.drop_path import Key
 from smallgroup.runtime.checks import check_counts
 from smallgroup.spaces.layers import FULL, batch_norm
 from smallgroup.spaces.nas_bench_201.cell import EDGES, Cell
@@ -10,7 +11,13 @@ from smallgroup.spaces.nas_bench_201.skeleton import ResidualReduction, widths
 
 
 class NasBench201Network(nn.Module):
-    """Stem, three stages of equal cells with a residual block of half the size between them, average, linear layer."""
+    """Stem, three stages of equal cells with a residual block of half the size between them, average, linear layer.
+
+    The benchmark trains it without auxiliary head and drop path, and so do we: nothing leads around a cell, and an
+    image whose paths are all dropped in one would be lost.
+    """
+
+    auxiliary = None
 
     def __init__(
         self,
@@ -33,8 +40,18 @@ class NasBench201Network(nn.Module):
         self.body = nn.Sequential(*blocks, batch_norm(4 * channels, FULL), nn.ReLU(), nn.AdaptiveAvgPool2d(1))
         self.classifier = nn.Linear(4 * channels, classes)
 
-    def forward(self, images: Tensor) -> Tensor:
-        """[n, image_channels, height, width] to logits [n, classes]."""
+    @property
+    def drop_path(self) -> float:
+        """Always 0; a schedule that sets another value is told so."""
+        return 0.0
+
+    @drop_path.setter
+    def drop_path(self, probability: float) -> None:
+        if probability != 0:
+            raise ValueError(f"drop_path must be 0 around a cell of NAS-Bench-201, but got drop_path={probability}")
+
+    def forward(self, images: Tensor, key: Key | None = None) -> Tensor:  # noqa: ARG002 -- as in the DARTS space
+        """[n, image_channels, height, width] to logits [n, classes]. Nothing here is random, so the key is not used."""
         logits: Tensor = self.classifier(self.body(images).flatten(1))
         return logits
 

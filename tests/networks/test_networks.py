@@ -61,7 +61,7 @@ def test_cells_of_five_nodes_and_other_concats(name: str) -> None:
 
 def test_batch_norms_of_derived_networks() -> None:
     """Scale, shift and running statistics everywhere, and none behind a pool: DARTS_V2's pools sit in reductions."""
-    for network in (build_network(DARTS_V2), build_network(Cell(("nor_conv_3x3",) * 6))):
+    for network in (build_network(DARTS_V2, device="meta"), build_network(Cell(("nor_conv_3x3",) * 6), device="meta")):
         norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
         assert norms
         assert all(norm.affine and norm.track_running_stats for norm in norms)

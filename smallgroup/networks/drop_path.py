@@ -1,0 +1,37 @@
+"""Drop path: in training, each image does without some of the operations.
+
+What is dropped is a function of a key, such as (seed, epoch, step), and of nothing else: a run that is resumed in the
+middle of an epoch, or a pass that is computed again, drops the same. The global generators are not used.
+"""
+
+import torch
+from torch import Tensor
+
+from smallgroup.runtime import stream
+from smallgroup.runtime.checks import check_number
+
+Key = tuple[int | str | None, ...]
+
+
+def check_probability(name: str, value: float) -> None:
+    """Refuse what is no probability, and the one with which nothing would be left."""
+    if isinstance(value, int | float) and not 0 <= value < 1:
+        raise ValueError(f"0 <= {name} < 1 must hold, but got {name}={value}")
+    check_number(name, value)
+
+
+def draw_paths(images: int, edges: int, probability: float, key: Key) -> Tensor:
+    """What each edge's term is multiplied by for each image, [images, edges]: 0, or 1 / (1 - p) to keep the mean.
+
+    Drawn at once, on the CPU and in float64 whatever the network computes in: the same paths on every device.
+    """
+    if not isinstance(key, tuple):
+        raise TypeError(f"the key of a pass must be a tuple, such as (seed, epoch, step), but got {type(key).__name__}")
+    generator = stream(*key, "drop-path")
+    uniform = torch.rand(images, edges, generator=generator, dtype=torch.float64, device="cpu")
+    return (uniform >= probability).double() / (1 - probability)
+
+
+def through(term: Tensor, kept: Tensor) -> Tensor:
+    """The term of an edge, [n, c, h, w], times one number per image."""
+    return term * kept.to(term.dtype)[:, None, None, None]
