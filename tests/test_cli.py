@@ -15,6 +15,7 @@ import smallgroup
 from smallgroup.cli import describe as describe_module
 from smallgroup.cli import lists, main
 from smallgroup.cli.app import app
+from smallgroup.spaces.darts import Genotype
 from smallgroup.spaces.drawing import draw
 from smallgroup.spaces.genotypes import from_plain, published, write
 
@@ -50,7 +51,9 @@ def test_describe(capsys: Captured) -> None:
     assert (code, error) == (0, "")
     assert out.startswith("DARTS_V2\n")
     assert "parameters     3,349,342\n" in out
+    assert "\n               3,825,768 with auxiliary head\n" in out
     assert "multiply-adds  528,359,040\n" in out
+    assert "\n               546,883,200 with batch norms and ReLUs\n" in out
     assert out.endswith(draw(published()["DARTS_V2"]) + "\n")
 
 
@@ -61,7 +64,46 @@ def test_describe_in_json(capsys: Captured, tmp_path: Path) -> None:
     assert [(entry["name"], entry["parameters"]) for entry in found] == [(str(path), 4_944_352), (CELL, 809_576)]
     assert found[0]["multiply_adds"] == 542_819_328
     assert [entry["network"] for entry in found] == ["imagenet", "imagenet"]
+    assert [entry["space"] for entry in found] == ["darts", "nas-bench-201"]
     assert from_plain(found[0]["space"], found[0]["genotype"]) == published()["PDARTS"]
+    assert round(found[0]["multiply_adds_with_elementwise"] / 1e6, 1) == 557.1
+    # With the head of DARTS and PC-DARTS, and with that of P-DARTS itself; the benchmark has none.
+    assert [entry["parameters_with_auxiliary"] for entry in found] == [6_205_128, None]
+    assert [entry["parameters_with_two_norms"] for entry in found] == [6_206_664, None]
+
+
+def test_describe_many_at_once(capsys: Captured, tmp_path: Path) -> None:
+    """Files of both kinds, text and a name, in the order they were given."""
+    nested, flat = tmp_path / "nested.json", tmp_path / "tuples.txt"
+    write(nested, published()["DARTS_V1"])
+    text = notation_of(published()["AmoebaNet_A"])
+    flat.write_text("AmoebaNet_A = " + text)
+    found = document(capsys, "describe", str(nested), "DARTS_V2", text, str(flat), "--network", "cifar100")
+    assert [(e["name"], e["parameters"], e["parameters_with_auxiliary"], e["multiply_adds"]) for e in found] == [
+        (str(nested), 3_221_344, 3_766_980, 501_039_360),
+        ("DARTS_V2", 3_401_272, 3_946_908, 528_410_880),
+        ("genotype", 3_184_048, 3_711_252, 488_970_432),
+        (str(flat), 3_184_048, 3_711_252, 488_970_432),
+    ]
+    assert all(entry["parameters_with_two_norms"] == entry["parameters_with_auxiliary"] for entry in found)
+
+
+def notation_of(genotype: Genotype) -> str:
+    """Genotype(normal=[('op', 0), ...], normal_concat=[...], ...), as papers print it."""
+    parts = []
+    for name, cell in (("normal", genotype.normal), ("reduce", genotype.reduce)):
+        parts.append(f"{name}={[tuple(edge) for node in cell.nodes for edge in node]}")
+        parts.append(f"{name}_concat={list(cell.concat)}")
+    return f"Genotype({', '.join(parts)})"
+
+
+def test_describe_says_nothing_of_a_head_where_there_is_none(capsys: Captured) -> None:
+    _, out, _ = run(capsys, "describe", CELL)
+    assert "parameters     802,426\nmultiply-adds  113,951,360\n" in out
+    assert "auxiliary" not in out
+    _, out, _ = run(capsys, "describe", "PDARTS", "--network", "imagenet")
+    assert "6,205,128 with auxiliary head\n" in out
+    assert "6,206,664 with auxiliary head of two batch norms\n" in out
 
 
 @pytest.mark.parametrize("what", ["genotypes", "spaces", "datasets", "methods"])
