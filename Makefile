@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: run test clean
 
 run: $(VENV)/.installed
-	$(BIN)/python examples/three_classifiers.py
+	$(BIN)/smallgroup search
 
 test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

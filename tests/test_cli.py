@@ -106,7 +106,7 @@ def test_describe_says_nothing_of_a_head_where_there_is_none(capsys: Captured) -
     assert "6,206,664 with auxiliary head of two batch norms\n" in out
 
 
-@pytest.mark.parametrize("what", ["genotypes", "spaces", "datasets", "methods"])
+@pytest.mark.parametrize("what", ["genotypes", "spaces", "datasets", "methods", "recipes", "keys"])
 def test_lists(what: str, capsys: Captured) -> None:
     entries = document(capsys, "list", what)
     assert entries
@@ -173,7 +173,10 @@ def test_doctor_finds_the_data_of_the_environment(capsys: Captured) -> None:
         (["describe", "."], "No such file or directory"),
         (["describe"], "Missing argument 'GENOTYPE'"),
         (["describe", "DARTS_V2", "--netwrk", "x"], "No such option: --netwrk"),
-        (["list", "networks"], "what to list must be one of genotypes, methods, spaces, datasets, but got 'networks'"),
+        (
+            ["list", "networks"],
+            "what to list must be one of genotypes, methods, spaces, datasets, recipes, keys, but got 'networks'",
+        ),
         (["list"], "Missing argument"),
         (["searhc"], "No such command 'searhc'"),
     ],

@@ -7,10 +7,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+import typer.main
 
 from smallgroup import group
+from smallgroup.cli.app import app
 
 ROOT = Path(__file__).parent.parent
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -18,13 +21,34 @@ ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def test_python_in_the_readme_runs_and_prints() -> None:
-    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert len(lines) == 2
-    assert all(re.match(r"validation loss \d+\.\d{3}, terms .*'direct'.*'own'.*'cross'.*'label'", x) for x in lines)
+def test_python_in_the_readme_runs_and_prints(tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    lines = []
+    for block in blocks:
+        command = [sys.executable, "-c", block]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=300, cwd=tmp_path, env=ONE_THREAD
+        )
+        assert done.returncode == 0, done.stderr
+        lines += done.stdout.splitlines()
+    assert len(lines) == 3
+    assert re.fullmatch(r"\|\S+\| \d+\.\d+", lines[0])
+    assert (tmp_path / "runs" / "three" / "result.json").exists()
+    for line in lines[1:]:
+        assert re.match(r"validation loss \d+\.\d{3}, terms .*'direct'.*'own'.*'cross'.*'label'", line)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_in_the_pages_have_options_that_exist(page: Path) -> None:
+    commands = cast(Any, typer.main.get_command(app)).commands
+    for block in re.findall(r"```console\n(.*?)```", page.read_text(), re.DOTALL):
+        for line in block.splitlines():
+            words = line.partition("#")[0].split()
+            if not words or not words[0].endswith("smallgroup"):
+                continue
+            command = commands[words[1]]
+            known = {name for each in command.params for name in each.opts} | {"--help"}
+            assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known, line
 
 
 def test_the_method_of_the_page_on_methods_keeps_to_the_contract(tmp_path: Path) -> None:

@@ -76,5 +76,5 @@ def test_architectures_of_some_learners_alone() -> None:
 
 
 def test_whose_architectures_move_is_said_of_everybody() -> None:
-    with pytest.raises(ValueError, match="moving must say of each of the 2 learners .* but it has 1 entries"):
+    with pytest.raises(ValueError, match=r"moving must say of each of the 2 learners .* but it has 1 entries"):
         group_of(make_learners(2)).step(*make_batches(), moving=[True])

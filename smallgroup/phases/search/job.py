@@ -59,7 +59,7 @@ class SearchJob:
             targets=config.targets,
             human_labels=config.human_labels,
         )
-        self.metrics = EpochMetrics(self.searchers, data, truth)
+        self.metrics = EpochMetrics(self.searchers, data, truth, with_v=self.schedule.teaches)
         self.epochs_done = 0
 
     @property

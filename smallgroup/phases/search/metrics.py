@@ -21,7 +21,7 @@ TERMS = ("own", "cross", "label")
 
 
 class EpochMetrics:
-    """Means over the steps of an epoch, and measurements at its end."""
+    """Means over the steps of an epoch, and measurements at its end; of V only where it teaches."""
 
     def __init__(
         self,
@@ -29,10 +29,12 @@ class EpochMetrics:
         data: SearchData,
         truth: Truth | None = None,
         *,
+        with_v: bool = True,
         images: int = 1000,
         batch_size: int = 100,
     ) -> None:
-        self.searchers, self.data, self.truth, self.batch_size = searchers, data, truth, batch_size
+        self.searchers, self.data, self.truth = searchers, data, truth
+        self.with_v, self.batch_size = with_v, batch_size
         self.indices = data.splits.validation[:: max(1, len(data.splits.validation) // images)][:images]
         self._sums: list[dict[str, tuple[float, int]]] = [{} for _ in searchers]
 
@@ -61,18 +63,19 @@ class EpochMetrics:
         relaxed, learner = searcher.relaxed, searcher.learner
         genotype = relaxed.derive(learner.architecture)
         options: dict[str, Any] = {"data": self.data, "indices": self.indices, "batch_size": self.batch_size}
-        assert learner.v is not None
-        v, w = learner.v, learner.w
-        of_v = evaluate(lambda x: relaxed(v, learner.architecture, x), **options)
+        v, w = learner.v or {}, learner.w
         of_w = evaluate(lambda x: relaxed(w, learner.architecture, x), **options)
         derived = evaluate(lambda x: relaxed.derived_logits(w, genotype, x), **options)
+        found: dict[str, Any] = {}
+        if self.with_v:
+            of_v = evaluate(lambda x: relaxed(v, learner.architecture, x), **options)
+            found = {"v_error": of_v.error, "v_recognised": of_v.recognised}
         entropy = edge_entropy(searcher)
         return {
-            "v_error": of_v.error,
+            **found,
             "w_error": of_w.error,
             "w_validation_loss": of_w.loss,
             "derived_error": derived.error,
-            "v_recognised": of_v.recognised,
             "edge_entropy": entropy,
             "skips": genotype.skips,
             "genotype": to_plain(genotype),

@@ -9,8 +9,8 @@ from statistics import median
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.schedule import Kind, Schedule
 
-_EVALUATIONS = 3
-"""Passes over the images of the metrics at the end of an epoch: V, W and the derived cell."""
+_EVALUATIONS = 2
+"""Passes over the images of the metrics at the end of an epoch: W, the derived cell, and V where it teaches."""
 FEWEST_STEPS = 10
 """A search of fewer steps finds nothing."""
 _PATIENCE = 5.0
@@ -25,7 +25,7 @@ class Estimate:
     def __init__(self, job: SearchJob) -> None:
         schedule = job.schedule
         images = len(job.metrics.indices) / job.config.batch_size.train
-        ends = _EVALUATIONS * images
+        ends = (_EVALUATIONS + schedule.teaches) * images
         self._left = [0.0]
         """By step from the last one back: the work that is left after it."""
         for step in reversed(range(schedule.steps)):
