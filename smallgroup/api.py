@@ -12,14 +12,19 @@ import torch
 from smallgroup.config import Config, load, resolve
 from smallgroup.data import data_root, open_search_data
 from smallgroup.phases.search import SearchJob
-from smallgroup.phases.search.memory import memory_explained
 from smallgroup.phases.search.result import SearchResult, conclude
 from smallgroup.phases.search.timing import fitted, measure
 from smallgroup.runner import Runner, Watcher, check_identity
 from smallgroup.runtime.environment import Environment
+from smallgroup.runtime.memory import memory_explained
 from smallgroup.spaces.nas_bench_201 import Truth
 
 CONFIG = "config.yaml"
+LOWER = (
+    "lower search.batch_size (train, unlabeled, validation), space.channels or space.cells, or take "
+    "--hypergradient first-order"
+)
+"""What to do when memory runs out in a search."""
 
 
 def search(
@@ -61,7 +66,7 @@ def within(config: Config, seconds: float) -> Config:
 
     A few steps are taken to find out how long they take.
     """
-    with _threads(config.run.threads), memory_explained():
+    with _threads(config.run.threads), memory_explained(LOWER):
         job = make_job(config)
         epochs, steps = fitted(job, measure(job), seconds)
     return resolve(config.to_dict(), [f"search.epochs={epochs}", f"search.steps_per_epoch={steps}"])
@@ -73,7 +78,7 @@ def _search(config: Config, folder: Path, *, resume: bool, allow_drift: bool, wa
         check_identity(config.to_dict(), resolve(load(place)).to_dict())
         if (finished := SearchResult.read(folder)) is not None:
             return finished
-    with _threads(config.run.threads), memory_explained():
+    with _threads(config.run.threads), memory_explained(LOWER):
         job = make_job(config)
         environment = Environment.current()
         runner = Runner(

@@ -6,7 +6,7 @@ from smallgroup.data.dataset import Dataset, Proportions
 from smallgroup.data.doctor import Finding, examine
 from smallgroup.data.errors import DataError
 from smallgroup.data.images import FileImages, Images, TensorImages
-from smallgroup.data.loader import Stream, ordered
+from smallgroup.data.loader import Reader, Stream, ordered
 from smallgroup.data.roots import data_root
 from smallgroup.data.search_data import SearchData, open_search_data
 from smallgroup.data.sources import NAMES, open_dataset, open_unlabeled
@@ -23,6 +23,7 @@ __all__ = [
     "Finding",
     "Images",
     "Proportions",
+    "Reader",
     "SearchData",
     "Splits",
     "Stream",

@@ -57,7 +57,7 @@ class DataConfig(BaseModel):
     augmentation: AugmentationConfig = AugmentationConfig()
     """Departures from the augmentation that suits the dataset."""
     workers: int = Field(default=0, ge=0, le=64)
-    """Processes that decode image files; data in memory need none."""
+    """Processes that decode image files ahead, for each of the streams of images; data in memory need none."""
 
     @field_validator("dataset")
     @classmethod

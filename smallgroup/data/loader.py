@@ -3,7 +3,7 @@
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from itertools import count, pairwise
-from typing import Generic, Literal, TypeVar, overload
+from typing import Any, Generic, Literal, TypeVar, overload
 
 import torch
 from torch import Tensor
@@ -122,6 +122,29 @@ class Stream(Generic[Batch]):
 
     def _key(self, step: int) -> tuple[int | str, ...]:
         return (self.seed, "augment", self.purpose, step)
+
+
+class Reader(Generic[Batch]):
+    """The batches of a stream by step. Asked for one after the other, as a run does, files are decoded ahead."""
+
+    def __init__(self, stream_: Stream[Batch]) -> None:
+        self.stream: Stream[Any] = stream_
+        self._ahead: Generator[Batch, None, None] | None = None
+        self._next = -1
+
+    def batch(self, step: int) -> Batch:
+        """The batch of a step."""
+        if self._ahead is None or step != self._next:
+            self.close()
+            self._ahead, self._next = self.stream.batches(step), step
+        self._next += 1
+        return next(self._ahead)
+
+    def close(self) -> None:
+        """End the worker processes, if there are any; they also end when the reader is forgotten."""
+        if self._ahead is not None:
+            self._ahead.close()
+            self._ahead = None
 
 
 def ordered(

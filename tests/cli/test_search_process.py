@@ -243,7 +243,8 @@ def test_the_memory_expected_is_near_what_is_taken() -> None:
 import torch
 from smallgroup.api import make_job
 from smallgroup.config import resolve
-from smallgroup.phases.search.memory import expected_memory, memory_in_use, peak_memory
+from smallgroup.phases.search.memory import expected_memory
+from smallgroup.runtime.memory import memory_in_use, peak_memory
 torch.set_num_threads(1)
 sizes = {"train": 96, "unlabeled": 96, "validation": 96}
 job = make_job(resolve({"hypergradient": "first-order", "space": {"channels": 24}, "search": {"batch_size": sizes}}))

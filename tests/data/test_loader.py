@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from smallgroup.data import Augmentation, DataError, FileImages, Stream, TensorImages, open_dataset, ordered
+from smallgroup.data import Augmentation, DataError, FileImages, Reader, Stream, TensorImages, open_dataset, ordered
 from smallgroup.data.loader import Labelled, batch_bounds
 from tests.data.makers import class_folders, noise, tensor_images
 
@@ -152,6 +152,19 @@ def test_any_number_of_workers_gives_the_same_bits(files: FileImages, augmentati
         resumed = from_files(files, workers, augmentation).batches(start=7)
         assert same(next(resumed), expected[7])
         resumed.close()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_reader_gives_any_step_and_reads_ahead(files: FileImages, workers: int) -> None:
+    reader, stream = Reader(from_files(files, workers)), from_files(files, 0)
+    for step in (0, 1, 2, 2, 7, 8, 0):
+        assert same(reader.batch(step), stream.batch(step))
+    ahead = reader._ahead
+    reader.batch(1)
+    assert reader._ahead is ahead
+    reader.close()
+    assert same(reader.batch(3), stream.batch(3))
+    reader.close()
 
 
 def test_a_pass_in_order_is_the_same_with_workers(files: FileImages) -> None:

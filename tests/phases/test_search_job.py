@@ -10,8 +10,8 @@ import torch
 
 from smallgroup.data import DataConfig, SearchData, open_search_data
 from smallgroup.methods import METHODS
+from smallgroup.phases.evaluate import evaluate
 from smallgroup.phases.search import SearchConfig, SearchJob
-from smallgroup.phases.search.evaluate import evaluate
 from smallgroup.runner import read_rows
 from smallgroup.spaces.nas_bench_201 import NasBench201Space
 from tests.runner.jobs import runner
@@ -173,7 +173,7 @@ def test_evaluation_is_the_mean_over_all_images_whatever_the_batches(data: Searc
             said = torch.where(y < 5, y, (y + 1) % 10)
             return 5.0 * torch.nn.functional.one_hot(said, 10).float()
 
-        return evaluate(logits, data, indices, batch_size=size)
+        return evaluate(logits, data.dataset.train, data.dataset, indices, batch_size=size)
 
     one, other = make(10), make(64)
     assert one.error == other.error == pytest.approx(100 * float((labels >= 5).float().mean()))

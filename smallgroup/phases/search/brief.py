@@ -1,7 +1,8 @@
 """What a search is going to do, in a few lines, before it does it."""
 
 from smallgroup.phases.search.job import SearchJob
-from smallgroup.phases.search.memory import available_memory, expected_memory
+from smallgroup.phases.search.memory import expected_memory
+from smallgroup.runtime.memory import available_memory
 
 
 def brief(job: SearchJob) -> list[str]:

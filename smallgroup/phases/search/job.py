@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 from torch.nn import functional
 
-from smallgroup.data import SearchData
+from smallgroup.data import Reader, SearchData
 from smallgroup.group import SmallGroup, StepReport
 from smallgroup.group.learner import log_mixture
 from smallgroup.group.snapshot import Snapshot
@@ -42,6 +42,8 @@ class SearchJob:
         sizes = config.batch_size
         self.train, self.validation = data.train(sizes.train, seed), data.validation(sizes.validation, seed)
         self.unlabeled = data.without_labels(sizes.unlabeled, seed)
+        self._read_train, self._read_validation = Reader(self.train), Reader(self.validation)
+        self._read_unlabeled = Reader(self.unlabeled)
         teaching = Teaching(len(learners), config.lam, config.labels_from, config.targets, config.human_labels)
         self.schedule = Schedule(config, config.steps_per_epoch or len(self.train), teaching.trains_v)
         self.searchers = [
@@ -104,11 +106,11 @@ class SearchJob:
 
     def take(self, kind: Kind, moving: Sequence[bool] | None = None) -> StepReport:
         """A step of the group that moves V alone, V and W, or also the architectures of those `moving`."""
-        train = self.train.batch(self.step)
+        train = self._read_train.batch(self.step)
         if kind == "labellers":
             return self.group.step_labellers(train)
-        unlabeled = self.unlabeled.batch(self.step) if self.group.setting.teaching.active else None
-        validation = self.validation.batch(self.step) if kind == "all" else None
+        unlabeled = self._read_unlabeled.batch(self.step) if self.group.setting.teaching.active else None
+        validation = self._read_validation.batch(self.step) if kind == "all" else None
         if self.config.order == "a-v-w" and validation is not None:
             return self._architectures_first(train, unlabeled, validation, moving)
         return self.group.step(train, unlabeled, validation, moving=moving)

@@ -1,10 +1,6 @@
 """How much memory a search will take, before it takes it."""
 
-import os
-import resource
-import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
@@ -12,6 +8,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.learners import Searcher
+from smallgroup.runtime.memory import memory_in_use
 
 _COPIES = 10
 """Of V and W together, in sizes of W: values, momentum, the state before the step, gradients, probes."""
@@ -23,29 +20,6 @@ _KERNELS = 30 * 2**20
 """Bytes that torch takes once, at the first step."""
 _PROBE = 2
 """Images of the pass that is measured."""
-
-
-class OutOfMemory(RuntimeError):
-    """A step does not fit; the message says what to lower."""
-
-
-@contextmanager
-def memory_explained() -> Iterator[None]:
-    """Say what to lower when memory runs out."""
-    try:
-        yield
-    except (MemoryError, RuntimeError) as error:
-        words = str(error)
-        short = isinstance(error, MemoryError | torch.OutOfMemoryError)
-        if not short and "can't allocate memory" not in words and "not enough memory" not in words:
-            raise
-        told = OutOfMemory(
-            "memory ran out; lower search.batch_size (train, unlabeled, validation), space.channels or "
-            "space.cells, or take --hypergradient first-order"
-        )
-        for note in getattr(error, "__notes__", ()):
-            told.add_note(note)
-        raise told from error
 
 
 def expected_memory(job: SearchJob) -> int:
@@ -82,33 +56,6 @@ def activations(searcher: Searcher) -> int:
     with torch.enable_grad(), saved_tensors_hooks(pack, lambda tensor: tensor):
         searcher.relaxed(leaves, learner.architecture, images)
     return sum(kept.values()) // _PROBE
-
-
-def memory_in_use() -> int:
-    """Bytes that the process has now."""
-    try:
-        with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:  # not Linux
-        return peak_memory()
-
-
-def peak_memory() -> int:
-    """The most bytes that the process ever had."""
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else most * 1024  # elsewhere the system counts in kilobytes
-
-
-def available_memory() -> int | None:
-    """Bytes that the machine can still give, if it says so."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return None
 
 
 def _bytes(tensors: Iterable[Tensor]) -> int:

@@ -1,7 +1,7 @@
 """What an epoch leaves behind: a row per learner."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -10,8 +10,8 @@ from torch import Tensor
 
 from smallgroup.data import SearchData
 from smallgroup.group import LearnerReport, StepReport
+from smallgroup.phases.evaluate import Evaluation, evaluate
 from smallgroup.phases.search.collapse import signs_of_collapse
-from smallgroup.phases.search.evaluate import evaluate
 from smallgroup.phases.search.learners import Searcher
 from smallgroup.spaces.genotypes import AnyGenotype, to_plain
 from smallgroup.spaces.nas_bench_201 import Cell, Truth
@@ -62,13 +62,24 @@ class EpochMetrics:
     def _at_the_end(self, searcher: Searcher) -> dict[str, Any]:
         relaxed, learner = searcher.relaxed, searcher.learner
         genotype = relaxed.derive(learner.architecture)
-        options: dict[str, Any] = {"data": self.data, "indices": self.indices, "batch_size": self.batch_size}
+        data = self.data
+
+        def errors(logits_of: Callable[[Tensor], Tensor]) -> Evaluation:
+            return evaluate(
+                logits_of,
+                data.dataset.train,
+                data.dataset,
+                self.indices,
+                batch_size=self.batch_size,
+                workers=data.workers,
+            )
+
         v, w = learner.v or {}, learner.w
-        of_w = evaluate(lambda x: relaxed(w, learner.architecture, x), **options)
-        derived = evaluate(lambda x: relaxed.derived_logits(w, genotype, x), **options)
+        of_w = errors(lambda x: relaxed(w, learner.architecture, x))
+        derived = errors(lambda x: relaxed.derived_logits(w, genotype, x))
         found: dict[str, Any] = {}
         if self.with_v:
-            of_v = evaluate(lambda x: relaxed(v, learner.architecture, x), **options)
+            of_v = errors(lambda x: relaxed(v, learner.architecture, x))
             found = {"v_error": of_v.error, "v_recognised": of_v.recognised}
         entropy = edge_entropy(searcher)
         return {

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from smallgroup.data import SearchData
-from smallgroup.phases.search.evaluate import evaluate
+from smallgroup.phases.evaluate import evaluate
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.learners import Searcher
-from smallgroup.phases.search.memory import peak_memory
 from smallgroup.phases.search.metrics import standing
 from smallgroup.runtime.files import write_whole
-from smallgroup.spaces.genotypes import AnyGenotype, Origin, to_plain, write
+from smallgroup.runtime.memory import peak_memory
+from smallgroup.spaces.genotypes import FILE, AnyGenotype, Origin, to_plain, write
 from smallgroup.spaces.nas_bench_201 import Truth
 
-GENOTYPE, RESULT = "genotype.json", "result.json"
+RESULT = "result.json"
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def conclude(job: SearchJob, *, seed: int, seconds: float, folder: Path) -> Sear
         true_accuracy=best.true_accuracy,
         percentile=best.percentile,
     )
-    write(folder / GENOTYPE, genotypes[retained], Origin(best.method, result.dataset, seed))
+    write(folder / FILE, genotypes[retained], Origin(best.method, result.dataset, seed))
     write_whole(folder / RESULT, json.dumps(result.to_dict(), indent=2) + "\n")
     return result
 
@@ -114,7 +114,12 @@ def _learner(
 ) -> LearnerResult:
     relaxed, learner = searcher.relaxed, searcher.learner
     found = evaluate(
-        lambda x: relaxed(learner.w, learner.architecture, x), data, data.splits.validation, batch_size=batch_size
+        lambda x: relaxed(learner.w, learner.architecture, x),
+        data.dataset.train,
+        data.dataset,
+        data.splits.validation,
+        batch_size=batch_size,
+        workers=data.workers,
     )
     known = standing(truth, genotype)
     return LearnerResult(relaxed.method.name, found.loss, found.error, to_plain(genotype), **known)

@@ -1,0 +1,60 @@
+"""How well images are classified that were not trained on."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from smallgroup.data import Dataset, Images, ordered
+from smallgroup.group.learner import log_mixture
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Mean loss, errors in percent, and who was taken for what."""
+
+    loss: float
+    error: float
+    error_top5: float
+    """The share of images whose class is not among the five likeliest."""
+    confusion: list[list[int]]
+    """Images by their class (rows) and the class they were given (columns)."""
+
+    @property
+    def recognised(self) -> list[float]:
+        """The share of each class that is recognised, in percent; 0 of a class without images."""
+        return [100 * row[k] / max(1, sum(row)) for k, row in enumerate(self.confusion)]
+
+
+def evaluate(
+    logits_of: Callable[[Tensor], Tensor],
+    images: Images,
+    dataset: Dataset,
+    indices: Tensor,
+    *,
+    batch_size: int,
+    workers: int = 0,
+    device: torch.device | str = "cpu",
+) -> Evaluation:
+    """Classify images as they are, in their order, so that the result is a function of the network alone."""
+    classes = len(dataset.classes)
+    loss, count, hits_top5 = 0.0, 0, 0
+    confusion = torch.zeros(classes, classes, dtype=torch.int64)
+    batches = ordered(
+        images, indices, batch_size=batch_size, mean=dataset.mean, std=dataset.std, workers=workers, device=device
+    )
+    with torch.no_grad():
+        for x, y in batches:
+            logits = logits_of(x)
+            logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+            log_q = log_mixture(functional.log_softmax(logits, dim=-1))
+            loss += float(functional.nll_loss(log_q, y, reduction="sum"))
+            top = log_q.topk(min(5, classes), dim=1).indices
+            hits_top5 += int((top == y[:, None]).sum())
+            confusion += torch.bincount(classes * y.cpu() + top[:, 0].cpu(), minlength=classes**2).view(classes, -1)
+            count += len(y)
+    right = int(confusion.diagonal().sum())
+    errors = (100 * (1 - right / count), 100 * (1 - hits_top5 / count))
+    return Evaluation(loss / count, *errors, confusion.tolist())

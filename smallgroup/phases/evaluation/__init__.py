@@ -1,0 +1,8 @@
+"""The evaluation phase: the retained cell in a large network, trained from scratch and tested once."""
+
+from smallgroup.phases.evaluation.config import NetworkConfig, TrainingConfig
+from smallgroup.phases.evaluation.job import TrainingJob
+from smallgroup.phases.evaluation.model import TrainedModel, read_model
+from smallgroup.phases.evaluation.result import TrainResult
+
+__all__ = ["NetworkConfig", "TrainResult", "TrainedModel", "TrainingConfig", "TrainingJob", "read_model"]

@@ -1,0 +1,100 @@
+"""The part of a config that is about training the found cell from scratch."""
+
+import math
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from smallgroup.data import AugmentationConfig
+from smallgroup.networks import NetworkDesign
+
+_FROZEN = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+LAST = 5
+"""Epochs at the end of the linear schedule in which the rate is a fifth of the line."""
+
+
+class NetworkConfig(BaseModel):
+    """The large network around the cell; what the images are like comes from the data."""
+
+    model_config = _FROZEN
+
+    channels: int = Field(default=36, ge=1)
+    """Channels of a node in the first cells."""
+    cells: int = Field(default=20, ge=1)
+    """Cells in all, in the DARTS space."""
+    cells_per_stage: int = Field(default=5, ge=1)
+    """Cells between two reductions, in NAS-Bench-201."""
+    stem: Literal["auto", "cifar", "small", "imagenet"] = "auto"
+    """Of the DARTS space; auto: by the size of the images."""
+    auxiliary: Literal["none", "one-norm", "two-norms"] = "two-norms"
+    """The head that helps to train, by its batch norms; there is none in NAS-Bench-201."""
+
+    def design(self, *, classes: int, image_channels: int, image_size: int, space: str) -> NetworkDesign:
+        """The network for such images."""
+        return NetworkDesign(
+            classes=classes,
+            image_channels=image_channels,
+            image_size=image_size,
+            channels=self.channels,
+            cells=self.cells,
+            cells_per_stage=self.cells_per_stage,
+            stem=self.stem,
+            auxiliary="none" if space == "nas-bench-201" else self.auxiliary,
+        )
+
+
+class TrainingConfig(BaseModel):
+    """How a network is trained from scratch, on training and validation images together."""
+
+    model_config = _FROZEN
+
+    epochs: int = Field(default=600, ge=1)
+    """Passes over the images; rates and drop path change from one to the next."""
+    steps_per_epoch: int | None = Field(default=None, ge=1)
+    """Steps of an epoch; null: one pass over the training images."""
+    batch_size: int = Field(default=96, ge=2)
+    """Images per step."""
+    accumulate: int = Field(default=1, ge=1)
+    """Into how many parts a batch is divided, one after the other, where it does not fit into memory."""
+    network: NetworkConfig = NetworkConfig()
+    """The network around the cell."""
+    lr: float = Field(default=0.025, gt=0)
+    """Learning rate of SGD, in the first epoch after warm-up."""
+    min_lr: float = Field(default=0.0, ge=0)
+    """What the cosine falls to."""
+    schedule: Literal["cosine", "linear"] = "cosine"
+    """How the rate falls from epoch to epoch; linear: as for ImageNet, with five slow epochs at the end."""
+    warmup_epochs: int = Field(default=0, ge=0)
+    """Epochs in which the rate rises to lr in equal steps."""
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    """Of SGD."""
+    weight_decay: float = Field(default=3e-4, ge=0)
+    """Of all weights."""
+    clip: float | None = Field(default=5.0, gt=0)
+    """Largest L2 norm of the gradient; null: any."""
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    """Share of each label that is spread over all classes, in training."""
+    auxiliary_weight: float = Field(default=0.4, ge=0)
+    """Weight of the loss of the auxiliary head."""
+    drop_path: float = Field(default=0.2, ge=0, lt=1)
+    """Probability with which an operation is left out, growing linearly from 0; none in NAS-Bench-201."""
+    augmentation: AugmentationConfig = AugmentationConfig()
+    """Departures from the augmentation of the data, such as cutout."""
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    """What is computed in; the weights are float32 in any case."""
+    track_test: bool = False
+    """Look at the test images after every epoch: then the result says that they were."""
+
+    def rate(self, epoch: int) -> float:
+        """The learning rate of an epoch."""
+        if epoch < self.warmup_epochs:
+            return self.lr * (epoch + 1) / self.warmup_epochs
+        if self.schedule == "cosine":
+            return self.min_lr + (self.lr - self.min_lr) * (1 + math.cos(math.pi * epoch / self.epochs)) / 2
+        last = min(LAST, self.epochs - 1)
+        line, left = self.epochs - last, self.epochs - epoch
+        return self.lr * (left - last) / line if left > last else self.lr * left / (last * line)
+
+    def drop(self, epoch: int) -> float:
+        """The probability of drop path in an epoch."""
+        return self.drop_path * epoch / self.epochs

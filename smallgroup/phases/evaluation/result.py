@@ -1,0 +1,98 @@
+"""How a training ends: the test images are looked at once, and everything is written down."""
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from smallgroup.data import FileImages
+from smallgroup.networks import multiply_adds, parameters
+from smallgroup.phases.evaluation.job import TrainingJob
+from smallgroup.phases.evaluation.model import TrainedModel
+from smallgroup.runner import read_rows
+from smallgroup.runtime.files import write_whole
+from smallgroup.runtime.memory import peak_memory
+from smallgroup.spaces.genotypes import FILE, Origin, to_plain, write
+
+RESULT = "result.json"
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """A finished training: what `result.json` says. Errors are percentages."""
+
+    dataset: str
+    space: str
+    seed: int
+    genotype: Any
+    parameters: int
+    """Without the auxiliary head, which is gone once training is over."""
+    multiply_adds: int
+    epochs: int
+    steps: int
+    seconds: float
+    peak_memory_mb: float
+    train_error: float
+    """Over the last epoch, of augmented images in training mode."""
+    test_set: Literal["looked at once, after the last epoch", "looked at after every epoch", "none"]
+    test_error: float | None
+    """After the last epoch."""
+    test_error_top5: float | None
+    best_test_error: float | None
+    """The lowest of all epochs, chosen by the test images themselves; None unless they were tracked."""
+    class_errors: dict[str, float] | None
+    confusion: list[list[int]] | None
+    """Test images by their class (rows) and the class they were given (columns)."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it stands in the file."""
+        return asdict(self)
+
+    @staticmethod
+    def read(folder: Path) -> "TrainResult | None":
+        """What the file of a finished training says; None if there is none, or none that can be used."""
+        try:
+            return TrainResult(**json.loads((folder / RESULT).read_text()))
+        except (OSError, ValueError, TypeError, RecursionError):
+            return None
+
+
+def conclude(job: TrainingJob, *, seconds: float, folder: Path, origin: Origin) -> TrainResult:
+    """Look at the test images, and write the genotype, the model and `result.json`."""
+    dataset, rows = job.data.dataset, list(read_rows(folder / "metrics.jsonl"))
+    found = None if dataset.test is None else job.test()
+    tracked = [row["test_error"] for row in rows if "test_error" in row]
+    once: Any = "looked at after every epoch" if tracked else "looked at once, after the last epoch"
+    recognised = None if found is None else dict(zip(dataset.classes, found.recognised, strict=True))
+    result = TrainResult(
+        dataset=dataset.name,
+        space="darts" if job.drops else "nas-bench-201",
+        seed=job.seed,
+        genotype=to_plain(job.genotype),
+        parameters=parameters(job.network),
+        multiply_adds=multiply_adds(job.network, dataset.size, dataset.channels),
+        epochs=job.config.epochs,
+        steps=job.step,
+        seconds=seconds,
+        peak_memory_mb=round(peak_memory() / 2**20, 1),
+        train_error=rows[-1]["train_error"],
+        test_set="none" if found is None else once,
+        test_error=None if found is None else found.error,
+        test_error_top5=None if found is None else found.error_top5,
+        best_test_error=min(tracked) if tracked else None,
+        class_errors=None if recognised is None else {name: 100 - share for name, share in recognised.items()},
+        confusion=None if found is None else found.confusion,
+    )
+    write(folder / FILE, job.genotype, replace(origin, dataset=dataset.name))
+    model = TrainedModel(
+        job.genotype,
+        replace(job.design, auxiliary="none"),
+        dataset.name,
+        dataset.classes,
+        tuple(dataset.mean),
+        tuple(dataset.std),
+        dataset.train.margin if isinstance(dataset.train, FileImages) else 1.0,
+    )
+    model.write(folder, job.network)
+    write_whole(folder / RESULT, json.dumps(result.to_dict(), indent=2) + "\n")
+    return result

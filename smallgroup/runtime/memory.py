@@ -1,0 +1,56 @@
+"""How much memory the process has, had, and could have; and what to say when there is none left."""
+
+import os
+import resource
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+def memory_in_use() -> int:
+    """Bytes that the process has now."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:  # not Linux
+        return peak_memory()
+
+
+def peak_memory() -> int:
+    """The most bytes that the process ever had."""
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024  # elsewhere the system counts in kilobytes
+
+
+def available_memory() -> int | None:
+    """Bytes that the machine can still give, if it says so."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return None
+
+
+class OutOfMemory(RuntimeError):
+    """A step does not fit; the message says what to lower."""
+
+
+@contextmanager
+def memory_explained(advice: str) -> Iterator[None]:
+    """Say what to lower when memory runs out."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        words = str(error)
+        short = isinstance(error, MemoryError | torch.OutOfMemoryError)
+        if not short and "can't allocate memory" not in words and "not enough memory" not in words:
+            raise
+        told = OutOfMemory(f"memory ran out; {advice}")
+        for note in getattr(error, "__notes__", ()):
+            told.add_note(note)
+        raise told from error
