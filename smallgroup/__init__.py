@@ -9,14 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from smallgroup.api import search
+    from smallgroup.api import search, train
     from smallgroup.config import Config
 
 __version__ = "0.1.0"
 
-__all__ = ["Config", "search"]
+__all__ = ["Config", "search", "train"]
 
-_HOMES = {"Config": "smallgroup.config", "search": "smallgroup.api"}
+_HOMES = {"Config": "smallgroup.config", "search": "smallgroup.api", "train": "smallgroup.api"}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401

@@ -1,30 +1,41 @@
 """The jobs, for Python: what the command does, without the command."""
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 
-from smallgroup.config import Config, load, resolve
+from smallgroup.config import Config, load, overlaid, resolve
 from smallgroup.data import data_root, open_search_data
+from smallgroup.data.training_data import open_training_data
+from smallgroup.phases.evaluation import TrainingJob, TrainResult
+from smallgroup.phases.evaluation.result import conclude as conclude_training
 from smallgroup.phases.search import SearchJob
-from smallgroup.phases.search.result import SearchResult, conclude
+from smallgroup.phases.search.result import SearchResult
+from smallgroup.phases.search.result import conclude as conclude_search
 from smallgroup.phases.search.timing import fitted, measure
 from smallgroup.runner import Runner, Watcher, check_identity
 from smallgroup.runtime.environment import Environment
 from smallgroup.runtime.memory import memory_explained
+from smallgroup.spaces import genotypes
+from smallgroup.spaces.genotypes import AnyGenotype
 from smallgroup.spaces.nas_bench_201 import Truth
 
 CONFIG = "config.yaml"
-LOWER = (
+LOWER_IN_SEARCH = (
     "lower search.batch_size (train, unlabeled, validation), space.channels or space.cells, or take "
     "--hypergradient first-order"
 )
-"""What to do when memory runs out in a search."""
+LOWER_IN_TRAINING = (
+    "lower training.batch_size, training.network.channels or training.network.cells, or raise training.accumulate"
+)
+"""What to do when memory runs out."""
+
+Result = TypeVar("Result", SearchResult, TrainResult)
 
 
 def search(
@@ -45,8 +56,54 @@ def search(
         watcher: who is told how it goes.
     """
     resolved = config if isinstance(config, Config) else resolve(config or {})
-    with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as folder:
-        return _search(resolved, Path(folder), resume=resume, allow_drift=allow_drift, watcher=watcher)
+
+    def begun(folder: Path) -> Mapping[str, Any]:
+        return resolve(load(folder / CONFIG)).of_search()
+
+    def carry_out(runner: Runner) -> SearchResult:
+        job = make_job(resolved)
+        return conclude_search(job, seed=resolved.seed, seconds=runner.run(job, resume=resume), folder=runner.folder)
+
+    plan = _Plan(resolved, resolved.of_search(), begun, SearchResult.read, carry_out, LOWER_IN_SEARCH)
+    return _carried_out(plan, out, resume=resume, allow_drift=allow_drift, watcher=watcher)
+
+
+def train(
+    genotype: AnyGenotype | Path | str,
+    config: Config | Mapping[str, Any] | None = None,
+    *,
+    out: Path | str | None = None,
+    resume: bool = False,
+    allow_drift: bool = False,
+    watcher: Watcher | None = None,
+) -> TrainResult:
+    """Train a cell from scratch in a large network, test it once, and give the result.
+
+    Args:
+        genotype: the cell; a published name, a file, the folder of a search, or its text.
+        config: data, seed and `training`; what is not given comes from the recipe. None: the embedded default.
+        out: the run's folder; None: nothing is kept but the result.
+        resume: go on with the run in that folder; a finished one gives its result.
+        allow_drift: resume even where the same bits cannot be promised.
+        watcher: who is told how it goes.
+    """
+    cell = genotypes.resolve(str(genotype))[1] if isinstance(genotype, str | Path) else genotype
+    space = {"space": {"name": genotypes.space_of(cell)}}
+    resolved = config if isinstance(config, Config) else resolve(overlaid(config or {}, space))
+    own = {"genotype": genotypes.to_plain(cell)}
+
+    def begun(folder: Path) -> Mapping[str, Any]:
+        saved = genotypes.to_plain(genotypes.read(folder / genotypes.FILE)[0])
+        return {**resolve(load(folder / CONFIG)).of_training(), "genotype": saved}
+
+    def carry_out(runner: Runner) -> TrainResult:
+        job = make_training(resolved, cell)
+        return conclude_training(job, seconds=runner.run(job, resume=resume), folder=runner.folder)
+
+    files = {genotypes.FILE: genotypes.dumps(cell) + "\n"}
+    identity = {**resolved.of_training(), **own}
+    plan = _Plan(resolved, identity, begun, TrainResult.read, carry_out, LOWER_IN_TRAINING, files)
+    return _carried_out(plan, out, resume=resume, allow_drift=allow_drift, watcher=watcher)
 
 
 def make_job(config: Config) -> SearchJob:
@@ -66,32 +123,58 @@ def within(config: Config, seconds: float) -> Config:
 
     A few steps are taken to find out how long they take.
     """
-    with _threads(config.run.threads), memory_explained(LOWER):
+    with _threads(config.run.threads), memory_explained(LOWER_IN_SEARCH):
         job = make_job(config)
         epochs, steps = fitted(job, measure(job), seconds)
     return resolve(config.to_dict(), [f"search.epochs={epochs}", f"search.steps_per_epoch={steps}"])
 
 
-def _search(config: Config, folder: Path, *, resume: bool, allow_drift: bool, watcher: Watcher | None) -> SearchResult:
-    place = folder / CONFIG
-    if resume and place.exists():
-        check_identity(config.to_dict(), resolve(load(place)).to_dict())
-        if (finished := SearchResult.read(folder)) is not None:
-            return finished
-    with _threads(config.run.threads), memory_explained(LOWER):
-        job = make_job(config)
-        environment = Environment.current()
-        runner = Runner(
-            folder,
-            identity=config.to_dict(),
-            environment=environment,
-            watcher=watcher,
-            minutes=config.run.checkpoint_minutes,
-            allow_drift=allow_drift,
-            files={CONFIG: config.to_yaml(asdict(environment))},
-        )
-        seconds = runner.run(job, resume=resume)
-        return conclude(job, seed=config.seed, seconds=seconds, folder=folder)
+def make_training(config: Config, genotype: AnyGenotype) -> TrainingJob:
+    """The training that a config describes, at its beginning."""
+    data = open_training_data(config.data, config.training.augmentation)
+    return TrainingJob(config.training, data, genotype, seed=config.seed)
+
+
+@dataclass(frozen=True)
+class _Plan(Generic[Result]):
+    """What makes one kind of run different from the others."""
+
+    config: Config
+    identity: Mapping[str, Any]
+    begun: Callable[[Path], Mapping[str, Any]]
+    """The identity of the run that was begun in a folder."""
+    read: Callable[[Path], Result | None]
+    """The result of a finished run."""
+    carry_out: Callable[[Runner], Result]
+    advice: str
+    """What to do when memory runs out."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """What is written when the run begins, beside its config."""
+
+
+def _carried_out(
+    plan: _Plan[Result], out: Path | str | None, *, resume: bool, allow_drift: bool, watcher: Watcher | None
+) -> Result:
+    """Begin a run in a folder, or go on with it, or give the result of one that is finished."""
+    config = plan.config
+    with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as name:
+        folder = Path(name)
+        if resume and (folder / CONFIG).exists():
+            check_identity(plan.identity, plan.begun(folder))
+            if (finished := plan.read(folder)) is not None:
+                return finished
+        with _threads(config.run.threads), memory_explained(plan.advice):
+            environment = Environment.current()
+            runner = Runner(
+                folder,
+                identity=plan.identity,
+                environment=environment,
+                watcher=watcher,
+                minutes=config.run.checkpoint_minutes,
+                allow_drift=allow_drift,
+                files={CONFIG: config.to_yaml(asdict(environment)), **plan.files},
+            )
+            return plan.carry_out(runner)
 
 
 @contextmanager

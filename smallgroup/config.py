@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 from smallgroup import recipes
 from smallgroup.data import DataConfig
 from smallgroup.methods import METHODS, Method
+from smallgroup.phases.evaluation.config import TrainingConfig
 from smallgroup.phases.search.config import SearchConfig
 from smallgroup.runtime.checks import check_choice
 from smallgroup.spaces.config import SpaceConfig
@@ -79,7 +80,7 @@ class RunConfig(BaseModel):
 
 
 class Config(BaseModel):
-    """A search."""
+    """A search, and the training of what it finds."""
 
     model_config = _FROZEN
 
@@ -95,6 +96,8 @@ class Config(BaseModel):
     """How many learners (1 is the plain method), or a list of what each of them is."""
     search: SearchConfig = SearchConfig()
     """The course of the search."""
+    training: TrainingConfig = TrainingConfig()
+    """How the retained cell is trained from scratch."""
     run: RunConfig = RunConfig()
     """How the run is carried out."""
 
@@ -108,9 +111,22 @@ class Config(BaseModel):
         """The weight of the peers' labels."""
         return self.search.lam
 
+    @property
+    def method_names(self) -> str:
+        """The methods of the learners, each once."""
+        return "-".join(dict.fromkeys(learner.method for learner in self.learners))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values under the names that files have."""
         return self.model_dump(mode="json", by_alias=True)
+
+    def of_search(self) -> dict[str, Any]:
+        """What a search depends on: a run is resumed with these."""
+        return {key: value for key, value in self.to_dict().items() if key != "training"}
+
+    def of_training(self) -> dict[str, Any]:
+        """What a training depends on, beside its genotype."""
+        return {key: value for key, value in self.to_dict().items() if key in ("seed", "data", "training", "run")}
 
     def to_yaml(self, environment: Mapping[str, Any] | None = None) -> str:
         """The text of a config file; `environment` says where the run was made, which is no setting."""

@@ -1,11 +1,11 @@
 """The commands and their options. What they do is imported when they are called: `--help` waits for nothing."""
 
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from smallgroup import __version__
+from smallgroup.cli import options
 
 app = typer.Typer(
     name="smallgroup",
@@ -14,23 +14,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-def _whole(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise typer.BadParameter(f"a whole number is needed, but got {text[:40]!r}") from None
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise typer.BadParameter(f"a number is needed, but got {text[:40]!r}") from None
-
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -65,7 +48,7 @@ def describe(
         str,
         typer.Option(metavar="cifar10|cifar100|imagenet", help="The full network whose size is given."),
     ] = "cifar10",
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Parameters, multiply-adds and a drawing of genotypes.
 
@@ -80,89 +63,24 @@ def describe(
 @app.command()
 def search(
     *,
-    dataset: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="digits (the default), cifar10, cifar100, imagenet or folder:PATH."),
-    ] = None,
-    unlabeled: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Where unlabelled images come from: the same names, any images of folder:PATH, split (part of the "
-            "training images without their labels) or train (the training images again).",
-        ),
-    ] = None,
-    data_root: Annotated[
-        Path | None,
-        typer.Option(help="Where data is looked for; else the variable SMALLGROUP_DATA, else the cache folder."),
-    ] = None,
-    method: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The method of every learner: see `smallgroup list methods`.")
-    ] = None,
-    space: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What may be found: see `smallgroup list spaces`.")
-    ] = None,
-    learners: Annotated[
-        int | None,
-        typer.Option(parser=_whole, metavar="K", help="How many learners; 1 is the plain method. The default is 2."),
-    ] = None,
-    lam: Annotated[
-        float | None,
-        typer.Option(
-            "--lambda", parser=_number, metavar="NUMBER", help="Weight of the labels of peers; 0: no teaching."
-        ),
-    ] = None,
-    hypergradient: Annotated[
-        str | None,
-        typer.Option(
-            metavar="first-order|finite-difference|exact",
-            help="How the architecture gradient passes through the steps of the weights.",
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            parser=_whole, metavar="NUMBER", help="Every random number is a function of it. The default is 0."
-        ),
-    ] = None,
-    seeds: Annotated[
-        str | None,
-        typer.Option(metavar="1-5", help="Several searches, one per seed, with mean and spread; also 1,4,7."),
-    ] = None,
-    recipe: Annotated[
-        str | None,
-        typer.Option(
-            metavar="quick|paper|released-code",
-            help="Where all comes from that is not given: quick (the default) takes minutes on a CPU; paper and "
-            "released-code have the published settings.",
-        ),
-    ] = None,
-    time_budget: Annotated[
-        str | None,
-        typer.Option(metavar="30m", help="Size the epochs to fit into this time: 90s, 30m, 1h30m. With --seeds, each."),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="YAML with any keys of a config, such as that of another run.")
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Set one key, such as search.epochs=20; may stand several times. `smallgroup list keys` has them all.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The run's folder. The default is a new one below runs/.")
-    ] = None,
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Go on with the run in --out, bit for bit, with the config it was begun with."),
-    ] = False,
-    allow_drift: Annotated[
-        bool, typer.Option("--allow-drift", help="Resume even where other software or hardware may give other bits.")
-    ] = False,
-    json: Json = False,
+    dataset: options.Dataset = None,
+    unlabeled: options.Unlabeled = None,
+    data_root: options.DataRoot = None,
+    method: options.Method = None,
+    space: options.Space = None,
+    learners: options.Learners = None,
+    lam: options.Lambda = None,
+    hypergradient: options.Hypergradient = None,
+    seed: options.Seed = None,
+    seeds: options.Seeds = None,
+    recipe: options.Recipe = None,
+    time_budget: options.TimeBudget = None,
+    config: options.ConfigFile = None,
+    changes: options.Changes = None,
+    out: options.Out = None,
+    resume: options.Resume = False,
+    allow_drift: options.AllowDrift = False,
+    json: options.Json = False,
 ) -> None:
     """Search a cell with a group of learners that teach one another.
 
@@ -170,23 +88,68 @@ def search(
     stands above --config, and that above the recipe. The run's folder has config.yaml, metrics.jsonl (a line per epoch
     and learner), checkpoints, genotype.json and result.json. Ctrl-C saves and ends; a second one ends at once.
     """
-    from smallgroup.cli.search import Wanted, run  # noqa: PLC0415
+    from smallgroup.cli.search import run  # noqa: PLC0415
+    from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
 
-    options = {
-        "dataset": dataset,
-        "unlabeled": unlabeled,
-        "data_root": data_root,
-        "method": method,
-        "space": space,
-        "learners": learners,
-        "lambda": lam,
-        "hypergradient": hypergradient,
-        "seed": seed,
-        "recipe": recipe,
-    }
-    given = {key: value for key, value in options.items() if value is not None}
-    wanted = Wanted(given, tuple(set_ or ()), config, out, seeds, time_budget, resume=resume, allow_drift=allow_drift)
+    given = _given(
+        dataset=dataset,
+        unlabeled=unlabeled,
+        data_root=data_root,
+        method=method,
+        space=space,
+        learners=learners,
+        lam=lam,
+        hypergradient=hypergradient,
+        seed=seed,
+        recipe=recipe,
+    )
+    wanted = Wanted(given, changes or (), config, out, seeds, time_budget, resume=resume, allow_drift=allow_drift)
     run(wanted, as_json=json)
+
+
+@app.command()
+def train(
+    genotype: Annotated[
+        str,
+        typer.Argument(
+            metavar="GENOTYPE|RUN",
+            help="The folder of a search, whose retained cell, data and seed are taken; or a published name, a file, "
+            "or the text of a genotype.",
+        ),
+    ],
+    *,
+    dataset: options.Dataset = None,
+    data_root: options.DataRoot = None,
+    seed: options.Seed = None,
+    recipe: options.Recipe = None,
+    track_test: options.TrackTest = False,
+    config: options.ConfigFile = None,
+    changes: options.Changes = None,
+    out: options.Out = None,
+    resume: options.Resume = False,
+    allow_drift: options.AllowDrift = False,
+    json: options.Json = False,
+) -> None:
+    """Train a cell from scratch in a large network, and test it once, after the last epoch.
+
+    All training images are used, those of the search's validation part too. The folder (by default `training` inside
+    that of the search) has config.yaml, metrics.jsonl, checkpoints, genotype.json, result.json with errors by class and
+    the confusion matrix, and the model.
+    """
+    from smallgroup.cli.train import base_of, run  # noqa: PLC0415
+    from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
+
+    given = _given(dataset=dataset, data_root=data_root, seed=seed, recipe=recipe)
+    if track_test:
+        given["training"] = {"track_test": True}
+    base = base_of(genotype, recipe=recipe)
+    wanted = Wanted(given, changes or (), config, out, None, None, resume=resume, allow_drift=allow_drift, base=base)
+    run(genotype, wanted, as_json=json)
+
+
+def _given(**values: Any) -> dict[str, Any]:  # noqa: ANN401
+    """The options that were given."""
+    return {key: value for key, value in values.items() if value is not None}
 
 
 @app.command("list")
@@ -194,7 +157,7 @@ def list_(
     what: Annotated[
         str, typer.Argument(metavar="genotypes|methods|spaces|datasets|recipes|keys", help="What to list.")
     ],
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """What there is to choose from, with a line on each."""
     from smallgroup.cli.lists import run  # noqa: PLC0415
@@ -207,11 +170,8 @@ def doctor(
     folders: Annotated[
         list[str] | None, typer.Argument(metavar="folder:PATH", help="Folders of images to look at as well.")
     ] = None,
-    data_root: Annotated[
-        Path | None,
-        typer.Option(help="Where data is looked for; else the variable SMALLGROUP_DATA, else the cache folder."),
-    ] = None,
-    json: Json = False,
+    data_root: options.DataRoot = None,
+    json: options.Json = False,
 ) -> None:
     """What this machine has: versions, devices, data, and what is wrong with them.
 

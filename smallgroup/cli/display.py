@@ -1,4 +1,4 @@
-"""How a search is watched: a display that is drawn again and again on a terminal, lines elsewhere. All on stderr."""
+"""How a run is watched: a display that is drawn again and again on a terminal, lines elsewhere. All on stderr."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,49 +6,49 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Table
 from rich.text import Text
 
 from smallgroup.cli.durations import written
-from smallgroup.phases.search import SearchJob
-from smallgroup.phases.search.brief import brief
-from smallgroup.phases.search.timing import Estimate
 from smallgroup.runner import Job, Watcher
 from smallgroup.runtime.checkpoints import Checkpoint
-from smallgroup.spaces.drawing import draw, one_line
-from smallgroup.spaces.genotypes import from_plain
 
 FIRST_STEPS = 3
 """After so many steps it is said how long all of them will take."""
-NUMBERS = {
-    "v_loss": "loss V",
-    "w_loss": "loss W",
-    "validation_loss": "validation",
-    "v_error": "error V %",
-    "w_error": "error W %",
-    "derived_error": "derived %",
-    "agreement": "agreement",
-    "skips": "skips",
-}
-"""Columns of the table of learners: of the rows of metrics, and their titles."""
 
 
 class Display(Watcher):
-    """Tells a search to whoever sits before the terminal, or reads the log."""
+    """Tells a run to whoever sits before the terminal, or reads the log. What is shown of it is up to each kind."""
 
     def __init__(self, console: Console | None = None, title: str = "") -> None:
         self.console = console or Console(stderr=True)
         self.title = title
         self.rows: Sequence[Mapping[str, Any]] = ()
-        self.left: float | None = None
-        self._said: set[tuple[int, str]] = set()
         self._live: Live | None = None
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=30),
-            TextColumn("{task.fields[state]}"),
-            auto_refresh=False,
-        )
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=30), TextColumn("{task.fields[state]}"))
+        self._bar = Progress(*columns, auto_refresh=False)
+
+    # What each kind of run says of itself.
+
+    def introduce(self, job: Job) -> tuple[list[str], int, int]:
+        """What is about to happen, in a few lines; the steps of the run and of an epoch."""
+        raise NotImplementedError
+
+    def time_left(self, step: int, seconds: float) -> float | None:
+        """Seconds left after so many steps and seconds; None: not known yet."""
+        raise NotImplementedError
+
+    def lines(self, row: Mapping[str, Any]) -> list[str]:
+        """A row of metrics where lines are printed."""
+        raise NotImplementedError
+
+    def picture(self) -> RenderableType:
+        """The rows of the last epoch on a terminal."""
+        raise NotImplementedError
+
+    def remark(self, row: Mapping[str, Any]) -> None:
+        """What else there is to say about a row."""
+
+    # What a run tells.
 
     def __enter__(self) -> "Display":
         return self
@@ -62,8 +62,6 @@ class Display(Watcher):
         """A line of its own."""
         self.console.print(Text(sentence, style=style), soft_wrap=True)
 
-    # What a run tells.
-
     def resumed(self, checkpoint: Checkpoint) -> None:
         """Where it goes on, and what was damaged."""
         for sentence in checkpoint.passed_over:
@@ -72,80 +70,51 @@ class Display(Watcher):
 
     def started(self, job: Job) -> None:
         """What is about to happen."""
-        assert isinstance(job, SearchJob)
-        self.job, self.estimate, self.begin = job, Estimate(job), job.step
-        for line in brief(job):
+        lines, self._steps, self._epoch = self.introduce(job)
+        self._begin = job.step
+        for line in lines:
             self.say(line)
-        self._task = self._bar.add_task(self.title, total=job.schedule.steps, completed=job.step, state="")
+        self._task = self._bar.add_task(self.title, total=self._steps, completed=job.step, state="")
         if self.console.is_terminal:
-            self._live = Live(self._picture(), console=self.console, auto_refresh=False, transient=True)
+            self._live = Live(self._whole(), console=self.console, auto_refresh=False, transient=True)
             self._live.start()
 
     def stepped(self, step: int, seconds: float) -> None:
         """Move the bar; once, say how long it will take."""
-        self.left = self.estimate.left(step, seconds)
-        if step - self.begin == FIRST_STEPS and self.left is not None and step < self.job.schedule.steps:
-            self.say(f"about {written(self.left)} to go, as the first steps went")
-        epoch = self.job.schedule.epoch(step - 1) + 1
-        time = f"{written(seconds)}" + ("" if self.left is None else f", {written(self.left)} left")
-        state = f"epoch {epoch}/{self.job.config.epochs}  step {step}/{self.job.schedule.steps}  {time}"
-        self._bar.update(self._task, completed=step, state=state)
-        if self._live is not None:
-            self._live.update(self._picture(), refresh=True)
+        left = self.time_left(step, seconds)
+        if step - self._begin == FIRST_STEPS and left is not None and step < self._steps:
+            self.say(f"about {written(left)} to go, as the first steps went")
+        time = written(seconds) + ("" if left is None else f", {written(left)} left")
+        epoch = f"epoch {(step - 1) // self._epoch + 1}/{self._steps // self._epoch}"
+        self._bar.update(self._task, completed=step, state=f"{epoch}  step {step}/{self._steps}  {time}")
+        self._draw()
 
     def ended_epoch(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """How the learners stand."""
+        """How it stands."""
         self.rows = rows
         if self._live is None:
-            self.say(f"{self._bar.tasks[0].fields['state']}".strip())
-            for row in rows:
-                self.say(f"  learner {row['learner']}: {_numbers(row)}")
-                self.say(f"    cell {one_line(self._genotype(row))}")
-        else:
-            self._live.update(self._picture(), refresh=True)
+            self.say(str(self._bar.tasks[0].fields["state"]))
+            for line in (line for row in rows for line in self.lines(row)):
+                self.say(f"  {line}")
+        self._draw()
         for row in rows:
-            self._warn(row)
+            self.remark(row)
 
-    def _warn(self, row: Mapping[str, Any]) -> None:
-        """Signs of a collapse, each when it appears; and the end of a learner's search."""
-        for sign, sentence in row["warnings"].items():
-            if (row["learner"], sign) not in self._said:
-                self.say(f"warning: learner {row['learner']}: {sentence}", "yellow")
-                self._said.add((row["learner"], sign))
-        if row.get("ended"):
-            self.say(f"learner {row['learner']}: its method ends its search: {row['ended']}")
+    def _draw(self) -> None:
+        if self._live is not None:
+            self._live.update(self._whole(), refresh=True)
 
-    # The picture on a terminal.
-
-    def _picture(self) -> RenderableType:
-        if not self.rows:
-            return self._bar
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        table.add_column("learner", justify="right")
-        shown = [name for name in NUMBERS if any(name in row for row in self.rows)]
-        for name in shown:
-            table.add_column(NUMBERS[name], justify="right")
-        for row in self.rows:
-            table.add_row(str(row["learner"]), *(_number(row.get(name)) for name in shown))
-        best = min(self.rows, key=lambda row: float(row["w_validation_loss"]))
-        cell = Text(f"cell of learner {best['learner']} so far\n" + draw(self._genotype(best)))
-        return Group(table, "", cell, "", self._bar)
-
-    def _genotype(self, row: Mapping[str, Any]) -> Any:  # noqa: ANN401
-        return from_plain(self.job.searchers[row["learner"]].relaxed.space.name, row["genotype"])
+    def _whole(self) -> RenderableType:
+        return Group(self.picture(), "", self._bar) if self.rows else self._bar
 
 
-def _numbers(row: Mapping[str, Any]) -> str:
-    return ", ".join(f"{title} {_number(row[name])}" for name, title in NUMBERS.items() if name in row)
+def number(value: object) -> str:
+    """A number of metrics, short."""
+    if isinstance(value, float):
+        return f"{value:.3f}" if value < 10 else f"{value:.1f}"
+    return "" if value is None else str(value)
 
 
-def _number(value: object) -> str:
-    if value is None:
-        return ""
-    return (
-        f"{value:.3f}"
-        if isinstance(value, float) and value < 10
-        else f"{value:.1f}"
-        if isinstance(value, float)
-        else str(value)
-    )
+def numbers(row: Mapping[str, Any], titles: Mapping[str, str]) -> str:
+    """What a row has of some metrics, in a line."""
+    return ", ".join(f"{title} {number(row[name])}" for name, title in titles.items() if name in row)

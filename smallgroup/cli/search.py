@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -10,42 +9,16 @@ from typing import Any
 import typer
 
 from smallgroup import api
-from smallgroup.cli.display import Display
 from smallgroup.cli.durations import seconds_of, written
 from smallgroup.cli.output import print_columns, print_json
-from smallgroup.config import Config, load, overlaid, resolve
+from smallgroup.cli.search_display import SearchDisplay
+from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.spaces.drawing import draw
 from smallgroup.spaces.genotypes import from_plain
 
-RUNS = Path("runs")
 OVERHEAD = 0.93
 """The part of a time budget that is shared out; checkpoints and the last look at validation images take the rest."""
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What the command line asks for."""
-
-    options: Mapping[str, Any]
-    changes: Sequence[str]
-    config: Path | None
-    out: Path | None
-    seeds: str | None
-    time_budget: str | None
-    resume: bool
-    allow_drift: bool
-
-    def check(self) -> None:
-        """Refuse what does not go together."""
-        if self.resume and self.out is None:
-            raise ValueError("--resume goes on with a run, whose folder must be named by --out")
-        if self.resume and self.time_budget is not None:
-            raise ValueError("--time-budget sizes a new run, but --resume goes on with one whose size is fixed")
-        if self.seeds is not None and "seed" in self.options:
-            raise ValueError("one of --seed and --seeds must be given, but both are")
-        if self.time_budget is not None:
-            seconds_of(self.time_budget)
 
 
 def run(wanted: Wanted, *, as_json: bool) -> None:
@@ -53,17 +26,15 @@ def run(wanted: Wanted, *, as_json: bool) -> None:
     wanted.check()
     seeds = None if wanted.seeds is None else seeds_of(wanted.seeds)
     if seeds is None:
-        result, folder = _one(wanted, wanted.out, wanted.options)
+        result, folder = _one(wanted, wanted.out, {})
         if as_json:
             print_json({**result.to_dict(), "run": str(folder)})
         else:
             _show(result, folder)
         return
-    configs = [_config(wanted, {**wanted.options, "seed": seed}, None) for seed in seeds]  # before hours are spent
-    folder = wanted.out or next_folder(configs[0])
-    results = [
-        _one(wanted, folder / f"seed-{seed}", {**wanted.options, "seed": seed}, f"seed {seed}")[0] for seed in seeds
-    ]
+    configs = [wanted.resolved({"seed": seed}) for seed in seeds]  # before hours are spent
+    folder = wanted.out or next_folder(configs[0].data.dataset, configs[0].method_names)
+    results = [_one(wanted, folder / f"seed-{seed}", {"seed": seed}, f"seed {seed}")[0] for seed in seeds]
     if as_json:
         print_json({"runs": [result.to_dict() for result in results], **spread(results), "run": str(folder)})
     else:
@@ -71,9 +42,9 @@ def run(wanted: Wanted, *, as_json: bool) -> None:
 
 
 def _one(wanted: Wanted, folder: Path | None, options: Mapping[str, Any], title: str = "") -> tuple[SearchResult, Path]:
-    config = _config(wanted, options, folder)
-    folder = folder or next_folder(config)
-    with Display(title=title) as display:
+    config = wanted.resolved(options, folder)
+    folder = folder or next_folder(config.data.dataset, config.method_names)
+    with SearchDisplay(title=title) as display:
         finished = wanted.resume and SearchResult.read(folder) is not None
         if wanted.resume and not (folder / api.CONFIG).exists():
             display.say(f"there is nothing to resume in {folder}; a new run begins")
@@ -84,15 +55,6 @@ def _one(wanted: Wanted, folder: Path | None, options: Mapping[str, Any], title:
         if finished:
             display.say(f"the run in {folder} is finished; there is nothing to resume")
     return result, folder
-
-
-def _config(wanted: Wanted, options: Mapping[str, Any], folder: Path | None) -> Config:
-    """Options above the file above, when a run is resumed, its own config."""
-    own = None if folder is None else folder / api.CONFIG
-    keys = load(own) if wanted.resume and own is not None and own.exists() else {}
-    if wanted.config is not None:
-        keys = overlaid(keys, load(wanted.config))
-    return resolve(overlaid(keys, options), wanted.changes)
 
 
 def seeds_of(text: str) -> list[int]:
@@ -107,16 +69,6 @@ def seeds_of(text: str) -> list[int]:
     if len(set(seeds)) < len(seeds):
         raise ValueError(f"seeds must differ, but got {text[:60]!r}")
     return seeds
-
-
-def next_folder(config: Config) -> Path:
-    """The first folder below runs/ that is not there, named by data and method."""
-    dataset = config.data.dataset.partition(":")[0]
-    name = "-".join([dataset, *dict.fromkeys(learner.method for learner in config.learners)])
-    number = 1
-    while (folder := RUNS / f"{name}-{number:03d}").exists():
-        number += 1
-    return folder
 
 
 def spread(results: Sequence[SearchResult]) -> dict[str, dict[str, float]]:

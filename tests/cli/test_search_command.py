@@ -11,6 +11,7 @@ from smallgroup.cli import main
 from smallgroup.cli import search as command
 from smallgroup.cli.app import app
 from smallgroup.cli.durations import seconds_of, written
+from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.config import load, resolve
 
 Captured = pytest.CaptureFixture[str]
@@ -50,7 +51,7 @@ def test_the_options_are_these() -> None:
     group: Any = typer.main.get_command(app)
     found = {name for each in group.commands["search"].params for name in each.opts} | {"--help"}
     assert found == set(OPTIONS.split())
-    assert set(group.commands) == {"describe", "doctor", "list", "search"}
+    assert set(group.commands) == {"describe", "doctor", "list", "search", "train"}
 
 
 def test_a_search_from_the_command_line(tmp_path: Path, capsys: Captured) -> None:
@@ -130,6 +131,7 @@ def test_seeds(text: str, seeds: list[int]) -> None:
         (["--seed", "-1"], "seed: Input should be greater than or equal to 0, but got '-1'"),
         (["--seeds", "5-1"], "seeds must be like 1-5 or 1,4,7, but got '5-1'"),
         (["--seeds", "1,1"], "seeds must differ, but got '1,1'"),
+        (["--seeds", "1", "--set", "seed=1"], "one of --seed and --seeds must be given, but both are"),
         (["--seeds", "1", "--seed", "1"], "one of --seed and --seeds must be given, but both are"),
         (["--time-budget", "soon"], "a length of time must be like 30m, 1h30m or 90s, but got 'soon'"),
         (["--time-budget", "1m", "--resume", "--out", "x"], "--time-budget sizes a new run"),
@@ -147,10 +149,8 @@ def test_bad_input_is_one_line(arguments: list[str], sentence: str, capsys: Capt
 def test_options_stand_above_the_file_and_that_above_the_recipe(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("lambda: 3\nseed: 5\nsearch: {epochs: 4}\n")
-    wanted = command.Wanted(
-        {"lambda": 2.0}, ("search.radius=0.5",), file, None, None, None, resume=False, allow_drift=False
-    )
-    config = command._config(wanted, wanted.options, None)
+    options, changes = {"lambda": 2.0}, ("search.radius=0.5",)
+    config = Wanted(options, changes, file, None, None, None, resume=False, allow_drift=False).resolved({})
     assert (config.lam, config.seed, config.search.epochs, config.search.radius) == (2.0, 5, 4, 0.5)
     assert config.search.v_warmup == 0.1
 
@@ -158,9 +158,9 @@ def test_options_stand_above_the_file_and_that_above_the_recipe(tmp_path: Path) 
 def test_a_run_has_a_folder_of_its_own_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     config = resolve({"learners": [{"method": "gdas"}, {"method": "darts"}], "dataset": "folder:/images"})
-    assert command.next_folder(config) == Path("runs/folder-gdas-darts-001")
+    assert next_folder(config.data.dataset, config.method_names) == Path("runs/folder-gdas-darts-001")
     (tmp_path / "runs" / "folder-gdas-darts-001").mkdir(parents=True)
-    assert command.next_folder(config) == Path("runs/folder-gdas-darts-002")
+    assert next_folder(config.data.dataset, config.method_names) == Path("runs/folder-gdas-darts-002")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import torch
 from rich.console import Console
 
 from smallgroup.api import make_job, search
-from smallgroup.cli.display import Display
+from smallgroup.cli.search_display import SearchDisplay
 from smallgroup.config import load, resolve
 from smallgroup.phases.search.learners import Searcher
 from smallgroup.phases.search.timing import Cost, Estimate, fitted
@@ -181,7 +181,7 @@ def test_kills_of_a_search_that_forgets_are_noticed(tmp_path: Path) -> None:
 
 def test_what_is_seen_on_a_terminal() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=120, height=50, color_system=None)
-    with Display(console, "seed 1") as display:
+    with SearchDisplay(console, "seed 1") as display:
         search({**KEYS, "learners": 3}, watcher=display)
         live = [display._live is not None]
     live.append(display._live is not None)

@@ -159,8 +159,10 @@ class TrainingJob:
             "train_error": 100 * self._sums["wrong"] / images,
             "lr": self.config.rate(epoch),
         }
-        if self.network.drop_path or self.drops:
-            row |= {"auxiliary_loss": self._sums["auxiliary_loss"] / images, "drop_path": self.config.drop(epoch)}
+        if self.design.auxiliary != "none":
+            row["auxiliary_loss"] = self._sums["auxiliary_loss"] / images
+        if self.drops and self.config.drop_path:
+            row["drop_path"] = self.config.drop(epoch)
         if self.config.track_test and self.data.dataset.test is not None:
             row["test_error"] = self.test().error
         return row

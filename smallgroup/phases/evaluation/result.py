@@ -12,7 +12,7 @@ from smallgroup.phases.evaluation.model import TrainedModel
 from smallgroup.runner import read_rows
 from smallgroup.runtime.files import write_whole
 from smallgroup.runtime.memory import peak_memory
-from smallgroup.spaces.genotypes import FILE, Origin, to_plain, write
+from smallgroup.spaces.genotypes import to_plain
 
 RESULT = "result.json"
 
@@ -57,8 +57,8 @@ class TrainResult:
             return None
 
 
-def conclude(job: TrainingJob, *, seconds: float, folder: Path, origin: Origin) -> TrainResult:
-    """Look at the test images, and write the genotype, the model and `result.json`."""
+def conclude(job: TrainingJob, *, seconds: float, folder: Path) -> TrainResult:
+    """Look at the test images, and write the model and `result.json`."""
     dataset, rows = job.data.dataset, list(read_rows(folder / "metrics.jsonl"))
     found = None if dataset.test is None else job.test()
     tracked = [row["test_error"] for row in rows if "test_error" in row]
@@ -83,7 +83,6 @@ def conclude(job: TrainingJob, *, seconds: float, folder: Path, origin: Origin) 
         class_errors=None if recognised is None else {name: 100 - share for name, share in recognised.items()},
         confusion=None if found is None else found.confusion,
     )
-    write(folder / FILE, job.genotype, replace(origin, dataset=dataset.name))
     model = TrainedModel(
         job.genotype,
         replace(job.design, auxiliary="none"),

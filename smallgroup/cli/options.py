@@ -1,0 +1,102 @@
+"""Options that several commands have, each written once."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"a whole number is needed, but got {text[:40]!r}") from None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"a number is needed, but got {text[:40]!r}") from None
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+DataRoot = Annotated[
+    Path | None,
+    typer.Option(help="Where data is looked for; else the variable SMALLGROUP_DATA, else the cache folder."),
+]
+Dataset = Annotated[
+    str | None, typer.Option(metavar="NAME", help="digits (the default), cifar10, cifar100, imagenet or folder:PATH.")
+]
+Unlabeled = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Where unlabelled images come from: the same names, any images of folder:PATH, split (part of the "
+        "training images without their labels) or train (the training images again).",
+    ),
+]
+Method = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The method of every learner: see `smallgroup list methods`.")
+]
+Space = Annotated[str | None, typer.Option(metavar="NAME", help="What may be found: see `smallgroup list spaces`.")]
+Learners = Annotated[
+    int | None,
+    typer.Option(parser=_whole, metavar="K", help="How many learners; 1 is the plain method. The default is 2."),
+]
+Lambda = Annotated[
+    float | None,
+    typer.Option("--lambda", parser=_number, metavar="NUMBER", help="Weight of the labels of peers; 0: no teaching."),
+]
+Hypergradient = Annotated[
+    str | None,
+    typer.Option(
+        metavar="first-order|finite-difference|exact",
+        help="How the architecture gradient passes through the steps of the weights.",
+    ),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(parser=_whole, metavar="NUMBER", help="Every random number is a function of it. The default is 0."),
+]
+Seeds = Annotated[
+    str | None,
+    typer.Option(metavar="1-5", help="Several searches, one per seed, with mean and spread; also 1,4,7."),
+]
+Recipe = Annotated[
+    str | None,
+    typer.Option(
+        metavar="quick|paper|released-code",
+        help="Where all comes from that is not given: quick (the default) takes minutes on a CPU; paper and "
+        "released-code have the published settings.",
+    ),
+]
+TimeBudget = Annotated[
+    str | None,
+    typer.Option(metavar="30m", help="Size the epochs to fit into this time: 90s, 30m, 1h30m. With --seeds, each."),
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="YAML with any keys of a config, such as that of another run."),
+]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Set one key, such as search.epochs=20; may stand several times. `smallgroup list keys` has them all.",
+    ),
+]
+Out = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="The run's folder. The default is a new one below runs/.")
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on with the run in --out, bit for bit, with the config it was begun with.")
+]
+AllowDrift = Annotated[
+    bool, typer.Option("--allow-drift", help="Resume even where other software or hardware may give other bits.")
+]
+TrackTest = Annotated[
+    bool,
+    typer.Option("--track-test", help="Look at the test images after every epoch; the result then says so."),
+]

@@ -1,0 +1,79 @@
+"""What is seen of a search: the learners side by side, and the cell so far."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from smallgroup.cli.display import Display, number, numbers
+from smallgroup.phases.search import SearchJob
+from smallgroup.phases.search.brief import brief
+from smallgroup.phases.search.timing import Estimate
+from smallgroup.runner import Job
+from smallgroup.spaces.drawing import draw, one_line
+from smallgroup.spaces.genotypes import AnyGenotype, from_plain
+
+TITLES = {
+    "v_loss": "loss V",
+    "w_loss": "loss W",
+    "validation_loss": "validation",
+    "v_error": "error V %",
+    "w_error": "error W %",
+    "derived_error": "derived %",
+    "agreement": "agreement",
+    "skips": "skips",
+}
+"""Columns of the table of learners: of the rows of metrics, and their titles."""
+
+
+class SearchDisplay(Display):
+    """Tells a search."""
+
+    def __init__(self, console: Console | None = None, title: str = "") -> None:
+        super().__init__(console, title)
+        self._said: set[tuple[int, str]] = set()
+
+    def introduce(self, job: Job) -> tuple[list[str], int, int]:
+        """Data, learners, steps and memory."""
+        assert isinstance(job, SearchJob)
+        self._spaces = [searcher.relaxed.space.name for searcher in job.searchers]
+        self._estimate = Estimate(job)
+        return brief(job), job.schedule.steps, job.schedule.steps_per_epoch
+
+    def time_left(self, step: int, seconds: float) -> float | None:
+        """Steps of V alone are cheaper than others, which the estimate knows."""
+        return self._estimate.left(step, seconds)
+
+    def lines(self, row: Mapping[str, Any]) -> list[str]:
+        """A learner in two lines."""
+        return [
+            f"learner {row['learner']}: {numbers(row, TITLES)}",
+            f"  cell {one_line(self._genotype(row))}",
+        ]
+
+    def picture(self) -> RenderableType:
+        """The table of learners, and the cell of the one that would be retained."""
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        table.add_column("learner", justify="right")
+        shown = [name for name in TITLES if any(name in row for row in self.rows)]
+        for name in shown:
+            table.add_column(TITLES[name], justify="right")
+        for row in self.rows:
+            table.add_row(str(row["learner"]), *(number(row.get(name)) for name in shown))
+        best = min(self.rows, key=lambda row: float(row["w_validation_loss"]))
+        cell = Text(f"cell of learner {best['learner']} so far\n" + draw(self._genotype(best)))
+        return Group(table, "", cell)
+
+    def remark(self, row: Mapping[str, Any]) -> None:
+        """Signs of a collapse, each when it appears; and the end of a learner's search."""
+        for sign, sentence in row["warnings"].items():
+            if (row["learner"], sign) not in self._said:
+                self.say(f"warning: learner {row['learner']}: {sentence}", "yellow")
+                self._said.add((row["learner"], sign))
+        if row.get("ended"):
+            self.say(f"learner {row['learner']}: its method ends its search: {row['ended']}")
+
+    def _genotype(self, row: Mapping[str, Any]) -> AnyGenotype:
+        return from_plain(self._spaces[row["learner"]], row["genotype"])

@@ -1,0 +1,57 @@
+"""What the command line asks of a run."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from smallgroup.api import CONFIG
+from smallgroup.cli.durations import seconds_of
+from smallgroup.config import Config, load, overlaid, resolve
+
+RUNS = Path("runs")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the command line asks for."""
+
+    options: Mapping[str, Any]
+    changes: Sequence[str]
+    config: Path | None
+    out: Path | None
+    seeds: str | None
+    time_budget: str | None
+    resume: bool
+    allow_drift: bool
+
+    base: Mapping[str, Any] = field(default_factory=dict)
+    """Keys below all others, such as those of the search whose cell is trained."""
+
+    def check(self) -> None:
+        """Refuse what does not go together."""
+        if self.resume and self.out is None:
+            raise ValueError("--resume goes on with a run, whose folder must be named by --out")
+        if self.resume and self.time_budget is not None:
+            raise ValueError("--time-budget sizes a new run, but --resume goes on with one whose size is fixed")
+        if self.seeds is not None and ("seed" in self.options or any(c.startswith("seed=") for c in self.changes)):
+            raise ValueError("one of --seed and --seeds must be given, but both are")
+        if self.time_budget is not None:
+            seconds_of(self.time_budget)
+
+    def resolved(self, options: Mapping[str, Any], folder: Path | None = None) -> Config:
+        """Changes above options above the file above, when a run is resumed, the config in its folder."""
+        own = None if folder is None else folder / CONFIG
+        keys = load(own) if self.resume and own is not None and own.exists() else dict(self.base)
+        if self.config is not None:
+            keys = overlaid(keys, load(self.config))
+        return resolve(overlaid(overlaid(keys, self.options), options), self.changes)
+
+
+def next_folder(*names: str) -> Path:
+    """The first folder below runs/ that is not there, with a name made of these; of `folder:PATH` the first word."""
+    name = "-".join(part.partition(":")[0] for part in names)
+    number = 1
+    while (folder := RUNS / f"{name}-{number:03d}").exists():
+        number += 1
+    return folder

@@ -1,0 +1,62 @@
+"""Learning rates and drop path of a training, against the closed forms of the publications."""
+
+import math
+from typing import Any
+
+import pytest
+
+from smallgroup.config import resolve
+from smallgroup.phases.evaluation import TrainingConfig
+
+
+def of_paper(dataset: str) -> TrainingConfig:
+    return resolve({"recipe": "paper", "dataset": dataset}).training
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 150, 300, 599])
+def test_cifar_follows_a_cosine_to_zero(epoch: int) -> None:
+    expected = 0.025 * 0.5 * (1 + math.cos(math.pi * epoch / 600))
+    assert of_paper("cifar10").rate(epoch) == pytest.approx(expected, abs=1e-15)
+
+
+@pytest.mark.parametrize(("epoch", "drop"), [(0, 0.0), (300, 0.1), (599, 0.2 * 599 / 600)])
+def test_drop_path_grows_linearly(epoch: int, drop: float) -> None:
+    assert of_paper("cifar10").drop(epoch) == pytest.approx(drop)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "rate"),
+    [
+        (0, 0.5 * 1 / 5),
+        (3, 0.5 * 4 / 5),
+        (4, 0.5),
+        (5, 0.5 * 240 / 245),
+        (100, 0.5 * 145 / 245),
+        (244, 0.5 * 1 / 245),
+        (245, 0.5 * 5 / (5 * 245)),
+        (249, 0.5 * 1 / (5 * 245)),
+    ],
+)
+def test_imagenet_rises_and_falls_in_lines(epoch: int, rate: float) -> None:
+    assert of_paper("imagenet").rate(epoch) == pytest.approx(rate)
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 3, 5, 6])
+@pytest.mark.parametrize("schedule", ["cosine", "linear"])
+def test_short_trainings_have_rates_too(epochs: int, schedule: Any) -> None:
+    config = TrainingConfig(epochs=epochs, schedule=schedule, lr=0.1)
+    rates = [config.rate(epoch) for epoch in range(epochs)]
+    assert rates[0] == pytest.approx(0.1)
+    assert all(0 < rate <= 0.1 for rate in rates)
+    assert rates == sorted(rates, reverse=True)
+
+
+def test_the_paper() -> None:
+    cifar, imagenet = of_paper("cifar10"), of_paper("imagenet")
+    assert (cifar.epochs, cifar.batch_size, cifar.momentum, cifar.weight_decay, cifar.clip) == (600, 96, 0.9, 3e-4, 5.0)
+    assert (cifar.network.cells, cifar.network.channels, cifar.network.auxiliary) == (20, 36, "two-norms")
+    assert (cifar.auxiliary_weight, cifar.drop_path, cifar.augmentation.cutout) == (0.4, 0.2, 16)
+    assert (imagenet.epochs, imagenet.batch_size, imagenet.lr, imagenet.weight_decay) == (250, 1024, 0.5, 3e-5)
+    assert (imagenet.network.cells, imagenet.network.channels) == (14, 48)
+    assert (imagenet.label_smoothing, imagenet.drop_path, imagenet.augmentation.colour_jitter) == (0.1, 0.0, True)
+    assert (imagenet.schedule, imagenet.warmup_epochs, imagenet.augmentation.cutout) == ("linear", 5, 0)
