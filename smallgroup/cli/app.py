@@ -122,6 +122,8 @@ def train(
     data_root: options.DataRoot = None,
     seed: options.Seed = None,
     recipe: options.Recipe = None,
+    max_parameters: options.MaxParameters = None,
+    max_multiply_adds: options.MaxMultiplyAdds = None,
     track_test: options.TrackTest = False,
     config: options.ConfigFile = None,
     changes: options.Changes = None,
@@ -138,13 +140,64 @@ def train(
     """
     from smallgroup.cli.train import base_of, run  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
+    from smallgroup.phases.evaluation.limits import Limits  # noqa: PLC0415
 
     given = _given(dataset=dataset, data_root=data_root, seed=seed, recipe=recipe)
     if track_test:
         given["training"] = {"track_test": True}
     base = base_of(genotype, recipe=recipe)
     wanted = Wanted(given, changes or (), config, out, None, None, resume=resume, allow_drift=allow_drift, base=base)
-    run(genotype, wanted, as_json=json)
+    run(genotype, wanted, Limits(max_parameters, max_multiply_adds), as_json=json)
+
+
+@app.command()
+def run(
+    *,
+    dataset: options.Dataset = None,
+    unlabeled: options.Unlabeled = None,
+    data_root: options.DataRoot = None,
+    method: options.Method = None,
+    space: options.Space = None,
+    learners: options.Learners = None,
+    lam: options.Lambda = None,
+    hypergradient: options.Hypergradient = None,
+    seed: options.Seed = None,
+    recipe: options.Recipe = None,
+    max_parameters: options.MaxParameters = None,
+    max_multiply_adds: options.MaxMultiplyAdds = None,
+    track_test: options.TrackTest = False,
+    config: options.ConfigFile = None,
+    changes: options.Changes = None,
+    out: options.Out = None,
+    resume: options.Resume = False,
+    allow_drift: options.AllowDrift = False,
+    json: options.Json = False,
+) -> None:
+    """Search, train the retained cell from scratch, and a random cell beside it: the whole job.
+
+    Without options, handwritten digits: a few minutes. The folder is that of the search, with the trainings in
+    `training` and `random`.
+    """
+    from smallgroup.cli.run import run as carry_out  # noqa: PLC0415
+    from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
+    from smallgroup.phases.evaluation.limits import Limits  # noqa: PLC0415
+
+    given = _given(
+        dataset=dataset,
+        unlabeled=unlabeled,
+        data_root=data_root,
+        method=method,
+        space=space,
+        learners=learners,
+        lam=lam,
+        hypergradient=hypergradient,
+        seed=seed,
+        recipe=recipe,
+    )
+    if track_test:
+        given["training"] = {"track_test": True}
+    wanted = Wanted(given, changes or (), config, out, None, None, resume=resume, allow_drift=allow_drift)
+    carry_out(wanted, Limits(max_parameters, max_multiply_adds), as_json=json)
 
 
 def _given(**values: Any) -> dict[str, Any]:  # noqa: ANN401

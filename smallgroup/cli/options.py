@@ -100,3 +100,15 @@ TrackTest = Annotated[
     bool,
     typer.Option("--track-test", help="Look at the test images after every epoch; the result then says so."),
 ]
+MaxParameters = Annotated[
+    int | None,
+    typer.Option(
+        parser=_whole,
+        metavar="NUMBER",
+        help="The most parameters of the trained network; else the best cell that fits is taken, and what is given up "
+        "is said.",
+    ),
+]
+MaxMultiplyAdds = Annotated[
+    int | None, typer.Option(parser=_whole, metavar="NUMBER", help="The most multiply-adds of it for one image.")
+]

@@ -26,7 +26,7 @@ def run(wanted: Wanted, *, as_json: bool) -> None:
     wanted.check()
     seeds = None if wanted.seeds is None else seeds_of(wanted.seeds)
     if seeds is None:
-        result, folder = _one(wanted, wanted.out, {})
+        result, folder = search_one(wanted, wanted.out, {})
         if as_json:
             print_json({**result.to_dict(), "run": str(folder)})
         else:
@@ -34,14 +34,17 @@ def run(wanted: Wanted, *, as_json: bool) -> None:
         return
     configs = [wanted.resolved({"seed": seed}) for seed in seeds]  # before hours are spent
     folder = wanted.out or next_folder(configs[0].data.dataset, configs[0].method_names)
-    results = [_one(wanted, folder / f"seed-{seed}", {"seed": seed}, f"seed {seed}")[0] for seed in seeds]
+    results = [search_one(wanted, folder / f"seed-{seed}", {"seed": seed}, f"seed {seed}")[0] for seed in seeds]
     if as_json:
         print_json({"runs": [result.to_dict() for result in results], **spread(results), "run": str(folder)})
     else:
         _show_seeds(results, folder)
 
 
-def _one(wanted: Wanted, folder: Path | None, options: Mapping[str, Any], title: str = "") -> tuple[SearchResult, Path]:
+def search_one(
+    wanted: Wanted, folder: Path | None, options: Mapping[str, Any], title: str = ""
+) -> tuple[SearchResult, Path]:
+    """Search in a folder, and watch it."""
     config = wanted.resolved(options, folder)
     folder = folder or next_folder(config.data.dataset, config.method_names)
     with SearchDisplay(title=title) as display:

@@ -11,7 +11,11 @@ from smallgroup.cli.output import print_columns, print_json
 from smallgroup.cli.train_display import TrainingDisplay
 from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.config import load
+from smallgroup.data.training_data import open_training_data
+from smallgroup.networks import NetworkDesign
 from smallgroup.phases.evaluation import TrainResult
+from smallgroup.phases.evaluation.limits import Limits, choose, read_architectures
+from smallgroup.phases.search.result import ARCHITECTURES, SearchResult
 from smallgroup.spaces import genotypes
 from smallgroup.spaces.genotypes import AnyGenotype
 
@@ -19,12 +23,19 @@ TRAINING = "training"
 """The folder of a training inside that of the search whose cell it trains."""
 
 
-def run(genotype: str, wanted: Wanted, *, as_json: bool) -> None:
+def run(genotype: str, wanted: Wanted, limits: Limits, *, as_json: bool) -> None:
     """Train one cell."""
     wanted.check()
-    _, cell = genotypes.resolve(genotype)
     of_search = Path(genotype) if (Path(genotype) / api.CONFIG).is_file() else None
     out = wanted.out or (of_search / TRAINING if of_search else None)
+    if of_search is None:
+        if limits:
+            raise ValueError(f"a limit chooses among the cells of a search, but {genotype[:80]!r} is none")
+        cell = genotypes.resolve(genotype)[1]
+    else:
+        cell, sentence = chosen_cell(of_search, wanted, limits)
+        if sentence:
+            typer.echo(sentence, err=True)
     result, folder = train(cell, wanted, out)
     if as_json:
         print_json({**result.to_dict(), "run": str(folder)})
@@ -40,6 +51,29 @@ def base_of(genotype: str, *, recipe: str | None) -> dict[str, Any]:
     keys = load(place)
     kept = {"seed", "data", "run"} if recipe else {"seed", "data", "run", "recipe", "training"}
     return {key: value for key, value in keys.items() if key in kept}
+
+
+def chosen_cell(run: Path, wanted: Wanted, limits: Limits) -> tuple[AnyGenotype, str]:
+    """The cell of a search that is trained: the retained one, or one that fits, and what is to be said of that."""
+    cell = genotypes.read(run / genotypes.FILE)[0]
+    if not limits:
+        return cell, ""
+    result = SearchResult.read(run)
+    if result is None:
+        raise ValueError(f"a limit chooses among the cells of a finished search, but there is no result in {run}")
+    config = wanted.resolved({"space": genotypes.space_of(cell)})
+    dataset = open_training_data(config.data, config.training.augmentation).dataset
+
+    def design(genotype: AnyGenotype) -> NetworkDesign:
+        return config.training.network.design(
+            classes=len(dataset.classes),
+            image_channels=dataset.channels,
+            image_size=dataset.size,
+            space=genotypes.space_of(genotype),
+        )
+
+    choice = choose(read_architectures(run / ARCHITECTURES), result.retained, limits, design)
+    return choice.genotype, choice.sentence
 
 
 def train(cell: AnyGenotype, wanted: Wanted, folder: Path | None, title: str = "") -> tuple[TrainResult, Path]:

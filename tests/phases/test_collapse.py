@@ -26,7 +26,7 @@ def test_a_cell_half_of_which_is_skip_connections(skips: int, nones: int, warned
     found = signs_of_collapse(BENCHMARK, cell(*["skip_connect"] * skips, *["none"] * nones, *others), OPEN)
     assert ("skips" in found) is warned
     if warned:
-        assert f"{skips} of the {6 - nones} edges of the cell cell" in found["skips"]
+        assert f"{skips} of the {6 - nones} edges of the cell are" in found["skips"]
         assert "--method fair-darts" in found["skips"]
 
 

@@ -26,7 +26,7 @@ def signs_of_collapse(
     edges, skips = sum(count for name, count in counts.items() if name != "none"), counts.get("skip_connect", 0)
     if edges and skips >= SKIPS * edges:
         found["skips"] = (
-            f"{skips:.0f} of the {edges:.0f} edges of the {first} cell are skip connections, as in a search that "
+            f"{skips:.0f} of the {edges:.0f} edges of {_named(first)} are skip connections, as in a search that "
             "collapses; try --method fair-darts, a longer search.architecture_warmup or a smaller learning rate of the "
             "architecture, or take the cell of an earlier epoch from metrics.jsonl"
         )
@@ -34,8 +34,12 @@ def signs_of_collapse(
         mean = sum(values) / len(values)
         if mean < ENTROPY:
             found[f"entropy of {kind}"] = (
-                f"the edges of the {kind} cell have {100 * mean:.0f} % of the entropy they could have, so that their "
+                f"the edges of {_named(kind)} have {100 * mean:.0f} % of the entropy they could have, so that their "
                 "operations hardly change any more; for a choice that stays open longer lower search.architecture.lr "
                 "(or travel), or raise search.architecture.weight_decay"
             )
     return found
+
+
+def _named(kind: str) -> str:
+    return "the cell" if kind == "cell" else f"the {kind} cell"

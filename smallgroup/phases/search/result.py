@@ -1,6 +1,7 @@
 """How a search ends: the learner with the lowest validation loss is kept, and its cell written down."""
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,10 +14,10 @@ from smallgroup.phases.search.learners import Searcher
 from smallgroup.phases.search.metrics import standing
 from smallgroup.runtime.files import write_whole
 from smallgroup.runtime.memory import peak_memory
-from smallgroup.spaces.genotypes import FILE, AnyGenotype, Origin, to_plain, write
+from smallgroup.spaces.genotypes import FILE, AnyGenotype, Origin, space_of, to_plain, write
 from smallgroup.spaces.nas_bench_201 import Truth
 
-RESULT = "result.json"
+RESULT, ARCHITECTURES = "result.json", "architectures.json"
 
 
 @dataclass(frozen=True)
@@ -104,9 +105,25 @@ def conclude(job: SearchJob, *, seed: int, seconds: float, folder: Path) -> Sear
         true_accuracy=best.true_accuracy,
         percentile=best.percentile,
     )
+    write_architectures(folder / ARCHITECTURES, job.searchers, genotypes)
     write(folder / FILE, genotypes[retained], Origin(best.method, result.dataset, seed))
     write_whole(folder / RESULT, json.dumps(result.to_dict(), indent=2) + "\n")
     return result
+
+
+def write_architectures(path: Path, searchers: Sequence[Searcher], genotypes: Sequence[AnyGenotype]) -> None:
+    """What every learner holds of every operation: for cells beside the derived ones, should those be too large."""
+    learners = []
+    for searcher, genotype in zip(searchers, genotypes, strict=True):
+        scores = searcher.relaxed.method.scores(searcher.learner.architecture)
+        tables = {kind: [[_or_null(value) for value in row] for row in t.tolist()] for kind, t in scores.items()}
+        learners.append({"space": space_of(genotype), "genotype": to_plain(genotype), "scores": tables})
+    write_whole(path, json.dumps({"schema": 1, "learners": learners}) + "\n")
+
+
+def _or_null(value: float) -> float | None:
+    """JSON has no infinity, which marks what has been removed."""
+    return value if math.isfinite(value) else None
 
 
 def _learner(

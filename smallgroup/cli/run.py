@@ -1,0 +1,60 @@
+"""`smallgroup run`: search, train from scratch, and a random cell beside it."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from smallgroup.cli.durations import written
+from smallgroup.cli.output import print_columns, print_json
+from smallgroup.cli.search import search_one
+from smallgroup.cli.train import TRAINING, base_of, chosen_cell, train
+from smallgroup.cli.wanted import Wanted, next_folder
+from smallgroup.phases.evaluation import TrainResult
+from smallgroup.phases.evaluation.limits import Limits
+from smallgroup.phases.search.result import SearchResult
+from smallgroup.runtime import stream
+from smallgroup.spaces.choices import random_genotype
+from smallgroup.spaces.drawing import draw
+from smallgroup.spaces.genotypes import AnyGenotype, space_of
+
+RANDOM = "random"
+"""The folder of the training of a random cell."""
+
+
+def run(wanted: Wanted, limits: Limits, *, as_json: bool) -> None:
+    """The whole job."""
+    wanted.check()
+    config = wanted.resolved({}, wanted.out)
+    folder = wanted.out or next_folder(config.data.dataset, config.method_names)
+    found, _ = search_one(wanted, folder, {}, "search")
+    # The trainings have the config of the search below them: a resumed run need not be given it again.
+    wanted = replace(wanted, base=base_of(str(folder), recipe=None))
+    cell, sentence = chosen_cell(folder, wanted, limits)
+    if sentence:
+        typer.echo(sentence, err=True)
+    own, _ = train(cell, wanted, folder / TRAINING, "training")
+    # Of the seed as all else: the same run has the same random cell.
+    rival = random_genotype(space_of(cell), stream(found.seed, "random cell"))
+    other, _ = train(rival, wanted, folder / RANDOM, "random cell")
+    if as_json:
+        results: dict[str, Any] = {"search": found, "training": own, "random": other}
+        print_json({**{name: result.to_dict() for name, result in results.items()}, "run": str(folder)})
+    else:
+        _show(found, cell, own, other, folder)
+
+
+def _show(found: SearchResult, cell: AnyGenotype, own: TrainResult, other: TrainResult, folder: Path) -> None:
+    typer.echo(f"learner {found.retained} was retained; its cell, trained from scratch:\n")
+    typer.echo(draw(cell) + "\n")
+    rows = [("", "test error %", "parameters", "multiply-adds", "training")]
+    for name, result in ((f"learner {found.retained}", own), ("a random cell", other)):
+        error = "none" if result.test_error is None else f"{result.test_error:.2f}"
+        sizes = (f"{result.parameters:,}", f"{result.multiply_adds:,}")
+        rows.append((name, error, *sizes, written(result.seconds)))
+    print_columns(rows)
+    typer.echo(
+        f"\nThe random cell is of the same space and was trained the same way. Search: {written(found.seconds)}. "
+        f"Everything is in {folder}"
+    )

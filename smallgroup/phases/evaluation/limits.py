@@ -1,0 +1,126 @@
+"""A cell that fits: where the retained one makes too large a network, the best of those beside it."""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from smallgroup.networks import NetworkDesign, build_network, multiply_adds, parameters
+from smallgroup.spaces.choices import neighbours, score
+from smallgroup.spaces.drawing import one_line
+from smallgroup.spaces.genotypes import AnyGenotype, from_plain
+
+LARGEST = 10_000_000
+"""Bytes of the file of architectures."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How large a network may be; None: as it comes."""
+
+    parameters: int | None = None
+    multiply_adds: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.parameters is not None or self.multiply_adds is not None
+
+    def allow(self, size: tuple[int, int]) -> bool:
+        """Whether parameters and multiply-adds are within them."""
+        return all(limit is None or have <= limit for have, limit in zip(size, self._both, strict=True))
+
+    @property
+    def _both(self) -> tuple[int | None, int | None]:
+        return self.parameters, self.multiply_adds
+
+    def __str__(self) -> str:
+        named = zip(self._both, ("parameters", "multiply-adds"), strict=True)
+        return " and ".join(f"{limit:,} {name}" for limit, name in named if limit is not None)
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What a learner found, and what it holds of every operation."""
+
+    genotype: AnyGenotype
+    scores: dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The cell that is taken, and what was given up for it."""
+
+    genotype: AnyGenotype
+    learner: int
+    sentence: str
+
+
+def choose(
+    architectures: Sequence[Architecture],
+    retained: int,
+    limits: Limits,
+    design: Callable[[AnyGenotype], NetworkDesign],
+) -> Choice:
+    """The retained cell if it fits; else, of all learners' cells and their neighbours, the one with the best score."""
+    first = architectures[retained].genotype
+    size = _size(first, design)
+    if limits.allow(size):
+        return Choice(first, retained, f"the retained cell fits: {size[0]:,} parameters, {size[1]:,} multiply-adds")
+    found = [
+        (score(genotype, each.scores), k, genotype)
+        for k, each in enumerate(architectures)
+        for genotype in (each.genotype, *neighbours(each.genotype, each.scores))
+    ]
+    smallest = size
+    for value, k, genotype in sorted(found, key=lambda entry: (-entry[0], entry[1])):
+        mine = _size(genotype, design)
+        smallest = min(smallest, mine)
+        if limits.allow(mine):
+            lost = score(first, architectures[retained].scores) - value
+            return Choice(
+                genotype,
+                k,
+                f"the retained cell has {size[0]:,} parameters and {size[1]:,} multiply-adds, more than {limits}; in "
+                f"its place a cell of learner {k} with {mine[0]:,} and {mine[1]:,} is taken, whose log score is lower "
+                f"by {lost:.4g}: {one_line(genotype)}",
+            )
+    raise ValueError(
+        f"one of the learners' cells or of those with one other operation must have at most {limits}, but the smallest "
+        f"of {len(found)} has {smallest[0]:,} parameters and {smallest[1]:,} multiply-adds; a smaller training.network "
+        "makes all of them smaller"
+    )
+
+
+def read_architectures(path: Path) -> list[Architecture]:
+    """What the file of a search says."""
+    with path.open("rb") as file:
+        content = file.read(LARGEST + 1)
+    try:
+        learners = json.loads(content[:LARGEST])["learners"]  # what is longer is no JSON any more
+        found = [
+            Architecture(
+                from_plain(each["space"], each["genotype"]),
+                {kind: _table(rows) for kind, rows in each["scores"].items()},
+            )
+            for each in learners
+        ]
+        for each in found:
+            score(each.genotype, each.scores)  # fails where tables do not belong to the genotype
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError, RecursionError):
+        raise ValueError(f"{path} must hold the architectures of a search, but it does not") from None
+    if not found:
+        raise ValueError(f"{path} must hold the architectures of a search, but there is none in it")
+    return found
+
+
+def _table(rows: Sequence[Sequence[float | None]]) -> Tensor:
+    return torch.tensor([[-math.inf if value is None else value for value in row] for row in rows])
+
+
+def _size(genotype: AnyGenotype, design: Callable[[AnyGenotype], NetworkDesign]) -> tuple[int, int]:
+    made = design(genotype)
+    network = build_network(genotype, made, device="meta")
+    return parameters(network), multiply_adds(network, made.image_size, made.image_channels)

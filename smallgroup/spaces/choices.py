@@ -1,0 +1,80 @@
+"""Genotypes beside the derived one: one drawn at random, and those that differ in one operation."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from smallgroup.spaces import SPACES
+from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, Edge
+from smallgroup.spaces.genotypes import AnyGenotype, space_of
+from smallgroup.spaces.nas_bench_201.cell import Cell
+from smallgroup.spaces.space import Rule, Space
+
+Scores = Mapping[str, Tensor]
+"""By kind of cell, [edges, operations]: how good each operation is held to be; -inf for what has been removed."""
+
+
+def random_genotype(space: str, generator: torch.Generator) -> AnyGenotype:
+    """A cell drawn at random, in which the output depends on the input."""
+    made: Space = SPACES[space]()
+    while True:
+        scores = {name: torch.rand(kind.shape, generator=generator) for name, kind in made.kinds.items()}
+        genotype: AnyGenotype = made.derive(scores, Rule("top2"))
+        if not isinstance(genotype, Cell) or genotype.connected:
+            return genotype
+
+
+def score(genotype: AnyGenotype, scores: Scores) -> float:
+    """The sum over its edges of the log of the chosen operation's share: a product of probabilities, as it were."""
+    space: Space = SPACES[space_of(genotype)]()
+    total = 0.0
+    for kind, chosen in space.chosen(genotype).items():
+        shares = _shares(scores[kind])
+        total += sum(math.log(max(share, 1e-30)) for share in shares[chosen.bool()].tolist())
+    return total
+
+
+def neighbours(genotype: AnyGenotype, scores: Scores) -> Iterator[AnyGenotype]:
+    """For every edge, the genotype with the next best operation there."""
+    if isinstance(genotype, Cell):
+        table, operations = scores["cell"], SPACES["nas-bench-201"].kinds["cell"].operations
+        for edge, operation in enumerate(genotype.operations):
+            other = _next_best(table[edge], operations, operation, none=True)
+            if other is None:
+                continue
+            changed = Cell((*genotype.operations[:edge], other, *genotype.operations[edge + 1 :]))
+            if changed.connected:
+                yield changed
+        return
+    yield from (replace(genotype, normal=cell) for cell in _cells(genotype.normal, scores["normal"]))
+    yield from (replace(genotype, reduce=cell) for cell in _cells(genotype.reduce, scores["reduce"]))
+
+
+def _cells(cell: CellGenotype, table: Tensor) -> Iterator[CellGenotype]:
+    kind = SPACES["darts"].kinds["normal"]
+    for node, edges in enumerate(cell.nodes):
+        for place, edge in enumerate(edges):
+            row = table[kind.edges.index((edge.source, node + INPUTS))]
+            other = _next_best(row, kind.operations, edge.operation, none=False)
+            if other is not None:
+                changed = (*edges[:place], Edge(other, edge.source), *edges[place + 1 :])
+                yield replace(cell, nodes=(*cell.nodes[:node], changed, *cell.nodes[node + 1 :]))
+
+
+def _next_best(row: Tensor, operations: tuple[str, ...], present: str, *, none: bool) -> str | None:
+    """The operation that comes after the present one; None if there is none that may be taken."""
+    scores = dict(zip(operations, row.tolist(), strict=True))
+    below = [
+        (value, name)
+        for name, value in scores.items()
+        if name != present and value <= scores[present] and value > -math.inf and (none or name != "none")
+    ]
+    return max(below)[1] if below else None
+
+
+def _shares(table: Tensor) -> Tensor:
+    kept = table.double().masked_fill(table == -math.inf, 0.0).clamp(min=0)
+    return kept / kept.sum(dim=1, keepdim=True).clamp(min=1e-30)
