@@ -10,11 +10,14 @@ class DataError(ValueError):
     """The data a user gave cannot be used; the message is one sentence for them, not for a debugger."""
 
 
+def printable(foreign: object) -> str:
+    """A text that is not ours on one line, whatever it holds: what cannot be printed is written as an escape."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in str(foreign))
+
+
 def shown(foreign: object) -> str:
     """A text that is not ours, fit for a sentence: one line, printable, its middle left out when it is long."""
-    text = str(foreign)
-    text = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
-    half = LONGEST // 2
+    text, half = printable(foreign), LONGEST // 2
     return text if len(text) <= LONGEST else f"{text[:half]}...{text[-half:]}"
 
 

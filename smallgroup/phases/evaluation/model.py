@@ -1,7 +1,7 @@
 """A trained network as two files: its weights, and what one has to know to use it."""
 
 import json
-from collections.abc import Sequence
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
-from torch import nn
+from torch import Tensor, nn
 
+from smallgroup.data.errors import reason, shown
 from smallgroup.networks import DerivedNetwork, NetworkDesign, build_network
 from smallgroup.runtime.files import write_whole
 from smallgroup.spaces.genotypes import AnyGenotype, from_plain, space_of, to_plain
@@ -19,6 +20,8 @@ WEIGHTS, ABOUT = "model.safetensors", "model.json"
 SCHEMA = 1
 LARGEST = 10_000_000
 """Bytes of what is said about a model; ImageNet's thousand names of classes take a few thousand."""
+MOST = {"channels": 100_000, "cells": 500, "cells_per_stage": 500, "image_size": 4096}
+"""What a description may ask for: far beyond any use, and still soon found not to fit the weights."""
 
 
 @dataclass(frozen=True)
@@ -54,24 +57,37 @@ class TrainedModel:
 
 
 def read_model(folder: Path) -> tuple[DerivedNetwork, TrainedModel]:
-    """The network in eval mode, and what it is."""
+    """The network in eval mode, and what it is. Both files may come from anywhere; what is wrong is a ValueError."""
     model = _read_about(folder / ABOUT)
-    network = build_network(model.genotype, model.design)
+    tensors = _read_weights(folder / WEIGHTS)
     try:
-        tensors = load((folder / WEIGHTS).read_bytes())
-    except SafetensorError as error:
-        raise ValueError(f"{folder / WEIGHTS} must hold weights, but it cannot be read: {error}") from None
-    expected = network.state_dict()
-    if tensors.keys() != expected.keys() or any(tensors[name].shape != t.shape for name, t in expected.items()):
+        # Without memory at first: what a damaged file asks for may not fit into any.
+        expected = build_network(model.genotype, model.design, device="meta").state_dict()
+    except (ValueError, RuntimeError) as error:  # a RuntimeError: tensors larger than torch can count
+        raise ValueError(f"{folder / ABOUT} must describe a network, but it does not: {shown(error)}") from None
+    if tensors.keys() != expected.keys() or any(not _alike(tensors[name], t) for name, t in expected.items()):
         raise ValueError(f"{folder / WEIGHTS} must hold the weights of the network in {ABOUT}, but it holds others")
+    if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values()):
+        raise ValueError(f"{folder / WEIGHTS} must hold finite weights, but some are not")
+    network = build_network(model.genotype, model.design)
     network.load_state_dict(tensors)
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return network.eval(), model
 
 
+def _read_weights(path: Path) -> dict[str, Tensor]:
+    try:
+        return load(path.read_bytes())
+    except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{path} must hold weights, but it cannot be read: {reason(error)}") from None
+
+
 def _read_about(path: Path) -> TrainedModel:
-    with path.open("rb") as file:
-        content = file.read(LARGEST + 1)
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST + 1)
+    except OSError as error:
+        raise ValueError(f"{path} must describe a trained model, but it cannot be read: {reason(error)}") from None
     try:
         data: Any = json.loads(content) if len(content) <= LARGEST else None
     except (ValueError, RecursionError):
@@ -79,28 +95,55 @@ def _read_about(path: Path) -> TrainedModel:
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         raise ValueError(f"{path} must describe a trained model in schema {SCHEMA}, but it does not")
     try:
-        design = NetworkDesign(**data["design"])
-        classes, mean, std = (_tuple(data[name]) for name in ("classes", "mean", "std"))
-        model = TrainedModel(
-            from_plain(data["space"], data["genotype"]),
-            design,
-            str(data["dataset"]),
-            tuple(str(name) for name in classes),
-            tuple(float(value) for value in mean),
-            tuple(float(value) for value in std),
-            float(data["margin"]),
-        )
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{path} must describe a trained model, but parts of it are missing: {error}") from None
-    if len(model.classes) != design.classes or {len(mean), len(std)} != {design.image_channels}:
-        raise ValueError(f"{path} must name every class and channel of its network, but it does not")
+        return _model(data)
+    except KeyError as error:
+        raise ValueError(f"{path} must describe a trained model, but {error} is missing") from None
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path} must describe a trained model, but it does not: {shown(error)}") from None
+
+
+def _model(data: dict[str, Any]) -> TrainedModel:
+    design = NetworkDesign(**data["design"])
+    for name, most in MOST.items():
+        if getattr(design, name) > most:
+            raise ValueError(f"{name} <= {most:,} must hold, but got {shown(getattr(design, name))}")
+    model = TrainedModel(
+        from_plain(data["space"], data["genotype"]),
+        design,
+        _text("dataset", data["dataset"]),
+        tuple(_text("a class", name) for name in _list("classes", data["classes"])),
+        tuple(_number("mean", value) for value in _list("mean", data["mean"])),
+        tuple(_number("std", value, above=0) for value in _list("std", data["std"])),
+        _number("margin", data["margin"], least=1),
+    )
+    if len(model.classes) != design.classes or {len(model.mean), len(model.std)} != {design.image_channels}:
+        raise ValueError("it must name every class and channel of its network")
     return model
 
 
-def _tuple(value: object) -> Sequence[Any]:
-    if not isinstance(value, list):
-        raise TypeError(f"a list is needed, but got {type(value).__name__}")
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a text, but got {type(value).__name__}")
     return value
+
+
+def _list(name: str, value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{name} must be a list, but got {type(value).__name__}")
+    return value
+
+
+def _number(name: str, value: object, *, above: float = -math.inf, least: float = -math.inf) -> float:
+    """A finite number within float32, which images are computed in."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number, but got {type(value).__name__}")
+    if not (abs(value) < 1e38 and value > above and value >= least):
+        raise ValueError(f"{name} must be a moderate number, but got {shown(value)}")
+    return float(value)
+
+
+def _alike(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and one.dtype == other.dtype
 
 
 def _is_kept(name: str) -> bool:

@@ -1,0 +1,22 @@
+"""`smallgroup export`."""
+
+from pathlib import Path
+
+from smallgroup.cli.output import print_columns, print_json
+from smallgroup.data.errors import printable
+from smallgroup.phases.evaluation.export import export_model
+
+
+def run(folder: Path, format: str, out: Path | None, *, as_json: bool) -> None:
+    """Export a model, and say where it is and how far it agrees."""
+    exported = export_model(folder, format, out)
+    if as_json:
+        print_json(exported.to_dict())
+        return
+    print_columns(
+        [
+            ("model", printable(exported.path)),
+            ("card", printable(exported.card)),
+            ("difference", f"{exported.difference:.1e}, at most {exported.tolerance:.1e} is allowed"),
+        ]
+    )

@@ -1,0 +1,36 @@
+"""`smallgroup predict`."""
+
+from pathlib import Path
+
+from smallgroup.cli.output import print_columns, print_json
+from smallgroup.data.errors import printable
+from smallgroup.phases.evaluation.predict import Prediction, predict
+
+
+def run(folder: Path, images: list[str], top: int, *, as_json: bool) -> None:
+    """Every image is classified before anything is printed."""
+    predictions = predict(folder, images, top=top)
+    if as_json:
+        print_json([_plain(prediction) for prediction in predictions])
+    else:
+        print_columns(row for prediction in predictions for row in _rows(prediction))
+
+
+def _plain(prediction: Prediction) -> dict[str, object]:
+    """What `--json` prints about one image."""
+    first = prediction.guesses[0]
+    return {
+        "image": prediction.image,
+        "class": first.name,
+        "probability": first.probability,
+        "top": [{"class": guess.name, "probability": guess.probability} for guess in prediction.guesses],
+    }
+
+
+def _rows(prediction: Prediction) -> list[tuple[str, str, str]]:
+    """A line for every class, the image's name on the first."""
+    image = printable(prediction.image)
+    return [
+        ("" if place else image, printable(guess.name), f"{100 * guess.probability:6.2f} %")
+        for place, guess in enumerate(prediction.guesses)
+    ]

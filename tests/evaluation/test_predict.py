@@ -1,0 +1,195 @@
+"""Image files, seen as test images are."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from smallgroup.cli import predict as command
+from smallgroup.data import FileImages, TensorImages
+from smallgroup.data.training_data import TrainingData
+from smallgroup.phases.evaluation import TrainResult, read_model
+from smallgroup.phases.evaluation.predict import Prediction, predict
+from smallgroup.runtime import stream
+from tests.evaluation.models import BENCHMARK, logits_of, train
+
+Trained = dict[str, tuple[Path, TrainingData, TrainResult]]
+COLOURS = {"blue": (40, 60, 190), "green": (60, 170, 60), "red": (190, 50, 60)}
+
+
+def test_the_files_of_a_folder_get_the_classes_they_get_as_a_dataset(tmp_path: Path) -> None:
+    """Photographs of all shapes: what is cut out and how it is resampled decides."""
+    for name, colour in COLOURS.items():
+        for number in range(20):
+            photograph(tmp_path / "images" / name / f"{number}.{('png', 'jpg')[number % 2]}", colour, number)
+    run = tmp_path / "run"
+    run.mkdir()
+    data, result = train(run, BENCHMARK, f"folder:{tmp_path / 'images'}", steps=40)
+    test = data.dataset.test
+    assert isinstance(test, FileImages)
+    expected = torch.softmax(logits_of(read_model(run)[0], test, data).double(), dim=1)
+    assert len(set(expected.argmax(dim=1).tolist())) > 1  # or every prediction would be right
+    predictions = predict(run, test.paths, top=3)
+    names, labels = data.dataset.classes, test.labels
+    assert labels is not None
+    assert [p.image for p in predictions] == test.paths
+    for prediction, row in zip(predictions, expected, strict=True):
+        order = row.argsort(descending=True).tolist()
+        assert [guess.name for guess in prediction.guesses] == [names[k] for k in order]
+        assert [guess.probability for guess in prediction.guesses] == row[order].tolist()
+    wrong = sum(p.guesses[0].name != names[k] for p, k in zip(predictions, labels.tolist(), strict=True))
+    assert 100 * wrong / len(predictions) == pytest.approx(result.test_error)
+
+
+def photograph(path: Path, colour: tuple[int, int, int], number: int) -> None:
+    """A disc of the colour on noise, on a background that other classes have, too."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    height, width = 14 + number % 7, 14 + 3 * (number % 5)
+    noise = torch.randint(0, 256, (height, width, 3), generator=stream("test", str(path.name), colour[0]))
+    y, x = np.mgrid[:height, :width]
+    disc = (y - height / 2) ** 2 + (x - width / 2) ** 2 < 20 + 2 * number
+    pixels = np.where(disc[..., None], np.array(colour), noise.numpy()).astype(np.uint8)
+    Image.fromarray(pixels).save(path)
+
+
+@pytest.fixture(scope="module")
+def digits(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Test images as files."""
+    images = trained["darts"][1].dataset.test
+    assert isinstance(images, TensorImages)
+    folder, paths = tmp_path_factory.mktemp("digits"), []
+    for number, pixels in enumerate(images.pixels[:250]):
+        paths.append(str(folder / f"{number}.png"))
+        Image.fromarray(pixels[0].numpy()).save(paths[-1])
+    return paths
+
+
+@pytest.mark.parametrize("space", ["darts", "nas-bench-201"])
+def test_the_digits_as_files(space: str, trained: Trained, digits: list[str]) -> None:
+    """More than a batch of them; the last batch has other companions here than in the test."""
+    folder, data, _ = trained[space]
+    assert data.dataset.test is not None
+    logits = logits_of(read_model(folder)[0], data.dataset.test, data)[: len(digits)]
+    expected = torch.softmax(logits.double(), dim=1)
+    for prediction, row in zip(predict(folder, digits), expected, strict=True):
+        (guess,) = prediction.guesses
+        assert guess.name == str(int(row.argmax()))
+        assert guess.probability == pytest.approx(float(row.max()), rel=1e-4)
+
+
+def answer(run: Path, image: Path) -> Prediction:
+    (found,) = predict(run, [image], top=10)
+    return found
+
+
+def test_a_colour_image_for_a_model_of_grey_ones(trained: Trained, digits: list[str], tmp_path: Path) -> None:
+    with Image.open(digits[0]) as image:
+        image.convert("RGB").save(tmp_path / "colour.png")
+    grey = predict(trained["darts"][0], [digits[0]], top=10)[0]
+    assert answer(trained["darts"][0], tmp_path / "colour.png").guesses == grey.guesses
+
+
+def test_the_margin_of_the_model_is_cut_off(trained: Trained, digits: list[str], tmp_path: Path) -> None:
+    shutil.copytree(trained["darts"][0], tmp_path / "run")
+    data = json.loads((tmp_path / "run" / "model.json").read_text())
+    (tmp_path / "run" / "model.json").write_text(json.dumps({**data, "margin": 2.0}))
+    framed = Image.new("L", (16, 16), 200)
+    with Image.open(digits[1]) as image:
+        framed.paste(image, (4, 4))
+    framed.save(tmp_path / "framed.png")
+    inner = predict(trained["darts"][0], [digits[1]], top=10)[0]
+    assert answer(tmp_path / "run", tmp_path / "framed.png").guesses == inner.guesses
+    assert answer(trained["darts"][0], tmp_path / "framed.png").guesses != inner.guesses
+
+
+def test_how_many_classes(trained: Trained, digits: list[str]) -> None:
+    folder = trained["darts"][0]
+    assert [len(p.guesses) for p in predict(folder, digits[:2], top=4)] == [4, 4]
+    (everything,) = predict(folder, digits[:1], top=1000)
+    assert len(everything.guesses) == 10
+    shares = [guess.probability for guess in everything.guesses]
+    assert sum(shares) == pytest.approx(1)
+    assert shares == sorted(shares, reverse=True)
+    assert predict(folder, []) == []
+    with pytest.raises(ValueError, match="top >= 1 must hold, but got top=0"):
+        predict(folder, digits, top=0)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "cannot be decoded: no such file or directory"),
+        (b"", "is empty"),
+        (b"not an image", "it is no image of a known format"),
+        (b"\x89PNG\r\n\x1a\n" + b"\0" * 50, "cannot be decoded"),
+    ],
+    ids=["missing", "empty", "text", "damaged"],
+)
+def test_unreadable_images(content: bytes | None, message: str, trained: Trained, tmp_path: Path) -> None:
+    image = tmp_path / "x.png"
+    if content is not None:
+        image.write_bytes(content)
+    with pytest.raises(ValueError, match=message) as caught:
+        predict(trained["darts"][0], [image])
+    assert str(caught.value).startswith(f"image {image} ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_is_no_image_and_a_huge_one_is_not_decoded(trained: Trained, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="is not a regular file"):
+        predict(trained["darts"][0], [tmp_path])
+    Image.new("1", (20_000, 10_000)).save(tmp_path / "huge.png")
+    with pytest.raises(ValueError, match="more than the 100,000,000"):
+        predict(trained["darts"][0], [tmp_path / "huge.png"])
+
+
+def test_logits_that_are_not_finite(trained: Trained, digits: list[str], tmp_path: Path) -> None:
+    shutil.copytree(trained["darts"][0], tmp_path, dirs_exist_ok=True)
+    data = json.loads((tmp_path / "model.json").read_text())
+    (tmp_path / "model.json").write_text(json.dumps({**data, "std": [1e-300]}))
+    with pytest.raises(ArithmeticError, match="must be finite"):
+        predict(tmp_path, digits[:1])
+
+
+def test_what_the_command_prints(trained: Trained, digits: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    folder = trained["darts"][0]
+    found = predict(folder, digits[:2], top=2)
+    command.run(folder, digits[:2], 2, as_json=True)
+    assert json.loads(capsys.readouterr().out) == [
+        {
+            "image": prediction.image,
+            "class": prediction.guesses[0].name,
+            "probability": prediction.guesses[0].probability,
+            "top": [{"class": guess.name, "probability": guess.probability} for guess in prediction.guesses],
+        }
+        for prediction in found
+    ]
+    command.run(folder, digits[:2], 2, as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[::2]] == digits[:2]
+    assert [line.split()[-3:] for line in lines] == [
+        [guess.name, f"{100 * guess.probability:.2f}", "%"] for prediction in found for guess in prediction.guesses
+    ]
+
+
+def test_odd_names_stay_on_their_line(
+    trained: Trained, digits: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(trained["darts"][0], tmp_path, dirs_exist_ok=True)
+    data = json.loads((tmp_path / "model.json").read_text())
+    classes = [f"a\n{number}\x1b[31m\ud800" for number in range(10)]
+    (tmp_path / "model.json").write_text(json.dumps({**data, "classes": classes}))
+    image = tmp_path / "line\nbreak.png"
+    shutil.copy(digits[0], image)
+    command.run(tmp_path, [str(image)], 10, as_json=False)
+    out = capsys.readouterr().out
+    assert len(out.splitlines()) == 10
+    assert "\x1b" not in out
+    command.run(tmp_path, [str(image)], 10, as_json=True)
+    (entry,) = json.loads(capsys.readouterr().out)
+    assert entry["image"] == str(image)
+    assert {guess["class"] for guess in entry["top"]} == set(classes)
