@@ -11,12 +11,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from smallgroup.api import search, train
     from smallgroup.config import Config
+    from smallgroup.phases.evaluation.load import load
 
 __version__ = "0.1.0"
 
-__all__ = ["Config", "search", "train"]
+__all__ = ["Config", "load", "search", "train"]
 
-_HOMES = {"Config": "smallgroup.config", "search": "smallgroup.api", "train": "smallgroup.api"}
+_HOMES = {
+    "Config": "smallgroup.config",
+    "load": "smallgroup.phases.evaluation.load",
+    "search": "smallgroup.api",
+    "train": "smallgroup.api",
+}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401

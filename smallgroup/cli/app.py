@@ -1,5 +1,6 @@
 """The commands and their options. What they do is imported when they are called: `--help` waits for nothing."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -198,6 +199,49 @@ def run(
         given["training"] = {"track_test": True}
     wanted = Wanted(given, changes or (), config, out, None, None, resume=resume, allow_drift=allow_drift)
     carry_out(wanted, Limits(max_parameters, max_multiply_adds), as_json=json)
+
+
+@app.command()
+def predict(
+    run: options.Model,
+    images: Annotated[list[str], typer.Argument(metavar="IMAGE", help="Image files.")],
+    top: Annotated[
+        int,
+        typer.Option(parser=options.whole_number, metavar="N", help="How many classes per image, the likeliest first."),
+    ] = 1,
+    json: options.Json = False,
+) -> None:
+    """Classify image files with a trained model.
+
+    An image is seen as test images are: its centre, in the size, channels and scale of the model.
+    """
+    from smallgroup.cli.predict import run as carry_out  # noqa: PLC0415
+
+    carry_out(run, images, top, as_json=json)
+
+
+@app.command()
+def export(
+    run: options.Model,
+    format_: Annotated[
+        str,
+        typer.Option(
+            "--format", metavar="onnx|pt2", help="ONNX (needs `pip install 'smallgroup[onnx]'`), or torch.export."
+        ),
+    ] = "onnx",
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The file. The default is model.onnx or model.pt2 in the run.")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Write a trained model as one file for other programs, with a model card beside it.
+
+    Classes, image size and normalisation stand inside the file. It is compared with the trained model on random images
+    before it is written. A pt2 file of ours has no pickle in it; loading one of a stranger can run code.
+    """
+    from smallgroup.cli.export import run as carry_out  # noqa: PLC0415
+
+    carry_out(run, format_, out, as_json=json)
 
 
 def _given(**values: Any) -> dict[str, Any]:  # noqa: ANN401

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 
-def _whole(text: str) -> int:
+def whole_number(text: str) -> int:
+    """Read a whole number, or say what is wrong."""
     try:
         return int(text)
     except ValueError:
@@ -42,7 +43,7 @@ Method = Annotated[
 Space = Annotated[str | None, typer.Option(metavar="NAME", help="What may be found: see `smallgroup list spaces`.")]
 Learners = Annotated[
     int | None,
-    typer.Option(parser=_whole, metavar="K", help="How many learners; 1 is the plain method. The default is 2."),
+    typer.Option(parser=whole_number, metavar="K", help="How many learners; 1 is the plain method. The default is 2."),
 ]
 Lambda = Annotated[
     float | None,
@@ -57,7 +58,9 @@ Hypergradient = Annotated[
 ]
 Seed = Annotated[
     int | None,
-    typer.Option(parser=_whole, metavar="NUMBER", help="Every random number is a function of it. The default is 0."),
+    typer.Option(
+        parser=whole_number, metavar="NUMBER", help="Every random number is a function of it. The default is 0."
+    ),
 ]
 Seeds = Annotated[
     str | None,
@@ -103,12 +106,13 @@ TrackTest = Annotated[
 MaxParameters = Annotated[
     int | None,
     typer.Option(
-        parser=_whole,
+        parser=whole_number,
         metavar="NUMBER",
         help="The most parameters of the trained network; else the best cell that fits is taken, and what is given up "
         "is said.",
     ),
 ]
 MaxMultiplyAdds = Annotated[
-    int | None, typer.Option(parser=_whole, metavar="NUMBER", help="The most multiply-adds of it for one image.")
+    int | None, typer.Option(parser=whole_number, metavar="NUMBER", help="The most multiply-adds of it for one image.")
 ]
+Model = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a training, or of a run with one.")]

@@ -9,10 +9,11 @@ import typer
 from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_columns, print_json
 from smallgroup.cli.search import search_one
-from smallgroup.cli.train import TRAINING, base_of, chosen_cell, train
+from smallgroup.cli.train import base_of, chosen_cell, train
 from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.phases.evaluation import TrainResult
 from smallgroup.phases.evaluation.limits import Limits
+from smallgroup.phases.evaluation.load import TRAINING
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.runtime import stream
 from smallgroup.spaces.choices import random_genotype

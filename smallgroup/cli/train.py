@@ -15,12 +15,10 @@ from smallgroup.data.training_data import open_training_data
 from smallgroup.networks import NetworkDesign
 from smallgroup.phases.evaluation import TrainResult
 from smallgroup.phases.evaluation.limits import Limits, choose, read_architectures
+from smallgroup.phases.evaluation.load import TRAINING
 from smallgroup.phases.search.result import ARCHITECTURES, SearchResult
 from smallgroup.spaces import genotypes
 from smallgroup.spaces.genotypes import AnyGenotype
-
-TRAINING = "training"
-"""The folder of a training inside that of the search whose cell it trains."""
 
 
 def run(genotype: str, wanted: Wanted, limits: Limits, *, as_json: bool) -> None:

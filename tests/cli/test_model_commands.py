@@ -4,20 +4,15 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
-import typer.main
 from PIL import Image
 
 from smallgroup.cli import main
-from smallgroup.cli.app import app
 from smallgroup.networks import NetworkDesign, build_network
 from smallgroup.phases.evaluation import TrainedModel, export
 from smallgroup.spaces.nas_bench_201.cell import Cell
 
-COMMANDS = cast(Any, typer.main.get_command(app)).commands
-pytestmark = pytest.mark.skipif(not {"predict", "export"} <= COMMANDS.keys(), reason="needs both commands")
 CELL = Cell.parse("|nor_conv_3x3~0|+|none~0|avg_pool_3x3~1|+|skip_connect~0|none~1|nor_conv_1x1~2|")
 DESIGN = NetworkDesign(classes=3, image_channels=1, image_size=8, channels=4, cells_per_stage=1)
 
