@@ -14,6 +14,8 @@ from smallgroup.runtime.checkpoints import Checkpoint
 
 FIRST_STEPS = 3
 """After so many steps it is said how long all of them will take."""
+SILENCE = 60.0
+"""Seconds after which there is a line where lines are printed, should an epoch take longer."""
 
 
 class Display(Watcher):
@@ -71,7 +73,7 @@ class Display(Watcher):
     def started(self, job: Job) -> None:
         """What is about to happen."""
         lines, self._steps, self._epoch = self.introduce(job)
-        self._begin = job.step
+        self._begin, self._spoke, self._now, self._state = job.step, 0.0, 0.0, ""
         for line in lines:
             self.say(line)
         self._task = self._bar.add_task(self.title, total=self._steps, completed=job.step, state="")
@@ -86,16 +88,22 @@ class Display(Watcher):
             self.say(f"about {written(left)} to go, as the first steps went")
         time = written(seconds) + ("" if left is None else f", {written(left)} left")
         epoch = f"epoch {(step - 1) // self._epoch + 1}/{self._steps // self._epoch}"
-        self._bar.update(self._task, completed=step, state=f"{epoch}  step {step}/{self._steps}  {time}")
+        state = f"{epoch}  step {step}/{self._steps}  {time}"
+        self._state, self._now = state, seconds
+        self._bar.update(self._task, completed=step, state=state)
         self._draw()
+        if self._live is None and seconds - self._spoke > SILENCE and step % self._epoch:
+            self.say(state)
+            self._spoke = seconds
 
     def ended_epoch(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """How it stands."""
         self.rows = rows
         if self._live is None:
-            self.say(str(self._bar.tasks[0].fields["state"]))
+            self.say(self._state)
             for line in (line for row in rows for line in self.lines(row)):
                 self.say(f"  {line}")
+            self._spoke = self._now
         self._draw()
         for row in rows:
             self.remark(row)

@@ -192,6 +192,17 @@ def test_what_is_seen_on_a_terminal() -> None:
         assert word in shown, word
 
 
+def test_long_epochs_are_not_silent_in_a_log() -> None:
+    console = Console(file=io.StringIO(), width=200)
+    display, job = SearchDisplay(console), make_job(resolve({**KEYS, "search": {**KEYS["search"], "epochs": 1}}))
+    display.started(job)
+    for step, seconds in ((1, 30.0), (2, 70.0), (3, 140.0)):
+        display.stepped(step, seconds)
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    told = [line.partition(",")[0] for line in lines if line.startswith("epoch")]
+    assert told == ["epoch 1/1  step 2/3  70 s"]
+
+
 def test_the_time_left_is_in_proportion_to_the_passes_left() -> None:
     job = make_job(resolve({**KEYS, "search": {**KEYS["search"], "v_warmup": 0.34, "architecture_warmup": 0.5}}))
     schedule, ends = job.schedule, 3 * len(job.metrics.indices) / 8
