@@ -118,14 +118,14 @@ def make_job(config: Config) -> SearchJob:
     return SearchJob(config.search, data, learners, seed=config.seed, truth=truth)
 
 
-def within(config: Config, seconds: float) -> Config:
+def within(config: Config, seconds: Callable[[], float]) -> Config:
     """The config with as many epochs as fit into a time; what depends on their number follows.
 
-    A few steps are taken to find out how long they take.
+    A few steps are taken to find out how long they take; `seconds` is asked afterwards for the time that is left.
     """
     with _threads(config.run.threads), memory_explained(LOWER_IN_SEARCH):
         job = make_job(config)
-        epochs, steps = fitted(job, measure(job), seconds)
+        epochs, steps = fitted(job, measure(job), seconds())
     return resolve(config.to_dict(), [f"search.epochs={epochs}", f"search.steps_per_epoch={steps}"])
 
 

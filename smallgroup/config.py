@@ -7,11 +7,12 @@ comes from the recipe.
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
 from smallgroup import recipes
@@ -22,7 +23,9 @@ from smallgroup.phases.search.config import SearchConfig
 from smallgroup.runtime.checks import check_choice
 from smallgroup.spaces.config import SpaceConfig
 
-_FROZEN = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, use_attribute_docstrings=True)
+_FROZEN = ConfigDict(
+    frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True, use_attribute_docstrings=True
+)
 SHORT = {
     "dataset": "data.dataset",
     "unlabeled": "data.unlabeled",
@@ -60,11 +63,19 @@ class LearnerConfig(BaseModel):
 
     @model_validator(mode="after")
     def _buildable(self) -> "LearnerConfig":
-        try:
-            self.build_method()
-        except TypeError:
-            given = ", ".join(self.options)
-            raise ValueError(f"{self.method} does not have all of the options {given}") from None
+        kinds = get_type_hints(METHODS[self.method])
+        known = {field.name: kinds[field.name] for field in fields(METHODS[self.method]) if field.init}
+        for name, value in self.options.items():
+            if name not in known:
+                have = ", ".join(known) or "none"
+                raise ValueError(f"an option of {self.method} must be one of: {have}; but got {name[:60]!r}")
+            try:
+                TypeAdapter(known[name]).validate_python(value)
+            except ValidationError:
+                kind = getattr(known[name], "__name__", str(known[name]))
+                raise ValueError(
+                    f"option {name} of {self.method} must be {kind}, but got {str(value)[:60]!r}"
+                ) from None
         return self
 
 
@@ -147,6 +158,9 @@ def overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, An
         method, number = given.pop("method", None), given.pop("learners", None)
         if method is not None or number is not None:
             learners = _learners(learners, method, number)
+    for key, value in high.items():
+        if isinstance(value, Mapping) and isinstance(low.get(key, {}), str | int | float | list):
+            raise ValueError(f"{key} must be a section of keys, but got {str(low[key])[:60]!r}")
     result = recipes.merged(low, high)
     return result if learners is None else {**result, "learners": learners}
 
@@ -223,6 +237,16 @@ def _learners(below: object, method: object, given: object) -> object:
     ]
 
 
+class _Plain(yaml.SafeLoader):
+    """Without aliases, by which a file of a few lines becomes a config of any size."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """As before, but for aliases."""
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.composer.ComposerError(None, None, "an alias", self.peek_event().start_mark)  # type: ignore[no-untyped-call]
+        return super().compose_node(parent, index)
+
+
 def load(path: Path) -> dict[str, Any]:
     """The keys of a YAML file."""
     try:
@@ -230,7 +254,7 @@ def load(path: Path) -> dict[str, Any]:
             content = file.read(LARGEST + 1)
         if len(content) > LARGEST:
             raise ValueError(f"a config file has at most {LARGEST:,} bytes, but {path} has more")
-        given = yaml.safe_load(content)
+        given = yaml.load(content, _Plain)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         place = getattr(error, "problem_mark", None)
         where = "" if place is None else f", line {place.line + 1}"
@@ -263,10 +287,21 @@ def resolve(given: Mapping[str, Any], changes: Sequence[str] = ()) -> Config:
 
 def check_key(path: str) -> None:
     """Refuse a key that a config does not have, and name the nearest one."""
-    known = keys_of(Config)
-    if path not in known:
-        near = difflib.get_close_matches(path, known, n=1, cutoff=0.0)
-        raise ValueError(f"a config has no key {path[:80]!r}; the nearest is {near[0]}")
+    if path not in _known_keys():
+        raise ValueError(_no_key(path))
+
+
+def _known_keys() -> list[str]:
+    """Every key, at its place or at the top."""
+    of_learners = [f"learners.{name}" for name in LearnerConfig.model_fields]
+    return [*keys_of(Config), *SHORT, "method", *of_learners]
+
+
+def _no_key(path: str) -> str:
+    """What is said of a key that is not there; the place of a learner in the list does not matter."""
+    plain = ".".join(part for part in path.split(".") if not part.isdigit())[:80]
+    near = difflib.get_close_matches(plain, _known_keys(), n=1, cutoff=0.0)
+    return f"a config has no key {path[:80]!r}; the nearest is {near[0]}"
 
 
 def keys_of(model: type[BaseModel]) -> list[str]:
@@ -302,7 +337,7 @@ def _is_section(kind: Any) -> bool:  # noqa: ANN401
 
 def _value(text: str) -> object:
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, _Plain)
     except (yaml.YAMLError, RecursionError):
         raise ValueError(f"a value must be YAML, but got {text[:80]!r}") from None
 
@@ -313,10 +348,7 @@ def _sentence(error: ValidationError) -> str:
     path = ".".join(str(part) for part in first["loc"])
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
-        known = keys_of(Config)
-        near = difflib.get_close_matches(path, known, n=1, cutoff=0.0)
-        return f"a config has no key {path[:80]!r}; the nearest is {near[0]}"
-    got = (
-        "" if isinstance(first["input"], dict | list | tuple | BaseModel) else f", but got {str(first['input'])[:60]!r}"
-    )
+        return _no_key(path)
+    told = isinstance(first["input"], dict | list | tuple | BaseModel) or ", but got " in message
+    got = "" if told else f", but got {str(first['input'])[:60]!r}"
     return f"{path}: {message}{got}" if path else message

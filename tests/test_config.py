@@ -80,8 +80,18 @@ def test_keys_are_set_by_their_path(change: str, value: object) -> None:
         (
             {"learners": [{"method": "gdas", "options": {"speed": 3}}]},
             [],
-            "gdas does not have all of the options speed",
+            "an option of gdas must be one of: first_temperature, last_temperature; but got 'speed'",
         ),
+        (
+            {"learners": [{"method": "gdas", "options": {"first_temperature": "hot"}}]},
+            [],
+            "must be float, but got 'hot'",
+        ),
+        ({"learners": [{"metod": "gdas"}]}, [], r"no key 'learners.0.metod'; the nearest is learners.method"),
+        ({}, ["metod=gdas"], "no key 'metod'; the nearest is method"),
+        ({}, ["datasett=digits"], "no key 'datasett'; the nearest is dataset"),
+        ({"search": {"weights": {"lr": float("inf")}}}, [], "search.weights.lr: Input should be a finite number"),
+        ({"search": 5}, ["search.epochs=2"], "search must be a section of keys, but got '5'"),
         ({"learners": [{}], "method": "gdas"}, [], "learners is a list that names them one by one"),
         (
             {"lambda": 1, "search": {"lambda": 2}},

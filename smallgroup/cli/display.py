@@ -10,7 +10,6 @@ from rich.text import Text
 
 from smallgroup.cli.durations import written
 from smallgroup.runner import Job, Watcher
-from smallgroup.runtime.checkpoints import Checkpoint
 
 FIRST_STEPS = 3
 """After so many steps it is said how long all of them will take."""
@@ -34,6 +33,11 @@ class Display(Watcher):
     def introduce(self, job: Job) -> tuple[list[str], int, int]:
         """What is about to happen, in a few lines; the steps of the run and of an epoch."""
         raise NotImplementedError
+
+    @property
+    def moments(self) -> tuple[int, ...]:
+        """After how many steps from the beginning it is said how long the others will take."""
+        return (FIRST_STEPS,)
 
     def time_left(self, step: int, seconds: float) -> float | None:
         """Seconds left after so many steps and seconds; None: not known yet."""
@@ -64,11 +68,13 @@ class Display(Watcher):
         """A line of its own."""
         self.console.print(Text(sentence, style=style), soft_wrap=True)
 
-    def resumed(self, checkpoint: Checkpoint) -> None:
-        """Where it goes on, and what was damaged."""
-        for sentence in checkpoint.passed_over:
-            self.say(f"warning: {sentence}", "yellow")
-        self.say(f"resumed after step {checkpoint.step}")
+    def told(self, sentence: str) -> None:
+        """What is not as it should be."""
+        self.say(f"warning: {sentence}", "yellow")
+
+    def resumed(self, step: int) -> None:
+        """Where it goes on."""
+        self.say(f"resumed after step {step}")
 
     def started(self, job: Job) -> None:
         """What is about to happen."""
@@ -84,8 +90,8 @@ class Display(Watcher):
     def stepped(self, step: int, seconds: float) -> None:
         """Move the bar; once, say how long it will take."""
         left = self.time_left(step, seconds)
-        if step - self._begin == FIRST_STEPS and left is not None and step < self._steps:
-            self.say(f"about {written(left)} to go, as the first steps went")
+        if step - self._begin in self.moments and left is not None and step < self._steps:
+            self.say(f"about {written(left)} to go, as the steps so far went")
         time = written(seconds) + ("" if left is None else f", {written(left)} left")
         epoch = f"epoch {(step - 1) // self._epoch + 1}/{self._steps // self._epoch}"
         state = f"{epoch}  step {step}/{self._steps}  {time}"

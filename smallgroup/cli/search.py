@@ -1,7 +1,9 @@
 """`smallgroup search`."""
 
 import re
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -9,14 +11,20 @@ from typing import Any
 import typer
 
 from smallgroup import api
+from smallgroup.cli.display import Display
 from smallgroup.cli.durations import seconds_of, written
 from smallgroup.cli.output import print_columns, print_json
 from smallgroup.cli.search_display import SearchDisplay
 from smallgroup.cli.wanted import Wanted, next_folder
+from smallgroup.config import Config, load
 from smallgroup.phases.search.result import SearchResult
+from smallgroup.runner.runner import CHECKPOINTS
+from smallgroup.runtime.files import write_whole
 from smallgroup.spaces.drawing import draw
 from smallgroup.spaces.genotypes import from_plain
 
+SEEDS = "seeds.yaml"
+"""In the folder of several searches: the config that they share but for the seed."""
 OVERHEAD = 0.93
 """The part of a time budget that is shared out; checkpoints and the last look at validation images take the rest."""
 
@@ -32,8 +40,7 @@ def run(wanted: Wanted, *, as_json: bool) -> None:
         else:
             _show(result, folder)
         return
-    configs = [wanted.resolved({"seed": seed}) for seed in seeds]  # before hours are spent
-    folder = wanted.out or next_folder(configs[0].data.dataset, configs[0].method_names)
+    folder, wanted = _for_all(wanted, seeds)
     results = [search_one(wanted, folder / f"seed-{seed}", {"seed": seed}, f"seed {seed}")[0] for seed in seeds]
     if as_json:
         print_json({"runs": [result.to_dict() for result in results], **spread(results), "run": str(folder)})
@@ -49,15 +56,42 @@ def search_one(
     folder = folder or next_folder(config.data.dataset, config.method_names)
     with SearchDisplay(title=title) as display:
         finished = wanted.resume and SearchResult.read(folder) is not None
-        if wanted.resume and not (folder / api.CONFIG).exists():
+        if wanted.resume and not (folder / api.CONFIG).exists() and not (folder / CHECKPOINTS).exists():
             display.say(f"there is nothing to resume in {folder}; a new run begins")
         if wanted.time_budget is not None:
-            display.say("taking a few steps to see how long they take")
-            config = api.within(config, OVERHEAD * seconds_of(wanted.time_budget))
+            config = _sized(config, wanted.time_budget, display)
         result = api.search(config, out=folder, resume=wanted.resume, allow_drift=wanted.allow_drift, watcher=display)
         if finished:
             display.say(f"the run in {folder} is finished; there is nothing to resume")
     return result, folder
+
+
+def _for_all(wanted: Wanted, seeds: Sequence[int]) -> tuple[Path, Wanted]:
+    """The folder of several searches, and what holds for all of them: a time budget is measured once.
+
+    It is written down, so that searches that are not begun yet when the others are resumed are of the same size.
+    """
+    folder = wanted.out
+    if wanted.resume and folder is not None and (folder / SEEDS).exists():
+        wanted = replace(wanted, base=load(folder / SEEDS))
+    configs = [wanted.resolved({"seed": seed}) for seed in seeds]  # all of them before hours are spent
+    folder = folder or next_folder(configs[0].data.dataset, configs[0].method_names)
+    if wanted.time_budget is not None:
+        with SearchDisplay() as display:
+            sized = _sized(configs[0], wanted.time_budget, display).search
+        size = (f"search.epochs={sized.epochs}", f"search.steps_per_epoch={sized.steps_per_epoch}")
+        wanted = replace(wanted, changes=(*wanted.changes, *size), time_budget=None)
+    if not (folder / SEEDS).exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / SEEDS, wanted.resolved({"seed": seeds[0]}).to_yaml())
+    return folder, wanted
+
+
+def _sized(config: Config, budget: str, display: Display) -> Config:
+    """A config whose epochs fit into a time, that of measuring included."""
+    display.say("taking a few steps to see how long they take")
+    start = time.monotonic()
+    return api.within(config, lambda: OVERHEAD * seconds_of(budget) - (time.monotonic() - start))
 
 
 def seeds_of(text: str) -> list[int]:
@@ -81,7 +115,8 @@ def spread(results: Sequence[SearchResult]) -> dict[str, dict[str, float]]:
         "validation_loss": [result.validation_loss for result in results],
         "seconds": [result.seconds for result in results],
     }
-    for column in results[0].true_accuracy or {}:
+    known = [set(result.true_accuracy or {}) for result in results]
+    for column in sorted(set.intersection(*known)):  # learners of other spaces have none
         numbers[f"true_accuracy_{column}"] = [(result.true_accuracy or {})[column] for result in results]
         numbers[f"percentile_{column}"] = [(result.percentile or {})[column] for result in results]
     return {

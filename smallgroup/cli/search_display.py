@@ -7,7 +7,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from smallgroup.cli.display import Display, number, numbers
+from smallgroup.cli.display import FIRST_STEPS, Display, number, numbers
 from smallgroup.phases.search import SearchJob
 from smallgroup.phases.search.brief import brief
 from smallgroup.phases.search.timing import Estimate
@@ -39,8 +39,13 @@ class SearchDisplay(Display):
         """Data, learners, steps and memory."""
         assert isinstance(job, SearchJob)
         self._spaces = [searcher.relaxed.space.name for searcher in job.searchers]
-        self._estimate = Estimate(job)
+        self._estimate, self._still = Estimate(job), max(0, job.schedule.still - job.step)
         return brief(job), job.schedule.steps, job.schedule.steps_per_epoch
+
+    @property
+    def moments(self) -> tuple[int, ...]:
+        """Once more when the architecture moves: those steps take the longest."""
+        return (FIRST_STEPS, self._still + FIRST_STEPS)
 
     def time_left(self, step: int, seconds: float) -> float | None:
         """Steps of V alone are cheaper than others, which the estimate knows."""

@@ -17,6 +17,7 @@ from smallgroup.phases.evaluation import TrainResult
 from smallgroup.phases.evaluation.limits import Limits, choose, read_architectures
 from smallgroup.phases.evaluation.load import TRAINING
 from smallgroup.phases.search.result import ARCHITECTURES, SearchResult
+from smallgroup.runner.runner import CHECKPOINTS
 from smallgroup.spaces import genotypes
 from smallgroup.spaces.genotypes import AnyGenotype
 
@@ -80,7 +81,7 @@ def train(cell: AnyGenotype, wanted: Wanted, folder: Path | None, title: str = "
     folder = folder or next_folder("train", config.data.dataset)
     with TrainingDisplay(title=title) as display:
         finished = wanted.resume and TrainResult.read(folder) is not None
-        if wanted.resume and not (folder / api.CONFIG).exists():
+        if wanted.resume and not (folder / api.CONFIG).exists() and not (folder / CHECKPOINTS).exists():
             display.say(f"there is nothing to resume in {folder}; a new run begins")
         result = api.train(
             cell, config, out=folder, resume=wanted.resume, allow_drift=wanted.allow_drift, watcher=display

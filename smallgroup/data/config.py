@@ -13,7 +13,7 @@ from smallgroup.data.sources import check_name
 class AugmentationConfig(BaseModel):
     """Departures from the augmentation that suits the dataset; null: the dataset's own."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     smallest_area: float | None = Field(default=None, gt=0, le=1)
     """Smallest share of an image that a random resized crop shows; null: the dataset's own."""
@@ -34,7 +34,7 @@ class AugmentationConfig(BaseModel):
 class DataConfig(BaseModel):
     """Which images, and how they are shared out and augmented."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     dataset: str = "digits"
     """`digits`, `cifar10`, `cifar100`, `imagenet` or `folder:PATH`."""

@@ -38,3 +38,12 @@ def require_folder(path: Path, what: str, help: str = "") -> None:
     except (OSError, ValueError) as error:
         found = f"cannot be opened: {reason(error)}"
     raise DataError(f"{what} must be a folder, but {shown(path)} {found}{help}")
+
+
+def check_same_data(mine: str, theirs: object) -> None:
+    """Refuse to go on with a run on other images than it was begun with."""
+    if mine != theirs:
+        raise DataError(
+            "a run is resumed on the images it was begun with, but other images are there now, or some were added or "
+            "taken away"
+        )

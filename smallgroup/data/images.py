@@ -1,5 +1,6 @@
 """Two kinds of images, one way to get a batch of them: in memory, or files decoded when asked for."""
 
+import hashlib
 from typing import Protocol
 
 import torch
@@ -21,6 +22,9 @@ class Images(Protocol):
 
     def __len__(self) -> int: ...
 
+    def digest(self) -> str:
+        """A text that changes with the labels and the images, as far as these are known without being decoded."""
+
     def fetch(self, indices: Tensor, parts: Parts | None = None) -> Tensor:
         """Images as uint8 [n, channels, size, size]: the drawn parts of them, or the centre."""
 
@@ -38,6 +42,10 @@ class TensorImages:
 
     def __len__(self) -> int:
         return len(self.pixels)
+
+    def digest(self) -> str:
+        """See `Images`."""
+        return _digest(self.pixels.contiguous().numpy().tobytes(), self.labels)
 
     def fetch(self, indices: Tensor, parts: Parts | None = None) -> Tensor:
         """See `Images`."""
@@ -70,6 +78,11 @@ class FileImages:
     def __len__(self) -> int:
         return len(self.paths)
 
+    def digest(self) -> str:
+        """See `Images`: the files by the last two parts of their names, so that a folder may be moved."""
+        names = "\0".join("/".join(path.rsplit("/", 2)[-2:]) for path in self.paths)
+        return _digest(names.encode(errors="surrogateescape"), self.labels)
+
     def request(self, indices: Tensor, parts: Parts | None = None) -> dict[str, object]:
         """What is to be decoded, in plain values: the same words to a worker and to this process."""
         return {
@@ -87,6 +100,11 @@ class FileImages:
             return torch.from_numpy(answer(self.request(indices, parts)))
         except Unreadable as error:
             raise DataError(f"image {shown(error)}") from None
+
+
+def _digest(content: bytes, labels: Tensor | None) -> str:
+    known = b"" if labels is None else labels.numpy().tobytes()
+    return hashlib.sha256(content + known).hexdigest()[:16]
 
 
 def _resized(pixels: Tensor, size: int) -> Tensor:

@@ -1,6 +1,8 @@
 """Everything a search reads, out of one config."""
 
+import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -25,6 +27,13 @@ class SearchData:
     unlabeled_indices: Tensor
     augmentation: Augmentation
     workers: int
+
+    @cached_property
+    def digest(self) -> str:
+        """A text that changes with the images and their split: a run is resumed on the images it was begun with."""
+        parts = (self.splits.train, self.splits.validation, self.unlabeled_indices)
+        digests = [self.dataset.train.digest(), self.unlabeled.digest()]
+        return hashlib.sha256("".join([*digests, *(str(part.tolist()) for part in parts)]).encode()).hexdigest()[:16]
 
     def train(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> Stream[Labelled]:
         """Augmented training batches."""

@@ -1,6 +1,7 @@
 """Everything a training from scratch reads, out of one config."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
@@ -20,6 +21,11 @@ class TrainingData:
     dataset: Dataset
     augmentation: Augmentation
     workers: int
+
+    @cached_property
+    def digest(self) -> str:
+        """A text that changes with the images: a run is resumed on the images it was begun with."""
+        return self.dataset.train.digest()
 
     def train(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> Stream[Labelled]:
         """Augmented training batches."""

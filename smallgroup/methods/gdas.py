@@ -27,8 +27,10 @@ class Gdas(Method):
     first_temperature: float = 10.0
     last_temperature: float = 0.1
 
-    def draw(self, architecture: Architecture, phase: Phase | None, generator: torch.Generator) -> Noise:  # noqa: ARG002
-        """Gumbel noise G = -log(E), E exponential; never infinite, because E is kept off zero."""
+    def draw(self, architecture: Architecture, phase: Phase | None, generator: torch.Generator) -> Noise:
+        """Gumbel noise G = -log(E), E exponential; never infinite, because E is kept off zero. None in evaluation."""
+        if phase is None:
+            return {kind: torch.zeros_like(alpha) for kind, alpha in self.logits(architecture).items()}
         return {
             kind: -torch.empty(alpha.shape).exponential_(generator=generator).clamp_min(1e-30).log().to(alpha)
             for kind, alpha in self.logits(architecture).items()

@@ -68,7 +68,7 @@ class Method:
     # From the architecture to mixing weights.
 
     def draw(self, architecture: Architecture, phase: Phase | None, generator: torch.Generator) -> Noise:  # noqa: ARG002
-        """The random numbers of one pass; DARTS has none."""
+        """The random numbers of one pass; DARTS has none. Phase None is evaluation, without any."""
         return {}
 
     def mix(self, architecture: Architecture, noise: Noise, phase: Phase | None) -> dict[str, Mixture]:

@@ -9,6 +9,9 @@ from torch.nn import functional
 
 from smallgroup.data import Dataset, Images, ordered
 from smallgroup.group.learner import log_mixture
+from smallgroup.runtime import stream
+
+BATCH = 100
 
 
 @dataclass(frozen=True)
@@ -28,22 +31,31 @@ class Evaluation:
         return [100 * row[k] / max(1, sum(row)) for k, row in enumerate(self.confusion)]
 
 
+def mixed(indices: Tensor) -> Tensor:
+    """The same indices in an order that does not depend on the one they come in."""
+    return indices.sort().values[torch.randperm(len(indices), generator=stream("evaluation", len(indices)))]
+
+
 def evaluate(
     logits_of: Callable[[Tensor], Tensor],
     images: Images,
     dataset: Dataset,
     indices: Tensor,
     *,
-    batch_size: int,
     workers: int = 0,
     device: torch.device | str = "cpu",
 ) -> Evaluation:
-    """Classify images as they are, in their order, so that the result is a function of the network alone."""
+    """Classify images as they are, in batches that are always the same for the same images.
+
+    Supernets normalise by the statistics of the batch. So the classes are mixed, although datasets may be sorted by
+    them, and nobody chooses the size of the batch.
+    """
+    indices = mixed(indices)
     classes = len(dataset.classes)
     loss, count, hits_top5 = 0.0, 0, 0
     confusion = torch.zeros(classes, classes, dtype=torch.int64)
     batches = ordered(
-        images, indices, batch_size=batch_size, mean=dataset.mean, std=dataset.std, workers=workers, device=device
+        images, indices, batch_size=BATCH, mean=dataset.mean, std=dataset.std, workers=workers, device=device
     )
     with torch.no_grad():
         for x, y in batches:

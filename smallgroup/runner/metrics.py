@@ -20,7 +20,7 @@ class Metrics:
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Write a row and bring it to the disk: a checkpoint that counts it may follow."""
-        line = json.dumps(row) + "\n"
+        line = json.dumps(row, allow_nan=False) + "\n"
         with self.path.open("ab") as file:
             file.write(line.encode())
             file.flush()
@@ -30,7 +30,8 @@ class Metrics:
         """Forget what was written after a checkpoint."""
         if length > self.length:
             raise ValueError(
-                f"{self.path} must have the {length:,} bytes that the checkpoint counts, but it has {self.length:,}"
+                f"{self.path} must have the {length:,} bytes that the checkpoint counts, but it has {self.length:,}; "
+                "something was taken away from it, and the run has to begin anew in another folder"
             )
         if self.path.exists():
             os.truncate(self.path, length)

@@ -5,7 +5,7 @@ The job says what a step is and what an epoch leaves behind; it knows nothing of
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from signal import Signals
@@ -19,6 +19,7 @@ from smallgroup.runner.signals import watched
 from smallgroup.runtime.checkpoints import Checkpoint, Checkpoints
 from smallgroup.runtime.environment import Environment
 from smallgroup.runtime.files import write_whole
+from smallgroup.runtime.memory import is_out_of_memory
 
 METRICS, CHECKPOINTS = "metrics.jsonl", "checkpoints"
 
@@ -55,8 +56,11 @@ class Job(Protocol):
 class Watcher:
     """Somebody who is told how a run goes; this one does nothing, and others override what they want to hear of."""
 
-    def resumed(self, checkpoint: Checkpoint) -> None:
-        """The run goes on from a checkpoint, which says whether newer ones had to be passed over."""
+    def told(self, sentence: str) -> None:
+        """Something is not as it should be, such as a checkpoint that is damaged."""
+
+    def resumed(self, step: int) -> None:
+        """The run goes on after so many steps."""
 
     def started(self, job: Job) -> None:
         """The first step comes next."""
@@ -131,14 +135,7 @@ class Runner:
                 try:
                     rows = job.advance()
                 except Exception as error:
-                    # A step that fails changes nothing, so the run can be taken up before it.
-                    try:
-                        save()
-                        error.add_note(f"the state after {job.step} steps is saved, and --resume takes it up")
-                    except (
-                        Exception
-                    ) as other:  # as where memory or the disk is full: the first error is the one to tell
-                        error.add_note(f"no checkpoint could be written ({other}); --resume takes up the one before")
+                    self._save_before(error, job, save)
                     raise
                 if self.watcher:
                     self.watcher.stepped(job.step, before + time.monotonic() - start)
@@ -154,12 +151,32 @@ class Runner:
                     raise Interrupted(ending.signal, job.step)
             return before + time.monotonic() - start
 
+    def _tell(self, sentence: str) -> None:
+        """Say what the user should know, to whoever listens."""
+        if self.watcher:
+            self.watcher.told(sentence)
+        else:
+            warnings.warn(sentence, stacklevel=2)
+
+    def _save_before(self, error: Exception, job: Job, save: Callable[[], None]) -> None:
+        """A step that fails changes nothing, so that the run can be taken up before it."""
+        if is_out_of_memory(error):  # then there is none for a checkpoint either
+            error.add_note("no checkpoint was written; --resume takes up the one before")
+            return
+        try:
+            save()
+            error.add_note(f"the state after {job.step} steps is saved, and --resume takes it up")
+        except Exception as other:  # as where the disk is full: the first error counts
+            error.add_note(f"no checkpoint could be written ({other}); --resume takes up the one before")
+
     def _take_up(self, job: Job, metrics: Metrics, checkpoints: Checkpoints, *, resume: bool) -> float:
         """Go on from the newest checkpoint, or begin; the seconds so far."""
         found = checkpoints.newest() if resume else None
         if found is None:
             if not resume:
                 self.check_free()
+            elif metrics.length:
+                self._tell(f"there is no checkpoint in {self.folder}: the run begins anew, and its metrics too")
             metrics.cut(0)
             for name, text in self.files.items():
                 write_whole(self.folder / name, text)
@@ -173,11 +190,13 @@ class Runner:
             )
         metrics.cut(run["metrics"])
         job.load_state(found.tensors, record)
+        for sentence in found.passed_over:
+            self._tell(sentence)
+        for name, text in self.files.items():
+            if not (self.folder / name).exists():
+                write_whole(self.folder / name, text)
         if self.watcher:
-            self.watcher.resumed(found)
-        else:
-            for sentence in found.passed_over:
-                warnings.warn(sentence, stacklevel=2)
+            self.watcher.resumed(found.step)
         return float(run["seconds"])
 
 

@@ -40,15 +40,21 @@ class OutOfMemory(RuntimeError):
     """A step does not fit; the message says what to lower."""
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out: torch says so in two ways, Python in a third."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError | OutOfMemory):
+        return True
+    words = str(error)
+    return isinstance(error, RuntimeError) and ("can't allocate memory" in words or "not enough memory" in words)
+
+
 @contextmanager
 def memory_explained(advice: str) -> Iterator[None]:
     """Say what to lower when memory runs out."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        words = str(error)
-        short = isinstance(error, MemoryError | torch.OutOfMemoryError)
-        if not short and "can't allocate memory" not in words and "not enough memory" not in words:
+        if not is_out_of_memory(error):
             raise
         told = OutOfMemory(f"memory ran out; {advice}")
         for note in getattr(error, "__notes__", ()):

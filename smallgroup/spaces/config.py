@@ -11,7 +11,7 @@ from smallgroup.spaces.nas_bench_201 import NasBench201Space
 class SpaceConfig(BaseModel):
     """Which space, at which size; what the images are like comes from the data."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     name: Literal["darts", "nas-bench-201"] = "nas-bench-201"
     """See `smallgroup list spaces`."""

@@ -144,14 +144,16 @@ def test_a_loss_that_is_not_finite_stops_before_the_update(tmp_path: Path, capsy
     assert again[2].splitlines()[-1] == error
 
 
-def test_out_of_memory_says_what_to_lower(tmp_path: Path) -> None:
+@pytest.mark.parametrize("gigabytes", [2.5, 4])
+def test_out_of_memory_says_what_to_lower(tmp_path: Path, gigabytes: float) -> None:
     def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30, 6 * 2**30))
+        most = int(gigabytes * 2**30)
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
-    big = ["--set=search.batch_size={train: 64, unlabeled: 64, validation: 64}", "--set=space.channels=2048"]
+    big = ["--set=search.batch_size={train: 64, unlabeled: 64, validation: 64}", "--set=space.channels=256"]
     process = start(tmp_path, *big, preexec_fn=limit)
     out, log = process.communicate(timeout=120)
-    assert (process.returncode, out) == (1, "")
+    assert (process.returncode, out) == (1, ""), log
     assert "error: memory ran out; lower search.batch_size" in log.splitlines()[-1]
     assert "Traceback" not in log
 
@@ -203,16 +205,21 @@ def test_long_epochs_are_not_silent_in_a_log() -> None:
     assert told == ["epoch 1/1  step 2/3  70 s"]
 
 
-def test_the_time_left_is_in_proportion_to_the_passes_left() -> None:
+def test_the_time_left_knows_that_steps_differ() -> None:
+    """Two steps of V, one of V and W, three that move the architecture; epochs end after steps 3 and 6."""
     job = make_job(resolve({**KEYS, "search": {**KEYS["search"], "v_warmup": 0.34, "architecture_warmup": 0.5}}))
-    schedule, ends = job.schedule, 3 * len(job.metrics.indices) / 8
-    work = [schedule.work(step) + (ends if step in (2, 5) else 0) for step in range(6)]
-    assert [schedule.work(step) for step in range(6)] == [3, 3, 10, 13, 13, 13]
+    assert [job.schedule.kind(step) for step in range(6)] == ["labellers"] * 2 + ["weights"] + ["all"] * 3
+    ends = 3 * len(job.metrics.indices) / 8
     estimate = Estimate(job)
-    assert estimate.left(1, 10.0) is None
-    assert estimate.left(2, 12.0) == pytest.approx(2.0 / work[1] * sum(work[2:]))
-    assert estimate.left(4, 15.0) == pytest.approx(5.0 / sum(work[1:4]) * sum(work[4:]))
-    assert estimate.left(6, 20.0) == 0
+    assert estimate.left(1, 10.0) is None  # the first step does not count
+    # A step of V took 3 s, which has 3 units of work: V and W 10, all 13.
+    assert estimate.left(2, 13.0) == pytest.approx(10 + 3 * 13 + 2 * ends)
+    # The third ends an epoch, of which no other step was seen: nothing is learned from it.
+    assert estimate.left(3, 99.0) == pytest.approx(3 * 13 + ends)
+    # The fourth is the first that moves the architecture, and takes 20 s: so will the others.
+    assert estimate.left(4, 119.0) == pytest.approx(2 * 20 + ends * 20 / 13)
+    assert estimate.left(5, 139.0) == pytest.approx(20 + ends * 20 / 13)
+    assert estimate.left(6, 200.0) == 0
 
 
 @pytest.mark.parametrize(

@@ -28,12 +28,12 @@ def test_a_reloaded_model_has_the_same_accuracy_to_the_digit(space: str, trained
     assert not any(module.training for module in network.modules())
     images = data.dataset.test
     assert images is not None
-    found = evaluate(network, images, data.dataset, torch.arange(len(images)), batch_size=100)
+    found = evaluate(network, images, data.dataset, torch.arange(len(images)))
     assert (found.error, found.error_top5) == (result.test_error, result.test_error_top5)
     assert found.confusion == result.confusion
     with torch.no_grad():
         next(network.parameters()).mul_(-1)
-    assert evaluate(network, images, data.dataset, torch.arange(len(images)), batch_size=100).error != found.error
+    assert evaluate(network, images, data.dataset, torch.arange(len(images))).error != found.error
 
 
 def test_where_a_model_is_looked_for(trained: Trained, tmp_path: Path) -> None:

@@ -202,7 +202,7 @@ def test_a_finished_training_says_all_and_its_model_does_the_same(tmp_path: Path
     network, model = read_model(tmp_path)
     assert model.genotype == resolve(genotype)[1]
     assert not network.training
-    found = evaluate(network, data.test, data, torch.arange(len(data.test)), batch_size=77)
+    found = evaluate(network, data.test, data, torch.arange(len(data.test)))
     assert found.error == result.test_error
     assert found.confusion == result.confusion
     right = sum(row[k] for k, row in enumerate(found.confusion))

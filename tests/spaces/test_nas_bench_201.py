@@ -10,6 +10,7 @@ import torch
 
 from smallgroup.spaces.edges import MixedEdge
 from smallgroup.spaces.nas_bench_201 import OPERATIONS, Cell, NasBench201Space, Truth, every_cell
+from smallgroup.spaces.nas_bench_201.cell import EDGES
 from smallgroup.spaces.space import Rule
 
 RESNET = "|nor_conv_3x3~0|+|none~0|nor_conv_3x3~1|+|skip_connect~0|none~1|skip_connect~2|"
@@ -161,6 +162,22 @@ def test_the_cell_is_the_best_operation_of_every_edge() -> None:
     text = "|nor_conv_3x3~0|+|none~0|skip_connect~1|+|avg_pool_3x3~0|nor_conv_1x1~1|nor_conv_3x3~2|"
     for rule in ("top2", "pairs", "every-edge"):
         assert str(NasBench201Space().derive({"cell": scores}, Rule(rule))) == text
+
+
+def test_a_cell_whose_output_does_not_depend_on_its_input_is_not_derived() -> None:
+    """`none` is best everywhere; second best is a convolution, and nearest to the first from input to output."""
+    scores = torch.zeros(6, 5)
+    scores[:, OPERATIONS.index("none")] = 1.0
+    scores[:, OPERATIONS.index("nor_conv_3x3")] = 0.5
+    scores[EDGES.index((3, 0)), OPERATIONS.index("nor_conv_3x3")] = 0.4
+    scores[EDGES.index((1, 0)), OPERATIONS.index("skip_connect")] = 0.99
+    scores[EDGES.index((3, 1)), OPERATIONS.index("skip_connect")] = 0.98
+    cell = NasBench201Space().derive({"cell": scores}, Rule("top2"))
+    assert str(cell) == "|skip_connect~0|+|none~0|none~1|+|none~0|skip_connect~1|none~2|"
+    assert cell.connected
+    scores[EDGES.index((1, 0)), OPERATIONS.index("skip_connect")] = -torch.inf
+    cell = NasBench201Space().derive({"cell": scores}, Rule("top2"))
+    assert str(cell) == "|nor_conv_3x3~0|+|none~0|none~1|+|none~0|skip_connect~1|none~2|"
 
 
 def test_a_threshold_removes_edges_unless_it_cuts_the_cell_in_two() -> None:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from smallgroup.data import AugmentationConfig
 from smallgroup.networks import NetworkDesign
 
-_FROZEN = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+_FROZEN = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 LAST = 5
 """Epochs at the end of the linear schedule in which the rate is a fifth of the line."""
 

@@ -10,14 +10,13 @@ from torch.nn import functional
 from torch.optim import SGD
 
 from smallgroup.data import Reader
+from smallgroup.data.errors import check_same_data
 from smallgroup.data.training_data import TrainingData
 from smallgroup.networks import Outputs, build_network
 from smallgroup.phases.evaluate import Evaluation, evaluate
 from smallgroup.phases.evaluation.config import TrainingConfig
 from smallgroup.runtime import stream
 from smallgroup.spaces.genotypes import AnyGenotype, space_of
-
-_TEST_BATCH = 100
 
 
 class NonFiniteTrainingError(ArithmeticError):
@@ -178,7 +177,6 @@ class TrainingJob:
             dataset.test,
             dataset,
             torch.arange(len(dataset.test)),
-            batch_size=_TEST_BATCH,
             workers=self.data.workers,
             device=self.device,
         )
@@ -197,10 +195,11 @@ class TrainingJob:
             if momentum is not None:
                 tensors[f"momentum.{name}"] = momentum
         record = {"step": self.step, "epochs_done": self.epochs_done, "sums": dict(self._sums)}
-        return tensors, {**record, "scaler": self.scaler.state_dict()}
+        return tensors, {**record, "scaler": self.scaler.state_dict(), "data": self.data.digest}
 
     def load_state(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
         """Take up a saved state, in the very tensors there are."""
+        check_same_data(self.data.digest, record.get("data"))
         with torch.no_grad():
             for name, tensor in self.network.state_dict().items():
                 tensor.copy_(tensors[f"network.{name}"])

@@ -5,14 +5,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import TypeAdapter
+
 from smallgroup.data import FileImages
 from smallgroup.networks import multiply_adds, parameters
 from smallgroup.phases.evaluation.job import TrainingJob
-from smallgroup.phases.evaluation.model import TrainedModel
+from smallgroup.phases.evaluation.model import ABOUT, WEIGHTS, TrainedModel
 from smallgroup.runner import read_rows
 from smallgroup.runtime.files import write_whole
 from smallgroup.runtime.memory import peak_memory
-from smallgroup.spaces.genotypes import to_plain
+from smallgroup.spaces.genotypes import from_plain, to_plain
 
 RESULT = "result.json"
 
@@ -52,9 +54,14 @@ class TrainResult:
     def read(folder: Path) -> "TrainResult | None":
         """What the file of a finished training says; None if there is none, or none that can be used."""
         try:
-            return TrainResult(**json.loads((folder / RESULT).read_text()))
+            result = _RESULT.validate_json((folder / RESULT).read_bytes(), strict=True)
+            from_plain(result.space, result.genotype)
+            return result if (folder / ABOUT).is_file() and (folder / WEIGHTS).is_file() else None
         except (OSError, ValueError, TypeError, RecursionError):
             return None
+
+
+_RESULT = TypeAdapter(TrainResult)
 
 
 def conclude(job: TrainingJob, *, seconds: float, folder: Path) -> TrainResult:
@@ -93,5 +100,5 @@ def conclude(job: TrainingJob, *, seconds: float, folder: Path) -> TrainResult:
         dataset.train.margin if isinstance(dataset.train, FileImages) else 1.0,
     )
     model.write(folder, job.network)
-    write_whole(folder / RESULT, json.dumps(result.to_dict(), indent=2) + "\n")
+    write_whole(folder / RESULT, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
     return result

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from smallgroup.data import Reader, SearchData
+from smallgroup.data.errors import check_same_data
 from smallgroup.group import SmallGroup, StepReport
 from smallgroup.group.learner import log_mixture
 from smallgroup.group.snapshot import Snapshot
@@ -188,10 +189,11 @@ class SearchJob:
         }
         ended = [searcher.ended for searcher in self.searchers]
         record = {"step": self.step, "epochs_done": self.epochs_done, "ended": ended, "metrics": self.metrics.state()}
-        return tensors, record
+        return tensors, {**record, "data": self.data.digest}
 
     def load_state(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
         """Take up a saved state."""
+        check_same_data(self.data.digest, record.get("data"))
         for k, searcher in enumerate(self.searchers):
             own = f"{k}."
             searcher.load_state({name.removeprefix(own): t for name, t in tensors.items() if name.startswith(own)})

@@ -38,8 +38,7 @@ class Searcher:
     def set_rates(self, *, v: float, w: float) -> None:
         """The learning rates from now on."""
         for optimizer, rate in ((self.optimizers.v, v), (self.optimizers.w, w)):
-            assert optimizer is not None
-            for group in optimizer.param_groups:
+            for group in [] if optimizer is None else optimizer.param_groups:
                 group["lr"] = rate
 
     def remember(self, epoch: int) -> None:
@@ -91,16 +90,15 @@ class Searcher:
 
     def _roles(self) -> list[tuple[str, Mapping[str, Tensor], Optimizer]]:
         own, learner = self.optimizers, self.learner
-        assert own.v is not None
-        assert own.w is not None
-        assert own.architecture is not None
-        return [("v", learner.v or {}, own.v), ("w", learner.w, own.w), ("a", learner.architecture, own.architecture)]
+        roles = [("v", learner.v or {}, own.v), ("w", learner.w, own.w), ("a", learner.architecture, own.architecture)]
+        return [(role, tensors, optimizer) for role, tensors, optimizer in roles if optimizer is not None]
 
 
 def make_searcher(space: Space, method: Method, schedule: Schedule, *, seed: int, number: int) -> Searcher:
     """A learner at the beginning of a search."""
     relaxed = Relaxed(space, method, seed=seed, learner=number)
-    v, w = relaxed.initial_weights("v"), relaxed.initial_weights("w")
+    # Where nobody learns from V there is none.
+    v, w = relaxed.initial_weights("v") if schedule.teaches else None, relaxed.initial_weights("w")
     learner = Learner(relaxed, relaxed.initial_architecture(), v, w)
     asked, own, weights = schedule.config.architecture, method.optimizer, schedule.config.weights
 
@@ -114,7 +112,7 @@ def make_searcher(space: Space, method: Method, schedule: Schedule, *, seed: int
         weight_decay=own.weight_decay if asked.weight_decay is None else asked.weight_decay,
     )
     optimizers = Optimizers(
-        v=sgd(v),
+        v=None if v is None else sgd(v),
         w=sgd(w),
         architecture=adam,
         v_clip=weights.clip,

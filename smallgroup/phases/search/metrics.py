@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from smallgroup.data import SearchData
-from smallgroup.group import LearnerReport, StepReport
-from smallgroup.phases.evaluate import Evaluation, evaluate
+from smallgroup.group import LearnerReport, NonFiniteError, StepReport
+from smallgroup.phases.evaluate import Evaluation, evaluate, mixed
 from smallgroup.phases.search.collapse import signs_of_collapse
 from smallgroup.phases.search.learners import Searcher
 from smallgroup.spaces.genotypes import AnyGenotype, to_plain
@@ -31,11 +31,9 @@ class EpochMetrics:
         *,
         with_v: bool = True,
         images: int = 1000,
-        batch_size: int = 100,
     ) -> None:
         self.searchers, self.data, self.truth = searchers, data, truth
-        self.with_v, self.batch_size = with_v, batch_size
-        self.indices = data.splits.validation[:: max(1, len(data.splits.validation) // images)][:images]
+        self.with_v, self.indices = with_v, mixed(data.splits.validation)[:images]
         self._sums: list[dict[str, tuple[float, int]]] = [{} for _ in searchers]
 
     def note(self, report: StepReport) -> None:
@@ -52,7 +50,10 @@ class EpochMetrics:
         for k, searcher in enumerate(self.searchers):
             means = {name: total / count for name, (total, count) in self._sums[k].items()}
             rates = {f"{role}_lr": rate for role, rate in searcher.rates.items()}
-            rows.append({"epoch": epoch, "learner": k, **rates, **means, **self._at_the_end(searcher)})
+            end = self._at_the_end(searcher)
+            if not math.isfinite(end["w_validation_loss"]):
+                raise NonFiniteError(k, 2, f"the validation loss at the end of epoch {epoch}", searcher.relaxed.step)
+            rows.append({"epoch": epoch, "learner": k, **rates, **means, **end})
         return rows
 
     def clear(self) -> None:
@@ -70,7 +71,6 @@ class EpochMetrics:
                 data.dataset.train,
                 data.dataset,
                 self.indices,
-                batch_size=self.batch_size,
                 workers=data.workers,
             )
 

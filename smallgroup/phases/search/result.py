@@ -7,14 +7,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from smallgroup.data import SearchData
+from smallgroup.group import NonFiniteError
 from smallgroup.phases.evaluate import evaluate
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.learners import Searcher
 from smallgroup.phases.search.metrics import standing
 from smallgroup.runtime.files import write_whole
 from smallgroup.runtime.memory import peak_memory
-from smallgroup.spaces.genotypes import FILE, AnyGenotype, Origin, space_of, to_plain, write
+from smallgroup.spaces.genotypes import FILE, AnyGenotype, Origin, from_plain, read, space_of, to_plain, write
 from smallgroup.spaces.nas_bench_201 import Truth
 
 RESULT, ARCHITECTURES = "result.json", "architectures.json"
@@ -70,19 +73,29 @@ class SearchResult:
         try:
             plain = json.loads((folder / RESULT).read_text())
             plain["lam"] = plain.pop("lambda")
-            plain["group"] = [LearnerResult(**learner) for learner in plain["group"]]
-            return SearchResult(**plain)
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            result = _RESULT.validate_json(json.dumps(plain), strict=True)
+            spaces = result.space.split("+") if "+" in result.space else [result.space] * result.learners
+            for space, learner in zip(spaces, result.group, strict=True):
+                from_plain(space, learner.genotype)
+            read(folder / FILE)
+            return result if result.group[result.retained].genotype == result.genotype else None
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
             return None
+
+
+_RESULT = TypeAdapter(SearchResult)
 
 
 def conclude(job: SearchJob, *, seed: int, seconds: float, folder: Path) -> SearchResult:
     """Look at every learner on the full validation set, keep the best, write `genotype.json` and `result.json`."""
     genotypes: list[AnyGenotype] = [s.relaxed.derive(s.learner.architecture) for s in job.searchers]
     learners = [
-        _learner(searcher, genotype, job.data, job.config.batch_size.validation, job.metrics.truth)
+        _learner(searcher, genotype, job.data, job.metrics.truth)
         for searcher, genotype in zip(job.searchers, genotypes, strict=True)
     ]
+    for k, learner in enumerate(learners):
+        if not math.isfinite(learner.validation_loss):
+            raise NonFiniteError(k, 2, "the loss on all validation images", job.step)
     retained = min(range(len(learners)), key=lambda k: learners[k].validation_loss)
     best, searcher = learners[retained], job.searchers[retained]
     result = SearchResult(
@@ -107,7 +120,7 @@ def conclude(job: SearchJob, *, seed: int, seconds: float, folder: Path) -> Sear
     )
     write_architectures(folder / ARCHITECTURES, job.searchers, genotypes)
     write(folder / FILE, genotypes[retained], Origin(best.method, result.dataset, seed))
-    write_whole(folder / RESULT, json.dumps(result.to_dict(), indent=2) + "\n")
+    write_whole(folder / RESULT, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
     return result
 
 
@@ -126,16 +139,13 @@ def _or_null(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _learner(
-    searcher: Searcher, genotype: AnyGenotype, data: SearchData, batch_size: int, truth: Truth | None
-) -> LearnerResult:
+def _learner(searcher: Searcher, genotype: AnyGenotype, data: SearchData, truth: Truth | None) -> LearnerResult:
     relaxed, learner = searcher.relaxed, searcher.learner
     found = evaluate(
         lambda x: relaxed(learner.w, learner.architecture, x),
         data.dataset.train,
         data.dataset,
         data.splits.validation,
-        batch_size=batch_size,
         workers=data.workers,
     )
     known = standing(truth, genotype)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
+from typing import Literal
 
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.schedule import Kind, Schedule
@@ -13,6 +14,8 @@ _EVALUATIONS = 2
 """Passes over the images of the metrics at the end of an epoch: W, the derived cell, and V where it teaches."""
 FEWEST_STEPS = 10
 """A search of fewer steps finds nothing."""
+_LATEST = 20
+"""Steps of a kind that count: a machine may become busy, or idle."""
 _PATIENCE = 5.0
 """Seconds that are spent on measuring a kind of step, if more than one is to be taken."""
 _EPOCHS = 5
@@ -20,28 +23,53 @@ _EPOCHS = 5
 
 
 class Estimate:
-    """The time left, from the time so far: steps differ in cost, so that passes are counted and not steps."""
+    """The time left, from the time so far. Steps differ: each kind is measured, and passes are counted for the rest."""
 
     def __init__(self, job: SearchJob) -> None:
-        schedule = job.schedule
+        self._schedule = job.schedule
         images = len(job.metrics.indices) / job.config.batch_size.train
-        ends = (_EVALUATIONS + schedule.teaches) * images
-        self._left = [0.0]
-        """By step from the last one back: the work that is left after it."""
-        for step in reversed(range(schedule.steps)):
-            at_end = ends if (step + 1) % schedule.steps_per_epoch == 0 else 0.0
-            self._left.append(self._left[-1] + schedule.work(step) + at_end)
-        self._left.reverse()
-        self._begin: tuple[int, float] | None = None
+        self._end_work = (_EVALUATIONS + job.schedule.teaches) * images
+        self._last: tuple[int, float] | None = None
+        self._seen: dict[Kind | Literal["end"], list[float]] = {}
 
     def left(self, step: int, seconds: float) -> float | None:
         """Seconds left after `step` steps and so many seconds; None before two steps were seen."""
-        if self._begin is None or step < self._begin[0]:
-            self._begin = (step, seconds)  # the first step is slower than others and not counted
+        schedule = self._schedule
+        if self._last is not None and step == self._last[0] + 1:
+            self._note(step, seconds - self._last[1])
+        self._last = (step, seconds)  # the first step is slower than others and not counted
+        if not self._seen:
             return None
-        first, since = self._begin
-        done = self._left[first] - self._left[step]
-        return self._left[step] * (seconds - since) / done if done > 0 else None
+        counts: dict[Kind | Literal["end"], int] = {"end": schedule.config.epochs - step // schedule.steps_per_epoch}
+        bounds = {"labellers": schedule.v_steps, "weights": schedule.still, "all": schedule.steps}
+        begin = 0
+        for kind, until in bounds.items():
+            counts[kind] = max(0, until - max(step, begin))  # type: ignore[index]
+            begin = until
+        return sum(count * self._typical(kind) for kind, count in counts.items() if count)
+
+    def _note(self, step: int, seconds: float) -> None:
+        kind = self._schedule.kind(step - 1)
+        if step % self._schedule.steps_per_epoch:
+            self._seen.setdefault(kind, []).append(seconds)
+        elif kind in self._seen:  # what an epoch leaves behind takes the rest of its last step
+            self._seen.setdefault("end", []).append(max(0.0, seconds - self._typical(kind)))
+
+    def _typical(self, kind: Kind | Literal["end"]) -> float:
+        """Seconds of a step of a kind; of one that was not seen yet, in proportion to the dearest that was."""
+        if kind in self._seen:
+            return median(self._seen[kind][-_LATEST:])
+        known = [other for other in self._seen if other != "end"]
+        if not known:
+            return median(self._seen["end"])
+        dearest = max(known, key=self._work)
+        return self._typical(dearest) * self._work(kind) / self._work(dearest)
+
+    def _work(self, kind: Kind | Literal["end"]) -> float:
+        if kind == "end":
+            return self._end_work
+        first = {"labellers": 0, "weights": self._schedule.v_steps, "all": self._schedule.still}
+        return self._schedule.work(first[kind])
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from smallgroup.runtime.checks import check_counts
-from smallgroup.spaces.nas_bench_201.cell import EDGES, OPERATIONS, Cell
+from smallgroup.spaces.nas_bench_201.cell import EDGES, OPERATIONS, Cell, every_cell
 from smallgroup.spaces.nas_bench_201.supernet import NasBench201Supernet
 from smallgroup.spaces.space import EdgeBuilder, Kind, Masks, Rule, checked_scores
 
@@ -57,10 +57,13 @@ class NasBench201Space:
     def derive(self, scores: Mapping[str, Tensor], rule: Rule) -> Cell:
         """The best operation of every edge; with a threshold, `none` where nothing reaches it.
 
-        A threshold that would cut the output off from the input is not applied.
+        Where that would cut the output off from the input, a threshold is not applied, and of the cells in which the
+        output depends on the input the one with the highest sum of scores is taken: a constant is no network.
         """
         rows = checked_scores(self.kinds, scores)["cell"]
         best = Cell(tuple(_best(row) for row in rows))
+        if not best.connected:
+            best = _best_connected(rows)
         if rule.name != "threshold":
             return best
         kept = tuple(
@@ -73,6 +76,16 @@ class NasBench201Space:
         """One for the operation of every edge, zero for the rest."""
         rows = [[float(name == chosen) for name in OPERATIONS] for chosen in genotype.operations]
         return {"cell": torch.tensor(rows)}
+
+
+def _best_connected(rows: list[list[float]]) -> Cell:
+    """The cell with the highest sum of scores in which the output depends on the input."""
+    scores = [dict(zip(OPERATIONS, row, strict=True)) for row in rows]
+
+    def total(cell: Cell) -> float:
+        return sum(own[operation] for own, operation in zip(scores, cell.operations, strict=True))
+
+    return max((cell for cell in every_cell() if cell.connected), key=total)
 
 
 def _best(row: list[float]) -> str:
