@@ -39,6 +39,10 @@ class Display(Watcher):
         """After how many steps from the beginning it is said how long the others will take."""
         return (FIRST_STEPS,)
 
+    def hedge(self, step: int) -> str:  # noqa: ARG002
+        """How sure the time left is after a step."""
+        return "about"
+
     def time_left(self, step: int, seconds: float) -> float | None:
         """Seconds left after so many steps and seconds; None: not known yet."""
         raise NotImplementedError
@@ -91,7 +95,7 @@ class Display(Watcher):
         """Move the bar; once, say how long it will take."""
         left = self.time_left(step, seconds)
         if step - self._begin in self.moments and left is not None and step < self._steps:
-            self.say(f"about {written(left)} to go, as the steps so far went")
+            self.say(f"{self.hedge(step)} {written(left)} to go, as the steps so far went")
         time = written(seconds) + ("" if left is None else f", {written(left)} left")
         epoch = f"epoch {(step - 1) // self._epoch + 1}/{self._steps // self._epoch}"
         state = f"{epoch}  step {step}/{self._steps}  {time}"

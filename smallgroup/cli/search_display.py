@@ -39,6 +39,7 @@ class SearchDisplay(Display):
         """Data, learners, steps and memory."""
         assert isinstance(job, SearchJob)
         self._spaces = [searcher.relaxed.space.name for searcher in job.searchers]
+        self._kind = job.schedule.kind
         self._estimate, self._still = Estimate(job), max(0, job.schedule.still - job.step)
         return brief(job), job.schedule.steps, job.schedule.steps_per_epoch
 
@@ -46,6 +47,10 @@ class SearchDisplay(Display):
     def moments(self) -> tuple[int, ...]:
         """Once more when the architecture moves: those steps take the longest."""
         return (FIRST_STEPS, self._still + FIRST_STEPS)
+
+    def hedge(self, step: int) -> str:
+        """Of steps that train V alone a larger part is spent beside the networks than of the others."""
+        return "about" if self._kind(step - 1) == "all" else "at most about"
 
     def time_left(self, step: int, seconds: float) -> float | None:
         """Steps of V alone are cheaper than others, which the estimate knows."""
