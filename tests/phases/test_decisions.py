@@ -119,6 +119,32 @@ def test_decisions_survive_a_resumption(tmp_path: Path, data: SearchData) -> Non
     assert left == right
 
 
+def test_an_epoch_that_could_not_be_summed_up_is_so_later(tmp_path: Path, data: SearchData) -> None:
+    """Killed between its last step and its metrics, as it were: then they are made when the search is resumed."""
+    whole, part, again = (job(data, Decides(), Darts(), epochs=2) for _ in range(3))
+    runner(tmp_path / "whole").run(whole)
+
+    def rows(_: int) -> Any:
+        raise FloatingPointError
+
+    part.metrics.rows = rows  # type: ignore[method-assign]
+    with pytest.raises(FloatingPointError):
+        runner(tmp_path / "part").run(part)
+    assert part.step == 1
+    seen: list[EpochEnd] = []
+    method: Any = again.searchers[0].relaxed.method
+
+    def look(end: EpochEnd) -> Decision:
+        seen.append(end)
+        return Continue()
+
+    method.what = look
+    runner(tmp_path / "part").run(again, resume=True)
+    left, right = (list(read_rows(tmp_path / name / "metrics.jsonl")) for name in ("whole", "part"))
+    assert left == right
+    assert [(end.progress.epoch, end.progress.step) for end in seen] == [(0, 0), (1, 1)]
+
+
 def test_methods_see_the_epoch(data: SearchData) -> None:
     seen: list[EpochEnd] = []
 

@@ -84,10 +84,10 @@ class SearchJob:
     def advance(self) -> Sequence[Mapping[str, Any]] | None:
         """One step; at the end of an epoch its metrics, a row per learner."""
         progress = self.progress
+        for searcher in self.searchers:
+            searcher.set_rates(v=self.schedule.v_rate(progress.step), w=self.schedule.w_rate(progress.step))
+            searcher.relaxed.method.schedule(progress)
         if not self._epoch_is_over:  # it is, if an earlier attempt failed after the step: then the rest is made up for
-            for searcher in self.searchers:
-                searcher.set_rates(v=self.schedule.v_rate(self.step), w=self.schedule.w_rate(self.step))
-                searcher.relaxed.method.schedule(progress)
             self.metrics.note(self._take_step(progress))
         if not self._epoch_is_over:
             return None
@@ -175,10 +175,10 @@ class SearchJob:
     @property
     def progress(self) -> Progress:
         """Where the search stands."""
-        schedule, step = self.schedule, min(self.step, self.schedule.steps - 1)
-        # The step that ends an epoch belongs to it also while its metrics are made.
-        epoch = self.epochs_done if self._epoch_is_over else schedule.epoch(step)
-        return Progress(epoch=epoch, epochs=self.config.epochs, step=step, steps=schedule.steps)
+        # While an epoch is summed up, its last step is the one that counts.
+        step = min(self.step - self._epoch_is_over, self.schedule.steps - 1)
+        epoch = self.schedule.epoch(step)
+        return Progress(epoch=epoch, epochs=self.config.epochs, step=step, steps=self.schedule.steps)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Everything the next step depends on."""
