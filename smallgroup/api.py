@@ -129,6 +129,19 @@ def within(config: Config, seconds: Callable[[], float]) -> Config:
     return resolve(config.to_dict(), [f"search.epochs={epochs}", f"search.steps_per_epoch={steps}"])
 
 
+def training_within(config: Config, genotype: AnyGenotype, seconds: Callable[[], float]) -> Config:
+    """The same for a training: as many epochs as fit, or shorter ones if not one does."""
+    with _threads(config.run.threads), memory_explained(LOWER_IN_TRAINING):
+        job = make_training(config, genotype)
+        step = job.measure()
+    affordable = int(seconds() / step)
+    if affordable < 1:
+        raise ValueError(f"a time budget must be enough for a step, {step:.3g} s here, but it has {seconds():.3g} s")
+    per_epoch = min(job.steps_per_epoch, affordable)
+    changes = [f"training.epochs={affordable // per_epoch}", f"training.steps_per_epoch={per_epoch}"]
+    return resolve(config.to_dict(), changes)
+
+
 def make_training(config: Config, genotype: AnyGenotype) -> TrainingJob:
     """The training that a config describes, at its beginning."""
     data = open_training_data(config.data, config.training.augmentation)

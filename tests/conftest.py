@@ -1,6 +1,15 @@
 """What holds for the whole suite."""
 
+import pytest
 import torch
 
 # The networks of the tests are tiny: on two threads they mostly wait for one another.
 torch.set_num_threads(1)
+
+LONGEST = ("on_real_images", "test_export", "test_search_process", "test_training_job", "test_documents")
+"""Files that take the longest: they come first, so that no process waits for another at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first, all else in its order."""
+    items.sort(key=lambda item: not any(name in item.nodeid for name in LONGEST))

@@ -13,6 +13,7 @@ from smallgroup.runner import Job, Watcher
 
 FIRST_STEPS = 3
 """After so many steps it is said how long all of them will take."""
+MEASURING = "taking a few steps to see how long they take"
 SILENCE = 60.0
 """Seconds after which there is a line where lines are printed, should an epoch take longer."""
 

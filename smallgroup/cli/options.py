@@ -76,7 +76,7 @@ Recipe = Annotated[
 ]
 TimeBudget = Annotated[
     str | None,
-    typer.Option(metavar="30m", help="Size the epochs to fit into this time: 90s, 30m, 1h30m. With --seeds, each."),
+    typer.Option(metavar="30m", help="Size the epochs to fit into this time: 90s, 30m, 1h30m. Of several runs, each."),
 ]
 ConfigFile = Annotated[
     Path | None,

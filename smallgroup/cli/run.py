@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from smallgroup.cli.durations import written
+from smallgroup.cli.durations import seconds_of, written
 from smallgroup.cli.output import print_columns, print_json
 from smallgroup.cli.search import search_one
 from smallgroup.cli.train import base_of, chosen_cell, train
@@ -20,6 +20,8 @@ from smallgroup.spaces.choices import random_genotype
 from smallgroup.spaces.drawing import draw
 from smallgroup.spaces.genotypes import AnyGenotype, space_of
 
+SEARCH_SHARE = 0.6
+"""The part of a time budget that goes to the search; the two trainings share the rest."""
 RANDOM = "random"
 """The folder of the training of a random cell."""
 
@@ -29,9 +31,9 @@ def run(wanted: Wanted, limits: Limits, *, as_json: bool) -> None:
     wanted.check()
     config = wanted.resolved({}, wanted.out)
     folder = wanted.out or next_folder(config.data.dataset, config.method_names)
-    found, _ = search_one(wanted, folder, {}, "search")
+    found, _ = search_one(_part(wanted, SEARCH_SHARE), folder, {}, "search")
     # The trainings have the config of the search below them: a resumed run need not be given it again.
-    wanted = replace(wanted, base=base_of(str(folder), recipe=None))
+    wanted = replace(_part(wanted, (1 - SEARCH_SHARE) / 2), base=base_of(str(folder), recipe=None))
     cell, sentence = chosen_cell(folder, wanted, limits)
     if sentence:
         typer.echo(sentence, err=True)
@@ -44,6 +46,13 @@ def run(wanted: Wanted, limits: Limits, *, as_json: bool) -> None:
         print_json({**{name: result.to_dict() for name, result in results.items()}, "run": str(folder)})
     else:
         _show(found, cell, own, other, folder)
+
+
+def _part(wanted: Wanted, share: float) -> Wanted:
+    """The same with a share of the time."""
+    if wanted.time_budget is None:
+        return wanted
+    return replace(wanted, time_budget=f"{share * seconds_of(wanted.time_budget):.3f}s")
 
 
 def _show(found: SearchResult, cell: AnyGenotype, own: TrainResult, other: TrainResult, folder: Path) -> None:

@@ -1,7 +1,6 @@
 """`smallgroup search`."""
 
 import re
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import Any
 import typer
 
 from smallgroup import api
-from smallgroup.cli.display import Display
-from smallgroup.cli.durations import seconds_of, written
+from smallgroup.cli.display import MEASURING, Display
+from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_columns, print_json
 from smallgroup.cli.search_display import SearchDisplay
 from smallgroup.cli.wanted import Wanted, next_folder
@@ -25,8 +24,6 @@ from smallgroup.spaces.genotypes import from_plain
 
 SEEDS = "seeds.yaml"
 """In the folder of several searches: the config that they share but for the seed."""
-OVERHEAD = 0.93
-"""The part of a time budget that is shared out; checkpoints and the last look at validation images take the rest."""
 
 
 def run(wanted: Wanted, *, as_json: bool) -> None:
@@ -59,7 +56,7 @@ def search_one(
         if wanted.resume and not (folder / api.CONFIG).exists() and not (folder / CHECKPOINTS).exists():
             display.say(f"there is nothing to resume in {folder}; a new run begins")
         if wanted.time_budget is not None:
-            config = _sized(config, wanted.time_budget, display)
+            config = _sized(config, wanted, display)
         result = api.search(config, out=folder, resume=wanted.resume, allow_drift=wanted.allow_drift, watcher=display)
         if finished:
             display.say(f"the run in {folder} is finished; there is nothing to resume")
@@ -78,7 +75,7 @@ def _for_all(wanted: Wanted, seeds: Sequence[int]) -> tuple[Path, Wanted]:
     folder = folder or next_folder(configs[0].data.dataset, configs[0].method_names)
     if wanted.time_budget is not None:
         with SearchDisplay() as display:
-            sized = _sized(configs[0], wanted.time_budget, display).search
+            sized = _sized(configs[0], wanted, display).search
         size = (f"search.epochs={sized.epochs}", f"search.steps_per_epoch={sized.steps_per_epoch}")
         wanted = replace(wanted, changes=(*wanted.changes, *size), time_budget=None)
     if not (folder / SEEDS).exists():
@@ -87,11 +84,10 @@ def _for_all(wanted: Wanted, seeds: Sequence[int]) -> tuple[Path, Wanted]:
     return folder, wanted
 
 
-def _sized(config: Config, budget: str, display: Display) -> Config:
-    """A config whose epochs fit into a time, that of measuring included."""
-    display.say("taking a few steps to see how long they take")
-    start = time.monotonic()
-    return api.within(config, lambda: OVERHEAD * seconds_of(budget) - (time.monotonic() - start))
+def _sized(config: Config, wanted: Wanted, display: Display) -> Config:
+    """A config whose epochs fit into the time budget, that of measuring included."""
+    display.say(MEASURING)
+    return api.within(config, wanted.time_left())
 
 
 def seeds_of(text: str) -> list[int]:

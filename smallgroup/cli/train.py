@@ -6,6 +6,7 @@ from typing import Any
 import typer
 
 from smallgroup import api
+from smallgroup.cli.display import MEASURING
 from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_columns, print_json
 from smallgroup.cli.train_display import TrainingDisplay
@@ -83,6 +84,9 @@ def train(cell: AnyGenotype, wanted: Wanted, folder: Path | None, title: str = "
         finished = wanted.resume and TrainResult.read(folder) is not None
         if wanted.resume and not (folder / api.CONFIG).exists() and not (folder / CHECKPOINTS).exists():
             display.say(f"there is nothing to resume in {folder}; a new run begins")
+        if wanted.time_budget is not None:
+            display.say(MEASURING)
+            config = api.training_within(config, cell, wanted.time_left())
         result = api.train(
             cell, config, out=folder, resume=wanted.resume, allow_drift=wanted.allow_drift, watcher=display
         )

@@ -1,6 +1,7 @@
 """What the command line asks of a run."""
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from smallgroup.cli.durations import seconds_of
 from smallgroup.config import Config, load, overlaid, resolve
 
 RUNS = Path("runs")
+OVERHEAD = 0.93
+"""The part of a time budget that is shared out; checkpoints and the last look at the images take the rest."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,12 @@ class Wanted:
             raise ValueError("one of --seed and --seeds must be given, but both are")
         if self.time_budget is not None:
             seconds_of(self.time_budget)
+
+    def time_left(self) -> Callable[[], float]:
+        """What is left of the time budget from now on, whenever it is asked."""
+        assert self.time_budget is not None
+        total, start = OVERHEAD * seconds_of(self.time_budget), time.monotonic()
+        return lambda: total - (time.monotonic() - start)
 
     def resolved(self, options: Mapping[str, Any], folder: Path | None = None) -> Config:
         """Changes above options above the file above, when a run is resumed, the config in its folder."""

@@ -38,13 +38,13 @@ def refused(capsys: Captured, *arguments: str) -> str:
         (
             "train",
             "--allow-drift --config --data-root --dataset --json --max-multiply-adds --max-parameters --out --recipe "
-            "--resume --seed --set --track-test",
+            "--resume --seed --set --time-budget --track-test",
         ),
         (
             "run",
             "--allow-drift --config --data-root --dataset --hypergradient --json --lambda --learners "
-            "--max-multiply-adds --max-parameters --method --out --recipe --resume --seed --set --space --track-test "
-            "--unlabeled",
+            "--max-multiply-adds --max-parameters --method --out --recipe --resume --seed --set --space --time-budget "
+            "--track-test --unlabeled",
         ),
     ],
 )
@@ -122,6 +122,27 @@ def test_the_cell_of_a_search_is_trained_with_its_data(tmp_path: Path, capsys: C
         assert "the retained cell has" in log
     else:
         assert "the smallest of" in log
+
+
+def test_a_time_budget_of_less_than_a_step(capsys: Captured, tmp_path: Path) -> None:
+    code, out, log = run(capsys, "train", "DARTS_V2", *TINY, "--time-budget", "0.01s", "--out", str(tmp_path / "run"))
+    assert (code, out) == (2, "")
+    assert "a time budget must be enough for a step" in log.splitlines()[-1]
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_time_budget_sizes_all_parts(tmp_path: Path, capsys: Captured) -> None:
+    code, text, log = run(
+        capsys, "run", *SMALL, *TINY, "--learners=1", "--time-budget=10s", "--out", str(tmp_path), "--json"
+    )
+    assert code == 0
+    assert log.count("taking a few steps") == 3
+    found = json.loads(text)
+    assert found["search"]["steps"] > 6
+    for name in ("training", "random"):
+        assert found[name]["steps"] > 6
+        own = load(tmp_path / name / "config.yaml")["training"]
+        assert own["epochs"] * own["steps_per_epoch"] == found[name]["steps"]
 
 
 @pytest.mark.parametrize(

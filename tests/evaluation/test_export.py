@@ -220,8 +220,8 @@ def test_odd_names_do_not_break_the_card(trained: Trained, tmp_path: Path) -> No
     data = json.loads((tmp_path / "model.json").read_text())
     (tmp_path / "model.json").write_text(json.dumps({**data, "classes": names, "dataset": "folder:a|b\n|c"}))
     record = json.loads((tmp_path / "result.json").read_text())
-    hostile = {"test_error": "<b>|", "test_error_top5": [1], "best_test_error": 1.5, "epochs": {"a|": "\n"}}
-    (tmp_path / "result.json").write_text(json.dumps({**record, **hostile}))
+    odd = {"best_test_error": 1.5, "dataset": "<b>|", "class_errors": {"a|": 1.0, "\n# b": 2.0}}
+    (tmp_path / "result.json").write_text(json.dumps({**record, **odd}))
     card = export_model(tmp_path, "pt2").card.read_text()
     table = card.partition("## Classes")[2].partition("## Cell")[0].split("\n")
     rows = [row for row in table if row.startswith("| ") and "logit" not in row]
@@ -231,6 +231,8 @@ def test_odd_names_do_not_break_the_card(trained: Trained, tmp_path: Path) -> No
         assert "<" not in row.replace("\\<", "")
         assert row.startswith("#") == (row in ("# Model card of model.pt2", "## Classes"))
     assert "chosen by the test images themselves" in card
+    (tmp_path / "result.json").write_text(json.dumps({**record, "test_error": "<b>|"}))  # no result, then
+    assert "<b>" not in export_model(tmp_path, "pt2").card.read_text()
 
 
 def test_escapes() -> None:

@@ -1,7 +1,9 @@
 """Training from scratch as a job: what a step is, what an epoch leaves behind, and the state between two steps."""
 
 import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
 from typing import Any
 
 import torch
@@ -81,6 +83,15 @@ class TrainingJob:
         self._sums = dict.fromkeys(self._sums, 0.0)
         self.epochs_done += 1
         return [row]
+
+    def measure(self, steps: int = 3) -> float:
+        """Seconds of a step, the first not counted; the job cannot be used afterwards."""
+        times = []
+        for _ in range(steps + 1):
+            start = time.monotonic()
+            self._take_step()
+            times.append(time.monotonic() - start)
+        return median(times[1:])
 
     # A step.
 
