@@ -187,6 +187,7 @@ def _carried_out(
                 allow_drift=allow_drift,
                 files={CONFIG: config.to_yaml(asdict(environment)), **plan.files},
             )
+            runner.check(resume=resume)
             return plan.carry_out(runner)
 
 

@@ -105,6 +105,13 @@ class Runner:
     keep: int = 2
     files: Mapping[str, str] = field(default_factory=dict)
 
+    def check(self, *, resume: bool) -> None:
+        """Refuse early what `run` would refuse after a job was made, which may take long."""
+        if self.folder.exists():
+            with locked(self.folder):
+                if not resume:
+                    self.check_free()
+
     def check_free(self) -> None:
         """Refuse a folder in which a run was begun: it would have to be resumed."""
         if Metrics(self.folder / METRICS).length or (self.folder / CHECKPOINTS).exists():

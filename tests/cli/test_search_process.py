@@ -59,16 +59,16 @@ def wait_for_checkpoint(out: Path, process: subprocess.Popen[str]) -> None:
 def test_a_signal_saves_and_ends_and_the_run_goes_on_as_if_nothing_had_been(
     number: signal.Signals, code: int, tmp_path: Path, capsys: Captured
 ) -> None:
-    every_step = "--set=run.checkpoint_minutes=0"
-    process = start(tmp_path / "part", every_step)
+    longer = ["--set=run.checkpoint_minutes=0", "--set=search.steps_per_epoch=12"]  # a checkpoint after every step
+    process = start(tmp_path / "part", *longer)
     wait_for_checkpoint(tmp_path / "part", process)
-    assert "in use by process" in refused(capsys, *SMALL, every_step, "--out", str(tmp_path / "part"), "--resume")
+    assert "in use by process" in refused(capsys, "--out", str(tmp_path / "part"), "--resume")
     process.send_signal(number)
     out, log = process.communicate(timeout=60)
     assert (process.returncode, out) == (code, "")
-    assert re.search(rf"error: ended by {number.name} after step \d; --resume goes on from there\n$", log)
+    assert re.search(rf"error: ended by {number.name} after step \d+; --resume goes on from there\n$", log)
     assert run(capsys, "--out", str(tmp_path / "part"), "--resume")[0] == 0  # the config is that of the run
-    assert run(capsys, *SMALL, every_step, "--out", str(tmp_path / "whole"))[0] == 0
+    assert run(capsys, *SMALL, *longer, "--out", str(tmp_path / "whole"))[0] == 0
     assert chaos.differences(tmp_path / "whole", tmp_path / "part") == []
 
 
