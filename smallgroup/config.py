@@ -247,6 +247,14 @@ class _Plain(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
+def _parsed(text: str | bytes) -> object:
+    loader = _Plain(text)
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
+
+
 def load(path: Path) -> dict[str, Any]:
     """The keys of a YAML file."""
     try:
@@ -254,7 +262,7 @@ def load(path: Path) -> dict[str, Any]:
             content = file.read(LARGEST + 1)
         if len(content) > LARGEST:
             raise ValueError(f"a config file has at most {LARGEST:,} bytes, but {path} has more")
-        given = yaml.load(content, _Plain)
+        given = _parsed(content)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         place = getattr(error, "problem_mark", None)
         where = "" if place is None else f", line {place.line + 1}"
@@ -337,7 +345,7 @@ def _is_section(kind: Any) -> bool:  # noqa: ANN401
 
 def _value(text: str) -> object:
     try:
-        return yaml.load(text, _Plain)
+        return _parsed(text)
     except (yaml.YAMLError, RecursionError):
         raise ValueError(f"a value must be YAML, but got {text[:80]!r}") from None
 

@@ -1,5 +1,6 @@
 """How a run is watched: a display that is drawn again and again on a terminal, lines elsewhere. All on stderr."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ SILENCE = 60.0
 """Seconds after which there is a line where lines are printed, should an epoch take longer."""
 
 
-class Display(Watcher):
+class Display(Watcher, ABC):
     """Tells a run to whoever sits before the terminal, or reads the log. What is shown of it is up to each kind."""
 
     def __init__(self, console: Console | None = None, title: str = "") -> None:
@@ -31,9 +32,9 @@ class Display(Watcher):
 
     # What each kind of run says of itself.
 
+    @abstractmethod
     def introduce(self, job: Job) -> tuple[list[str], int, int]:
         """What is about to happen, in a few lines; the steps of the run and of an epoch."""
-        raise NotImplementedError
 
     @property
     def moments(self) -> tuple[int, ...]:
@@ -44,17 +45,17 @@ class Display(Watcher):
         """How sure the time left is after a step."""
         return "about"
 
+    @abstractmethod
     def time_left(self, step: int, seconds: float) -> float | None:
         """Seconds left after so many steps and seconds; None: not known yet."""
-        raise NotImplementedError
 
+    @abstractmethod
     def lines(self, row: Mapping[str, Any]) -> list[str]:
         """A row of metrics where lines are printed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def picture(self) -> RenderableType:
         """The rows of the last epoch on a terminal."""
-        raise NotImplementedError
 
     def remark(self, row: Mapping[str, Any]) -> None:
         """What else there is to say about a row."""

@@ -13,6 +13,7 @@ from smallgroup.cli.app import app
 from smallgroup.cli.durations import seconds_of, written
 from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.config import load, resolve
+from smallgroup.phases.search.result import LearnerResult, SearchResult
 
 Captured = pytest.CaptureFixture[str]
 
@@ -102,6 +103,21 @@ def test_several_seeds(tmp_path: Path, capsys: Captured) -> None:
     assert log.count("is finished; there is nothing to resume") == 2
     rows = [line.split()[0] for line in text.splitlines() if line]
     assert rows == ["seed", "1", "2", "mean", "std", "2"]
+
+
+def test_what_only_some_results_have_is_not_compared() -> None:
+    """Learners in other spaces have no true accuracy, and other seeds may retain them."""
+    cell: dict[str, Any] = {"method": "darts", "validation_loss": 1.0, "validation_error": 50.0, "genotype": "x"}
+    common: dict[str, Any] = {
+        "method": "darts", "space": "nas-bench-201", "dataset": "cifar10", "learners": 1, "lam": 1.0, "seed": 0,
+        "hypergradient": "exact", "steps": 1, "seconds": 1.0, "peak_memory_mb": 1.0, "retained": 0, "genotype": "x",
+        "parameters": 1, "validation_loss": 1.0, "validation_error": 50.0, "group": [LearnerResult(**cell)],
+    }  # fmt: skip
+    known = SearchResult(**common, true_accuracy={"cifar10": 90.0}, percentile={"cifar10": 20.0})
+    unknown = SearchResult(**common)
+    for results in ([known, unknown], [unknown, known]):
+        assert command.spread(results)["mean"].keys() == {"validation_error", "validation_loss", "seconds"}
+    assert command.spread([known, known])["mean"]["true_accuracy_cifar10"] == 90.0
 
 
 @pytest.mark.parametrize(
