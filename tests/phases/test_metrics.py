@@ -24,8 +24,8 @@ SIZES = {"train": 6, "unlabeled": 6, "validation": 6}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three classes of 90 pictures: 216 to train on, of which 72 validate."""
-    return class_folders(tmp_path_factory.mktemp("images"), 90)
+    """Three classes of 150 pictures, of which 120 validate: more than a batch of an evaluation, sorted by class."""
+    return class_folders(tmp_path_factory.mktemp("images"), 150)
 
 
 def settings(folder: Path, **more: Any) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def onehot(genotype: Any) -> Tensor:
 
 def test_errors_are_those_of_the_right_weights_on_the_right_images(folder: Path, tmp_path: Path) -> None:
     job = make_job(resolve(settings(folder, learners=3)))
-    assert len(job.data.splits.validation) == 72
+    assert len(job.data.splits.validation) == 120
     reports = []
     original = job.metrics.note
 
