@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: run test clean
 
 run: $(VENV)/.installed
-	$(BIN)/smallgroup search
+	$(BIN)/smallgroup run
 
 test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

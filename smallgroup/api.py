@@ -81,15 +81,22 @@ def train(
 
     Args:
         genotype: the cell; a published name, a file, the folder of a search, or its text.
-        config: data, seed and `training`; what is not given comes from the recipe. None: the embedded default.
+        config: data, seed and `training`; what is not given comes from the search, if the genotype is the folder of
+            one, and from the recipe.
         out: the run's folder; None: nothing is kept but the result.
         resume: go on with the run in that folder; a finished one gives its result.
         allow_drift: resume even where the same bits cannot be promised.
         watcher: who is told how it goes.
     """
     cell = genotypes.resolve(str(genotype))[1] if isinstance(genotype, str | Path) else genotype
-    space = {"space": {"name": genotypes.space_of(cell)}}
-    resolved = config if isinstance(config, Config) else resolve(overlaid(config or {}, space))
+    if isinstance(config, Config):
+        resolved = config
+    else:
+        given = config or {}
+        below = {}
+        if isinstance(genotype, str | Path):
+            below = keys_for_training(genotype, of_recipe="recipe" not in given)
+        resolved = resolve(overlaid(overlaid(below, given), {"space": {"name": genotypes.space_of(cell)}}))
     own = {"genotype": genotypes.to_plain(cell)}
 
     def begun(folder: Path) -> Mapping[str, Any]:
@@ -104,6 +111,18 @@ def train(
     identity = {**resolved.of_training(), **own}
     plan = _Plan(resolved, identity, begun, TrainResult.read, carry_out, LOWER_IN_TRAINING, files)
     return _carried_out(plan, out, resume=resume, allow_drift=allow_drift, watcher=watcher)
+
+
+def keys_for_training(genotype: Path | str, *, of_recipe: bool = True) -> dict[str, Any]:
+    """What the config of a search says of a training: data, seed, and how, unless another recipe is meant.
+
+    Nothing, if the genotype is not the folder of a search.
+    """
+    place = Path(genotype) / CONFIG
+    if not place.is_file():
+        return {}
+    kept = {"seed", "data", "run"} | ({"recipe", "training"} if of_recipe else set())
+    return {key: value for key, value in load(place).items() if key in kept}
 
 
 def make_job(config: Config) -> SearchJob:

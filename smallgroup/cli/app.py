@@ -140,14 +140,15 @@ def train(
     that of the search) has config.yaml, metrics.jsonl, checkpoints, genotype.json, result.json with errors by class and
     the confusion matrix, and the model.
     """
-    from smallgroup.cli.train import base_of, run  # noqa: PLC0415
+    from smallgroup.api import keys_for_training  # noqa: PLC0415
+    from smallgroup.cli.train import run  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
     from smallgroup.phases.evaluation.limits import Limits  # noqa: PLC0415
 
     given = _given(dataset=dataset, data_root=data_root, seed=seed, recipe=recipe)
     if track_test:
         given["training"] = {"track_test": True}
-    base = base_of(genotype, recipe=recipe)
+    base = keys_for_training(genotype, of_recipe=recipe is None)
     wanted = Wanted(
         given, changes or (), config, out, None, time_budget, resume=resume, allow_drift=allow_drift, base=base
     )

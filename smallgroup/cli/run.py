@@ -6,10 +6,11 @@ from typing import Any
 
 import typer
 
+from smallgroup.api import keys_for_training
 from smallgroup.cli.durations import seconds_of, written
 from smallgroup.cli.output import print_columns, print_json
 from smallgroup.cli.search import search_one
-from smallgroup.cli.train import base_of, chosen_cell, train
+from smallgroup.cli.train import chosen_cell, train
 from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.phases.evaluation import TrainResult
 from smallgroup.phases.evaluation.limits import Limits
@@ -33,7 +34,7 @@ def run(wanted: Wanted, limits: Limits, *, as_json: bool) -> None:
     folder = wanted.out or next_folder(config.data.dataset, config.method_names)
     found, _ = search_one(_part(wanted, SEARCH_SHARE), folder, {}, "search")
     # The trainings have the config of the search below them: a resumed run need not be given it again.
-    wanted = replace(_part(wanted, (1 - SEARCH_SHARE) / 2), base=base_of(str(folder), recipe=None))
+    wanted = replace(_part(wanted, (1 - SEARCH_SHARE) / 2), base=keys_for_training(folder))
     cell, sentence = chosen_cell(folder, wanted, limits)
     if sentence:
         typer.echo(sentence, err=True)

@@ -1,7 +1,7 @@
 """`smallgroup train`."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -11,7 +11,6 @@ from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_columns, print_json
 from smallgroup.cli.train_display import TrainingDisplay
 from smallgroup.cli.wanted import Wanted, next_folder
-from smallgroup.config import load
 from smallgroup.data.training_data import open_training_data
 from smallgroup.networks import NetworkDesign
 from smallgroup.phases.evaluation import TrainResult
@@ -25,9 +24,10 @@ from smallgroup.spaces.genotypes import AnyGenotype
 
 def run(genotype: str, wanted: Wanted, limits: Limits, *, as_json: bool) -> None:
     """Train one cell."""
-    wanted.check()
     of_search = Path(genotype) if (Path(genotype) / api.CONFIG).is_file() else None
-    out = wanted.out or (of_search / TRAINING if of_search else None)
+    if of_search is not None and wanted.out is None:
+        wanted = replace(wanted, out=of_search / TRAINING)
+    wanted.check()
     if of_search is None:
         if limits:
             raise ValueError(f"a limit chooses among the cells of a search, but {genotype[:80]!r} is none")
@@ -36,21 +36,11 @@ def run(genotype: str, wanted: Wanted, limits: Limits, *, as_json: bool) -> None
         cell, sentence = chosen_cell(of_search, wanted, limits)
         if sentence:
             typer.echo(sentence, err=True)
-    result, folder = train(cell, wanted, out)
+    result, folder = train(cell, wanted, wanted.out)
     if as_json:
         print_json({**result.to_dict(), "run": str(folder)})
     else:
         show(result, folder)
-
-
-def base_of(genotype: str, *, recipe: str | None) -> dict[str, Any]:
-    """What the config of a search says of a training: data, seed, and how, unless another recipe is named."""
-    place = Path(genotype) / api.CONFIG
-    if not place.is_file():
-        return {}
-    keys = load(place)
-    kept = {"seed", "data", "run"} if recipe else {"seed", "data", "run", "recipe", "training"}
-    return {key: value for key, value in keys.items() if key in kept}
 
 
 def chosen_cell(run: Path, wanted: Wanted, limits: Limits) -> tuple[AnyGenotype, str]:

@@ -114,6 +114,9 @@ def test_the_cell_of_a_search_is_trained_with_its_data(tmp_path: Path, capsys: C
     assert result["seed"] == 7
     assert result["genotype"] == json.loads((out / "result.json").read_text())["genotype"]
     assert load(out / "training" / "config.yaml")["data"]["labelled_fraction"] == 0.1
+    code, text, log = run(capsys, "train", str(out), "--resume", "--json")
+    assert (code, json.loads(text)) == (0, result)
+    assert "is finished; there is nothing to resume" in log
     limit = result["parameters"] - 1
     where = ["--out", str(tmp_path / "smaller"), "--json", "--max-parameters", str(limit)]
     code, text, log = run(capsys, "train", str(out), *TINY, *where)
