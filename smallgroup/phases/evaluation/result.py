@@ -1,6 +1,7 @@
 """How a training ends: the test images are looked at once, and everything is written down."""
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -9,12 +10,14 @@ from pydantic import TypeAdapter
 
 from smallgroup.data import FileImages
 from smallgroup.networks import multiply_adds, parameters
+from smallgroup.phases.evaluate import Evaluation
 from smallgroup.phases.evaluation.job import TrainingJob
 from smallgroup.phases.evaluation.model import ABOUT, WEIGHTS, TrainedModel
+from smallgroup.phases.evaluation.trainee import Trainee
 from smallgroup.runner import read_rows
 from smallgroup.runtime.files import write_whole
 from smallgroup.runtime.memory import peak_memory
-from smallgroup.spaces.genotypes import from_plain, to_plain
+from smallgroup.spaces.genotypes import from_plain, space_of, to_plain
 
 RESULT = "result.json"
 
@@ -66,20 +69,34 @@ _RESULT = TypeAdapter(TrainResult)
 
 def conclude(job: TrainingJob, *, seconds: float, folder: Path) -> TrainResult:
     """Look at the test images, and write the model and `result.json`."""
-    dataset, rows = job.data.dataset, list(read_rows(folder / "metrics.jsonl"))
-    found = None if dataset.test is None else job.test()
+    found = None if job.data.dataset.test is None else job.test()
+    rows = list(read_rows(folder / "metrics.jsonl"))
+    return write_result(job.trainee, found, rows, steps=job.step, seconds=seconds, folder=folder)
+
+
+def write_result(
+    trainee: Trainee,
+    found: Evaluation | None,
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    steps: int,
+    seconds: float,
+    folder: Path,
+) -> TrainResult:
+    """Write the model of a network and its `result.json`, from its rows of metrics and what the test images gave."""
+    dataset = trainee.data.dataset
     tracked = [row["test_error"] for row in rows if "test_error" in row]
     once: Any = "looked at after every epoch" if tracked else "looked at once, after the last epoch"
     recognised = None if found is None else dict(zip(dataset.classes, found.recognised, strict=True))
     result = TrainResult(
         dataset=dataset.name,
-        space="darts" if job.drops else "nas-bench-201",
-        seed=job.seed,
-        genotype=to_plain(job.genotype),
-        parameters=parameters(job.network),
-        multiply_adds=multiply_adds(job.network, dataset.size, dataset.channels),
-        epochs=job.config.epochs,
-        steps=job.step,
+        space=space_of(trainee.genotype),
+        seed=trainee.seed,
+        genotype=to_plain(trainee.genotype),
+        parameters=parameters(trainee.network),
+        multiply_adds=multiply_adds(trainee.network, dataset.size, dataset.channels),
+        epochs=trainee.config.epochs,
+        steps=steps,
         seconds=seconds,
         peak_memory_mb=round(peak_memory() / 2**20, 1),
         train_error=rows[-1]["train_error"],
@@ -91,14 +108,14 @@ def conclude(job: TrainingJob, *, seconds: float, folder: Path) -> TrainResult:
         confusion=None if found is None else found.confusion,
     )
     model = TrainedModel(
-        job.genotype,
-        replace(job.design, auxiliary="none"),
+        trainee.genotype,
+        replace(trainee.design, auxiliary="none"),
         dataset.name,
         dataset.classes,
         tuple(dataset.mean),
         tuple(dataset.std),
         dataset.train.margin if isinstance(dataset.train, FileImages) else 1.0,
     )
-    model.write(folder, job.network)
+    model.write(folder, trainee.network)
     write_whole(folder / RESULT, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
     return result

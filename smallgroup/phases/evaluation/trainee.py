@@ -1,0 +1,217 @@
+"""One network in training: what it is, a step of it in parts, and its state. Alone or in a group, it is the same."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.optim import SGD
+
+from smallgroup.data.training_data import TrainingData
+from smallgroup.networks import Outputs, build_network
+from smallgroup.phases.evaluate import Evaluation, evaluate
+from smallgroup.phases.evaluation.config import TrainingConfig
+from smallgroup.runtime import stream
+from smallgroup.spaces.genotypes import AnyGenotype, space_of
+
+
+class NonFiniteTrainingError(ArithmeticError):
+    """A loss or a gradient is not finite; nothing has been changed."""
+
+
+class Answer(NamedTuple):
+    """What a network says to some images, and its losses on their labels."""
+
+    logits: Tensor
+    labels: Tensor
+    loss: Tensor
+    auxiliary_loss: Tensor
+
+
+class Trainee:
+    """A cell in its large network, with an optimizer.
+
+    A step has three parts: `begin`, then `answer` and `follow` for each piece of the batch, then `check` and `commit`.
+    Until `commit` all of it can be undone.
+
+    Args:
+        learner: the place in a group, None for a training alone. Learner 0 draws the random numbers of a training
+            alone, every other one has its own.
+    """
+
+    def __init__(
+        self,
+        config: TrainingConfig,
+        data: TrainingData,
+        genotype: AnyGenotype,
+        *,
+        seed: int,
+        learner: int | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.config, self.data, self.genotype = config, data, genotype
+        self.seed, self.device = seed, torch.device(device)
+        dataset, space = data.dataset, space_of(genotype)
+        self.design = config.network.design(
+            classes=len(dataset.classes), image_channels=dataset.channels, image_size=dataset.size, space=space
+        )
+        self._whose = "" if learner is None else f" of learner {learner}"
+        self._key = (seed, "evaluation", *(("learner", learner) if learner else ()))
+        weights = stream(*self._key, "weights")
+        self.network = build_network(genotype, self.design, generator=weights, device=device)
+        self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.drops = space != "nas-bench-201"
+        self.optimizer = SGD(
+            self.network.parameters(), lr=config.lr, momentum=config.momentum, weight_decay=config.weight_decay
+        )
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=config.precision == "float16")
+        self.sums = dict.fromkeys(("loss", "auxiliary_loss", "wrong", "images"), 0.0)
+        if learner is not None:
+            self.sums["divergence"] = 0.0
+        self._noted = dict.fromkeys(self.sums, 0.0)
+        self._before: list[Tensor] = []
+
+    # A step.
+
+    def begin(self, epoch: int) -> None:
+        """Rate and drop path of the epoch; what a pass changes is kept."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.config.rate(epoch)
+        self.network.drop_path = self.config.drop(epoch) if self.drops else 0.0
+        self.network.train()
+        self._before = [buffer.clone() for buffer in self.network.buffers()]  # running statistics
+        self._noted = dict.fromkeys(self.sums, 0.0)
+
+    def answer(self, images: Tensor, labels: Tensor, *, step: int, part: int) -> Answer:
+        """A pass over a part of the batch."""
+        with torch.autocast(self.device.type, _DTYPES[self.config.precision], enabled=self._mixed):
+            outputs = Outputs.of(self.network(images, (*self._key, step, part)))
+            loss, second = (self._loss(logits, labels) for logits in outputs)
+        return Answer(outputs.logits, labels, loss, second)
+
+    def follow(
+        self, answer: Answer, *, share: float, step: int, divergence: Tensor | None = None, weight: float = 0.0
+    ) -> None:
+        """Add the gradient of a part, which is this share of the batch.
+
+        In a group there is also how far the answer is from those of the peers, and what that counts for beside the
+        labels; with weight 0 no bit of the gradient depends on it.
+        """
+        total = answer.loss + self.config.auxiliary_weight * answer.auxiliary_loss
+        if divergence is not None and weight:
+            total = total + weight * divergence
+        if not math.isfinite(float(total.detach())):
+            raise NonFiniteTrainingError(f"the loss{self._whose} is not finite in step {step}; {_UNCHANGED}")
+        self.scaler.scale(share * total).backward()  # type: ignore[no-untyped-call]
+        count = len(answer.labels)
+        self._noted["loss"] += count * float(answer.loss.detach())
+        self._noted["auxiliary_loss"] += count * float(answer.auxiliary_loss.detach())
+        self._noted["wrong"] += float((answer.logits.argmax(dim=1) != answer.labels).sum())
+        self._noted["images"] += count
+        if divergence is not None:
+            self._noted["divergence"] += count * float(divergence.detach())
+
+    def check(self, step: int) -> None:
+        """Clip the gradient, and refuse one that is not finite."""
+        self.scaler.unscale_(self.optimizer)
+        limit = math.inf if self.config.clip is None else self.config.clip
+        norm = float(torch.nn.utils.clip_grad_norm_(self.network.parameters(), limit))
+        # With float16 a gradient may overflow now and then: the scaler leaves that step out and scales less.
+        if not math.isfinite(norm) and not self.scaler.is_enabled():
+            raise NonFiniteTrainingError(f"the gradient{self._whose} is not finite in step {step}; {_UNCHANGED}")
+
+    def undo(self) -> None:
+        """As if the step had not begun."""
+        for buffer, saved in zip(self.network.buffers(), self._before, strict=True):
+            buffer.copy_(saved)
+        self.optimizer.zero_grad()
+
+    def commit(self) -> None:
+        """Move the weights along the gradient."""
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad()
+        for name, value in self._noted.items():
+            self.sums[name] += value
+
+    def _loss(self, logits: Tensor | None, labels: Tensor) -> Tensor:
+        if logits is None:
+            return torch.zeros((), device=labels.device)
+        return functional.cross_entropy(logits.float(), labels, label_smoothing=self.config.label_smoothing)
+
+    @property
+    def _mixed(self) -> bool:
+        return self.config.precision != "float32"
+
+    # What is measured.
+
+    def row(self, epoch: int) -> dict[str, Any]:
+        """What an epoch leaves behind."""
+        images = self.sums["images"]
+        row = {
+            "epoch": epoch,
+            "loss": self.sums["loss"] / images,
+            "train_error": 100 * self.sums["wrong"] / images,
+            "lr": self.config.rate(epoch),
+        }
+        if self.design.auxiliary != "none":
+            row["auxiliary_loss"] = self.sums["auxiliary_loss"] / images
+        if self.drops and self.config.drop_path:
+            row["drop_path"] = self.config.drop(epoch)
+        if "divergence" in self.sums:
+            row["divergence"] = self.sums["divergence"] / images
+        return row
+
+    def forget(self) -> None:
+        """The next epoch is counted anew."""
+        self.sums = dict.fromkeys(self.sums, 0.0)
+
+    def test(self) -> Evaluation:
+        """The test images, classified by the network as it stands."""
+        dataset = self.data.dataset
+        if dataset.test is None:
+            raise ValueError(f"{dataset.name} must have a test part to be tested on, but it has none")
+        self.network.eval()
+        return evaluate(
+            self.logits,
+            dataset.test,
+            dataset,
+            torch.arange(len(dataset.test)),
+            workers=self.data.workers,
+            device=self.device,
+        )
+
+    def logits(self, images: Tensor) -> Tensor:
+        """Of the network in eval mode, in float32 whatever it was trained in: as it is shipped."""
+        return Outputs.of(self.network(images.contiguous(memory_format=torch.channels_last))).logits
+
+    # The state between two steps.
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Everything the next step of this network depends on."""
+        tensors = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
+        for name, parameter in self.network.named_parameters():
+            momentum = self.optimizer.state.get(parameter, {}).get("momentum_buffer")
+            if momentum is not None:
+                tensors[f"momentum.{name}"] = momentum
+        return tensors, {"sums": dict(self.sums), "scaler": self.scaler.state_dict()}
+
+    def load_state(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
+        """Take up a saved state, in the very tensors there are."""
+        with torch.no_grad():
+            for name, tensor in self.network.state_dict().items():
+                tensor.copy_(tensors[f"network.{name}"])
+        for name, parameter in self.network.named_parameters():
+            momentum = tensors.get(f"momentum.{name}")
+            if momentum is not None:
+                kept = torch.empty_like(parameter, requires_grad=False).copy_(momentum)
+                self.optimizer.state[parameter] = {"momentum_buffer": kept}
+        self.sums = {name: float(value) for name, value in record["sums"].items()}
+        if self.scaler.is_enabled():
+            self.scaler.load_state_dict(dict(record["scaler"]))
+
+
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_UNCHANGED = "nothing was changed by this step"
