@@ -121,7 +121,8 @@ def keys_for_training(genotype: Path | str, *, of_recipe: bool = True) -> dict[s
     place = Path(genotype) / CONFIG
     if not place.is_file():
         return {}
-    kept = {"seed", "data", "run"} | ({"recipe", "training"} if of_recipe else set())
+    # The learners say which of a recipe's variants counts: releases of methods train their cells differently.
+    kept = {"seed", "data", "run", "learners"} | ({"recipe", "training"} if of_recipe else set())
     return {key: value for key, value in load(place).items() if key in kept}
 
 
@@ -130,7 +131,7 @@ def make_job(config: Config) -> SearchJob:
     data = open_search_data(config.data, seed=config.seed)
     images = {"classes": len(data.dataset.classes), "image_channels": data.dataset.channels}
     learners = [
-        ((one.space or config.space).build(image_size=data.dataset.size, **images), one.build_method())
+        ((one.space or config.space).build(image_size=data.dataset.size, **images), config.build_method(one))
         for one in config.learners
     ]
     truth = Truth.find(data_root(config.data.data_root))

@@ -57,26 +57,32 @@ class LearnerConfig(BaseModel):
         check_choice("method", name, tuple(METHODS))
         return name
 
-    def build_method(self) -> Method:
-        """A fresh instance of the method."""
-        return METHODS[self.method](**self.options)
-
     @model_validator(mode="after")
     def _buildable(self) -> "LearnerConfig":
-        kinds = get_type_hints(METHODS[self.method])
-        known = {field.name: kinds[field.name] for field in fields(METHODS[self.method]) if field.init}
-        for name, value in self.options.items():
-            if name not in known:
-                have = ", ".join(known) or "none"
-                raise ValueError(f"an option of {self.method} must be one of: {have}; but got {name[:60]!r}")
-            try:
-                TypeAdapter(known[name]).validate_python(value)
-            except ValidationError:
-                kind = getattr(known[name], "__name__", str(known[name]))
-                raise ValueError(
-                    f"option {name} of {self.method} must be {kind}, but got {str(value)[:60]!r}"
-                ) from None
+        build_method(self.method, self.options)
         return self
+
+
+def build_method(name: str, options: Mapping[str, Any]) -> Method:
+    """A fresh instance of a method, if these are options of it."""
+    known = method_options(name)
+    given = {}
+    for option, value in options.items():
+        if option not in known:
+            have = ", ".join(known) or "none"
+            raise ValueError(f"an option of {name} must be one of: {have}; but got {option[:60]!r}")
+        try:
+            given[option] = TypeAdapter(known[option]).validate_python(value)
+        except ValidationError:
+            kind = getattr(known[option], "__name__", str(known[option]))
+            raise ValueError(f"option {option} of {name} must be {kind}, but got {str(value)[:60]!r}") from None
+    return METHODS[name](**given)
+
+
+def method_options(name: str) -> dict[str, Any]:
+    """The options of a method, and of what kind they are."""
+    kinds = get_type_hints(METHODS[name])
+    return {field.name: kinds[field.name] for field in fields(METHODS[name]) if field.init}
 
 
 class RunConfig(BaseModel):
@@ -105,6 +111,8 @@ class Config(BaseModel):
     """Which cells may be found, and the size of the network that is searched."""
     learners: tuple[LearnerConfig, ...] = Field(default=(LearnerConfig(), LearnerConfig()), min_length=1)
     """How many learners (1 is the plain method), or a list of what each of them is."""
+    methods: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Options of methods by name, such as {pc-darts: {part: 2}}; those of a learner stand above them."""
     search: SearchConfig = SearchConfig()
     """The course of the search."""
     training: TrainingConfig = TrainingConfig()
@@ -116,6 +124,24 @@ class Config(BaseModel):
     @classmethod
     def _on_a_recipe(cls, given: Any) -> Any:  # noqa: ANN401 -- what a user wrote
         return on_recipe(long_form(given)) if isinstance(given, Mapping) else given
+
+    @field_validator("methods")
+    @classmethod
+    def _options_of_methods(cls, given: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        for name, options in given.items():
+            check_choice("a key of methods", name, tuple(METHODS))
+            build_method(name, options)
+        return given
+
+    @model_validator(mode="after")
+    def _learners_can_be_made(self) -> "Config":
+        for learner in self.learners:
+            self.build_method(learner)
+        return self
+
+    def build_method(self, learner: LearnerConfig) -> Method:
+        """A fresh instance of a learner's method."""
+        return build_method(learner.method, {**self.methods.get(learner.method, {}), **learner.options})
 
     @property
     def lam(self) -> float:
@@ -167,13 +193,21 @@ def overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, An
 
 def on_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
     """Keys in long form above those of their recipe."""
-    learners = given.get("learners") or [{}]
-    methods = {str(_part(learner, "method", "darts")) for learner in learners} if isinstance(learners, list) else {""}
-    name, dataset = given.get("recipe", recipes.DEFAULT), str(_part(given.get("data"), "dataset", "digits"))
-    method = methods.pop() if len(methods) == 1 else None
-    space = _part(given.get("space"), "name", None)
-    space = str(space or recipes.keys(name, dataset=dataset, space="", method=method)["space"]["name"])
-    below = recipes.keys(name, dataset=dataset, space=space, method=method)
+    learners = given.get("learners") or [{}, {}]
+    many = isinstance(learners, list | tuple)
+    methods = {str(_part(learner, "method", "darts")) for learner in learners} if many else {""}
+    name = given.get("recipe", recipes.DEFAULT)
+    what = {
+        "dataset": str(_part(given.get("data"), "dataset", "digits")).partition(":")[0],
+        "method": next(iter(methods)) if len(methods) == 1 else "",
+        "learners": "alone" if many and len(learners) == 1 else "group",
+    }
+    space = _part(given.get("space"), "name", None) or recipes.keys(name, {**what, "space": ""})["space"]["name"]
+    below = recipes.keys(name, {**what, "space": str(space)})
+    # Options of methods that nobody has are left out, and the order of DARTS (1st) does not fit second-order gradients.
+    below["methods"] = {name: options for name, options in below.get("methods", {}).items() if name in methods}
+    if _part(given.get("search"), "hypergradient", "first-order") != "first-order":
+        below["search"].pop("order", None)
     # Two ways to say how fast the architecture moves: who gives the one does not mean the recipe's other.
     asked = _part(given.get("search"), "architecture", None)
     for one, other in (("lr", "travel"), ("travel", "lr")):
@@ -302,7 +336,8 @@ def check_key(path: str) -> None:
 def _known_keys() -> list[str]:
     """Every key, at its place or at the top."""
     of_learners = [f"learners.{name}" for name in LearnerConfig.model_fields]
-    return [*keys_of(Config), *SHORT, "method", *of_learners]
+    of_methods = [f"methods.{name}.{option}" for name in METHODS for option in method_options(name)]
+    return [*keys_of(Config), *SHORT, "method", *of_learners, *of_methods]
 
 
 def _no_key(path: str) -> str:

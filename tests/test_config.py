@@ -29,10 +29,10 @@ def test_learners_may_differ() -> None:
             ]
         }
     )
-    method = config.learners[1].build_method()
+    method = config.build_method(config.learners[1])
     assert method.last_temperature == 1.0  # type: ignore[attr-defined]
     assert config.learners[1].space is not None
-    assert config.learners[1].build_method() is not method
+    assert config.build_method(config.learners[1]) is not method
 
 
 def test_a_config_is_written_and_read_back(tmp_path: Path) -> None:
@@ -74,7 +74,11 @@ def test_keys_are_set_by_their_path(change: str, value: object) -> None:
         ({"search": {"epoch": 1}}, [], "no key 'search.epoch'; the nearest is search.epochs"),
         ({"search": 3}, [], "search: Input should be"),
         ({"dataset": "mnist"}, [], "data must be one of digits, cifar10.*but got 'mnist'"),
-        ({"method": "magic"}, [], "method must be one of darts, fair-darts, gdas, but got 'magic'"),
+        (
+            {"method": "magic"},
+            [],
+            "method must be one of darts, darts-minus, fair-darts, gdas, p-darts, pc-darts, but got 'magic'",
+        ),
         ({"learners": 0}, [], "1 <= learners <= 64 must hold, but got learners=0"),
         ({"learners": []}, [], "learners: Tuple should have at least 1 item"),
         (

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from smallgroup import recipes
-from smallgroup.config import Config, keys_of, overlaid, resolve
+from smallgroup.config import Config, check_key, overlaid, resolve
 
 DATASETS = ("digits", "cifar10", "cifar100", "imagenet", "folder:images")
 
@@ -38,11 +38,12 @@ def leaves(section: dict[str, Any], prefix: str = "") -> set[str]:
 @pytest.mark.parametrize("name", recipes.names())
 def test_every_key_is_one_of_a_config_and_keeps_its_value(name: str) -> None:
     recipe = yaml.safe_load(recipes.text(name))
-    assert recipe.keys() <= {"about", "config", "variants"}
+    assert recipe.keys() <= {"about", "config", "variants", "rows"}
     for part in (recipe, *recipe["variants"]):
-        assert leaves(part["config"]) <= set(keys_of(Config))
+        for key in leaves(part["config"]):
+            check_key(key)
     for variant in recipe["variants"]:
-        assert variant["for"].keys() <= {"dataset", "space", "method"}
+        assert variant["for"].keys() <= {"dataset", "space", "method", "learners"}
         assert all(isinstance(wanted, list) for wanted in variant["for"].values())
 
 
@@ -63,7 +64,7 @@ def test_the_paper() -> None:
         False,
         "v-w-a",
     )
-    assert (search.v_warmup, search.architecture_warmup) == (0, 0)
+    assert (search.v_warmup, search.architecture_warmup) == (0, None)
     weights, architecture = search.weights, search.architecture
     assert (weights.lr, weights.min_lr, weights.momentum, weights.weight_decay) == (0.025, 0.001, 0.9, 3e-4)
     assert (architecture.lr, architecture.betas, architecture.weight_decay) == (3e-4, (0.5, 0.999), 1e-3)

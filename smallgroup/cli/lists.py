@@ -38,6 +38,10 @@ def _recipes() -> dict[str, str]:
     return {name: recipes.about(name) for name in recipes.names()}
 
 
+def _rows() -> dict[str, str]:
+    return {f"table {row.table}, {row.name} ({row.recipe})": row.command for row in recipes.rows()}
+
+
 def _keys() -> dict[str, str]:
     from smallgroup.config import help_of_keys  # noqa: PLC0415
 
@@ -60,5 +64,6 @@ LISTS: dict[str, Callable[[], dict[str, str]]] = {
     "spaces": _spaces,
     "datasets": _datasets,
     "recipes": _recipes,
+    "rows": _rows,
     "keys": _keys,
 }

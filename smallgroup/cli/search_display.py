@@ -39,14 +39,16 @@ class SearchDisplay(Display):
         """Data, learners, steps and memory."""
         assert isinstance(job, SearchJob)
         self._spaces = [searcher.relaxed.space.name for searcher in job.searchers]
-        self._kind = job.schedule.kind
-        self._estimate, self._still = Estimate(job), max(0, job.schedule.still - job.step)
-        return brief(job), job.schedule.steps, job.schedule.steps_per_epoch
+        self._kind = job.course.kind
+        # When more is moved than before, in whichever stage: steps then take longer.
+        self._turns = tuple(one.begin - job.step for one in job.course.stretches if one.kind == "all")
+        self._estimate = Estimate(job)
+        return brief(job), job.course.steps, job.course.steps_per_epoch
 
     @property
     def moments(self) -> tuple[int, ...]:
         """Once more when the architecture moves: those steps take the longest."""
-        return (FIRST_STEPS, self._still + FIRST_STEPS)
+        return (FIRST_STEPS, *(turn + FIRST_STEPS for turn in self._turns if turn > 0))
 
     def hedge(self, step: int) -> str:
         """Of steps that train V alone a larger part is spent beside the networks than of the others."""
@@ -82,6 +84,8 @@ class SearchDisplay(Display):
             if (row["learner"], sign) not in self._said:
                 self.say(f"warning: learner {row['learner']}: {sentence}", "yellow")
                 self._said.add((row["learner"], sign))
+        if row.get("rebuilt"):
+            self.say(f"learner {row['learner']}: {row['rebuilt']}")
         if row.get("ended"):
             self.say(f"learner {row['learner']}: its method ends its search: {row['ended']}")
 

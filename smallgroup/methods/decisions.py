@@ -9,18 +9,28 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a search stands: `epoch` of `epochs` (and of a stage of it), `step` of `steps`, all from 0."""
+    """Where the search of a learner stands: `epoch` of `epochs` and `step` of `steps` of its stage, all from 0.
+
+    A method without stages has one, the whole search.
+    """
 
     epoch: int
     epochs: int
     step: int
     steps: int
     stage: int = 0
+    frozen: int = 0
+    """The epoch of the stage in which the architecture begins to move."""
 
     @property
     def by_epoch(self) -> float:
         """0 in the first epoch, 1 in the last."""
         return self.epoch / max(1, self.epochs - 1)
+
+    @property
+    def last_epoch(self) -> bool:
+        """Whether the stage ends with this epoch."""
+        return self.epoch + 1 == self.epochs
 
 
 @dataclass(frozen=True)

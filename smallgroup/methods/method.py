@@ -54,6 +54,10 @@ class Method:
     optimizer: ClassVar[ArchitectureOptimizer] = ArchitectureOptimizer()
     samples: ClassVar[int] = 1
     """How many draws a pass averages over; see `combine`."""
+    transformed: ClassVar[frozenset[str] | None] = None
+    """Operations whose output `transform` changes; None: all, if it is overridden."""
+    warmup: ClassVar[float] = 0.0
+    """Share of a stage, as published, before the architecture moves."""
 
     state: dict[str, Tensor] = field(default_factory=dict, init=False, repr=False)
 
@@ -131,6 +135,11 @@ class Method:
 
     # The course of a search.
 
+    @property
+    def stages(self) -> int:
+        """Parts of a like number of epochs, in each of which learning rates begin anew; see `Rebuild`."""
+        return 1
+
     def after_step(self, architecture: Architecture, before: Architecture, noise: Noise) -> None:
         """Correct the architecture in place when it has moved; `noise` is that of the validation pass."""
 
@@ -138,7 +147,7 @@ class Method:
         """Set what depends on time, such as a temperature, in `state`; called before every step."""
 
     def trains_architecture(self, progress: Progress) -> bool:  # noqa: ARG002
-        """Whether this step moves the architecture: False during warm-up, or in all but every n-th step."""
+        """Whether this step moves the architecture, after its warm-up: False in all but every n-th step, say."""
         return True
 
     def end_epoch(self, epoch: EpochEnd) -> Decision:  # noqa: ARG002

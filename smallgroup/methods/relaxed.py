@@ -152,7 +152,11 @@ class Relaxed:
                 mixture.transform = self._transform(phase, sample)
 
     def _transform(self, phase: Phase | None, sample: int) -> Transform:
+        which = self.method.transformed
+
         def transform(name: str, output: Tensor, cell: int, edge: int) -> Tensor:
+            if which is not None and name not in which:
+                return output
             generator = self._stream("transform", phase, sample, cell, edge, name)
             return self.method.transform(name, output, generator, phase)
 
@@ -167,6 +171,16 @@ class Relaxed:
         self.stage += 1
         self._noise = {}
         self._build({kind: self.method.mask(kind) for kind in self.space.kinds})
+
+    def marked(self) -> dict[str, Any]:
+        """Where a search stands that may have to be taken back."""
+        return {**self.__dict__, "method_state": dict(self.method.state)}
+
+    def back_to(self, mark: Mapping[str, Any]) -> None:
+        """As it was, if a decision could not be carried out."""
+        kept = dict(mark)
+        self.method.state = kept.pop("method_state")
+        self.__dict__.update(kept)
 
     def _changed_space(self, changes: Mapping[str, int]) -> Space:
         try:

@@ -1,12 +1,14 @@
 """Recipes: settings that belong together, as YAML files beside this one, with a line of help for every key.
 
 A recipe has `about` (a sentence), `config` (keys of a config), and `variants`: each says in `for` which datasets,
-spaces and methods it is for, and adds to or replaces keys. Later variants win. A config that names a recipe starts
+spaces and methods it is for, and whether for learners alone or in a group, and adds to or replaces keys. Later variants
+win. `rows` are the rows of the paper's tables that the recipe can make. A config that names a recipe starts
 from it, and what the user gives stands above it.
 """
 
 from collections.abc import Mapping
 from copy import deepcopy
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -36,16 +38,46 @@ def text(name: str) -> str:
     return files(__name__).joinpath(f"{name}.yaml").read_text(encoding="utf-8")
 
 
-def keys(name: str, *, dataset: str, space: str, method: str | None) -> dict[str, Any]:
-    """The keys of a recipe for data, a space and a method; `folder:PATH` counts as the dataset `folder`."""
+def keys(name: str, what: Mapping[str, str]) -> dict[str, Any]:
+    """The keys of a recipe for a dataset, a space, a method and `learners` (alone or group)."""
     check_choice("recipe", name, names())
     recipe = _read(name)
-    what = {"dataset": dataset.partition(":")[0], "space": space, "method": method}
     result: dict[str, Any] = deepcopy(recipe["config"])
     for variant in recipe.get("variants", ()):
         if all(what[key] in wanted for key, wanted in variant["for"].items()):
             result = merged(result, variant["config"])
     return result
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table of the paper that is a search."""
+
+    recipe: str
+    table: int
+    name: str
+    search: Mapping[str, Any]
+    """Keys of the search beside the recipe."""
+    train: str | None = None
+    """The dataset on which the cell is trained; None: that of the search."""
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """Of a config."""
+        return {"recipe": self.recipe, **self.search}
+
+    @property
+    def command(self) -> str:
+        """What to type."""
+        options = "".join(f" --{key} {value}" for key, value in self.keys.items())
+        then = f", then train RUN --dataset {self.train} --recipe {self.recipe}" if self.train else ""
+        return f"search{options}{then}"
+
+
+@cache
+def rows() -> tuple[Row, ...]:
+    """Every row of every recipe."""
+    return tuple(Row(recipe=name, **row) for name in names() for row in _read(name).get("rows", ()))
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

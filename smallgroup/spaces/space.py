@@ -40,6 +40,8 @@ class Choice:
     """Who has not been removed."""
     evaluate: Evaluation
     transform: Callable[[str, Tensor], Tensor] | None
+    settings: Tensor | None = None
+    """What else the edges of a method take."""
 
 
 class Mixture:
@@ -52,11 +54,14 @@ class Mixture:
         edges: Tensor | None = None,
         evaluate: Evaluation = "all",
         transform: Transform | None = None,
+        settings: Tensor | None = None,
     ) -> None:
         self.weights = weights
         """[edges, operations]"""
         self.edges = edges
         """[edges]: a factor for each edge; None is one."""
+        self.settings = settings
+        """[edges, ...]: what else the edges of a method take, such as the weight of a connection beside the choice."""
         self.evaluate = evaluate
         self.transform = transform
         self.kept: list[list[bool]] | None = None
@@ -71,7 +76,8 @@ class Mixture:
         bound = None if transform is None else lambda name, y: transform(name, y, cell, edge)
         active = tuple(self._active[edge])
         kept = (True,) * len(active) if self.kept is None else tuple(self.kept[edge])
-        return Choice(self._rows[edge], active, kept, self.evaluate, bound)
+        settings = None if self.settings is None else self.settings[edge]
+        return Choice(self._rows[edge], active, kept, self.evaluate, bound, settings)
 
     def scaled(self, edge: int, output: Tensor) -> Tensor:
         """The output of an edge with the factor of that edge."""

@@ -21,6 +21,7 @@ from smallgroup.api import make_job, search
 from smallgroup.cli.search_display import SearchDisplay
 from smallgroup.config import load, resolve
 from smallgroup.phases.search.learners import Searcher
+from smallgroup.phases.search.schedule import Kind
 from smallgroup.phases.search.timing import Cost, Estimate, fitted
 from smallgroup.runner import read_rows
 from smallgroup.testing import chaos
@@ -208,7 +209,7 @@ def test_long_epochs_are_not_silent_in_a_log() -> None:
 def test_the_time_left_knows_that_steps_differ() -> None:
     """Two steps of V, one of V and W, three that move the architecture; epochs end after steps 3 and 6."""
     job = make_job(resolve({**KEYS, "search": {**KEYS["search"], "v_warmup": 0.34, "architecture_warmup": 0.5}}))
-    assert [job.schedule.kind(step) for step in range(6)] == ["labellers"] * 2 + ["weights"] + ["all"] * 3
+    assert [job.course.kind(step) for step in range(6)] == ["labellers"] * 2 + ["weights"] + ["all"] * 3
     ends = 3 * len(job.metrics.indices) / 8
     estimate = Estimate(job)
     assert estimate.left(1, 10.0) is None  # the first step does not count
@@ -222,6 +223,12 @@ def test_the_time_left_knows_that_steps_differ() -> None:
     assert estimate.left(6, 200.0) == 0
 
 
+def even(step: float, end: float) -> Cost:
+    """Two learners without stages whose steps all take the same time."""
+    kinds: tuple[Kind, ...] = ("labellers", "weights", "all")
+    return Cost({**{(kind, (0, 0)): step for kind in kinds}, ("end", (0, 0)): end})
+
+
 @pytest.mark.parametrize(
     ("seconds", "epochs", "steps"),
     # Half a second per step of each kind and one second per epoch's end: 2.5 s per epoch of 3 steps.
@@ -229,7 +236,7 @@ def test_the_time_left_knows_that_steps_differ() -> None:
 )
 def test_a_budget_sizes_epochs(seconds: float, epochs: int, steps: int) -> None:
     job = make_job(resolve(KEYS))
-    cost = Cost({"labellers": 0.5, "weights": 0.5, "all": 0.5}, 1.0)
+    cost = even(0.5, 1.0)
     if epochs * steps < 10:
         with pytest.raises(ValueError, match=r"must be enough for 10 steps, about 6 s here, but it has 5 s"):
             fitted(job, cost, seconds)
@@ -239,7 +246,7 @@ def test_a_budget_sizes_epochs(seconds: float, epochs: int, steps: int) -> None:
 
 def test_a_budget_shortens_epochs_before_it_leaves_too_few() -> None:
     config = {**KEYS, "search": {**KEYS["search"], "epochs": 10, "steps_per_epoch": 100}}
-    epochs, steps = fitted(make_job(resolve(config)), Cost({"labellers": 1, "weights": 1, "all": 1}, 1.0), 100)
+    epochs, steps = fitted(make_job(resolve(config)), even(1.0, 1.0), 100)
     assert epochs >= 5
     assert 70 <= epochs * steps + epochs <= 100
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from smallgroup.data import DataConfig, SearchData, open_search_data
-from smallgroup.methods import Continue, Darts, Decision, EpochEnd, Method, Progress, Rebuild, Stop
+from smallgroup.methods import Continue, Darts, Decision, EpochEnd, Method, Progress, Rebuild, Rollback, Stop
 from smallgroup.phases.search import SearchConfig, SearchJob
 from smallgroup.phases.search.config import BatchSizes
 from smallgroup.runner import read_rows
@@ -213,7 +213,8 @@ def test_a_method_that_fails_has_decided_nothing(data: SearchData) -> None:
     ("decision", "message"),
     [
         (Stop("too far", 7), "can go back to epochs 0 to 0, but decides asked for 7"),
-        (Rebuild({}), "can go on or stop at the end of an epoch, but a method asks for Rebuild"),
+        (Rollback("a spike", 0, {}), "can go on, stop or begin a new stage .*, but a method asks for Rollback"),
+        (Rebuild({"wings": 2}), "a new stage changes fields of nas-bench-201, but not all are: wings"),
     ],
 )
 def test_what_cannot_be_done_is_said(data: SearchData, decision: Decision, message: str) -> None:

@@ -1,5 +1,6 @@
 """What a search is going to do, in a few lines, before it does it."""
 
+from smallgroup.phases.search.config import SearchConfig
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.memory import expected_memory
 from smallgroup.runtime.memory import available_memory
@@ -21,32 +22,31 @@ def _data(job: SearchJob) -> str:
 
 
 def _learners(job: SearchJob) -> list[str]:
-    lines = []
-    for k, searcher in enumerate(job.searchers):
-        space, count = searcher.relaxed.space, sum(tensor.numel() for tensor in searcher.learner.w.values())
-        lines.append(f"learner {k}: {searcher.relaxed.method.name} in {space.name}, {count:,} parameters")
-    return lines
+    return [f"learner {k}: {searcher.summary}" for k, searcher in enumerate(job.searchers)]
 
 
 def _steps(job: SearchJob) -> list[str]:
-    schedule = job.schedule
-    kinds = [
-        (schedule.v_steps, "V alone"),
-        (schedule.still - schedule.v_steps, "V and W" if schedule.teaches else "W alone"),
-        (schedule.steps - schedule.still, "the architecture too"),
-    ]
-    moved = ", then ".join(f"{count:,} of {what}" for count, what in kinds if count)
-    travels = [
-        (schedule.architecture_rate(own), schedule.travel(own))
-        for own in dict.fromkeys(searcher.relaxed.method.optimizer.lr for searcher in job.searchers)
-    ]
+    course, moved = job.course, {"labellers": "V alone", "all": "the architecture too"}
+    moved["weights"] = "V and W" if course.teaches else "W alone"
+    parts = ", then ".join(f"{part.end - part.begin:,} of {moved[part.kind]}" for part in course.stretches)
+    travels = {searcher.relaxed.method.optimizer.lr: searcher.schedule for searcher in reversed(job.searchers)}
     return [
-        f"steps: {schedule.steps:,} in {job.config.epochs} epochs: {moved}",
+        f"steps: {course.steps:,} in {job.config.epochs} epochs: {parts}",
+        f"architecture gradient: {gradient(job.config, taught=job.group.setting.teaching.active)}",
         *(
-            f"travel: Adam at {rate:.3g} can move a logit of the architecture by {travel:.3g} (7.5 in the paper)"
-            for rate, travel in travels
+            f"travel: Adam at {schedule.architecture_rate(own):.3g} can move a logit of the architecture by "
+            f"{schedule.travel(own):.3g} (7.5 in the paper)"
+            for own, schedule in reversed(travels.items())
         ),
     ]
+
+
+def gradient(config: SearchConfig, *, taught: bool) -> str:
+    """What the architectures follow, in words: a table of results has to say it."""
+    if config.hypergradient == "first-order":
+        return "first-order: of the validation loss at given weights" + (", no term through a peer" if taught else "")
+    how = "exact derivatives" if config.hypergradient == "exact" else "finite differences"
+    return f"{how} through the step of W" + (" and through V and W of the peers, as in the equations" if taught else "")
 
 
 def _memory(job: SearchJob) -> list[str]:

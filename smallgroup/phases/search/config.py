@@ -33,6 +33,8 @@ class WeightsConfig(BaseModel):
     """Learning rate in the first epoch; that of W counts from the epoch in which W begins."""
     min_lr: float = Field(default=0.001, ge=0)
     """What it falls to."""
+    warmup_epochs: int = Field(default=0, ge=0)
+    """Epochs at the beginning in which the rate rises in even steps up to lr, for large batches."""
     momentum: float = Field(default=0.9, ge=0, lt=1)
     """Of SGD."""
     weight_decay: float = Field(default=3e-4, ge=0)
@@ -88,9 +90,9 @@ class SearchConfig(BaseModel):
     order: Literal["v-w-a", "a-v-w"] = "v-w-a"
     """The paper's order of stages, or that of the circulating code (architectures first, where the weights stand)."""
     v_warmup: float = Field(default=0.0, ge=0, lt=1)
-    """Share of the steps in which V alone is trained: labels of an untrained V are mere smoothing."""
-    architecture_warmup: float = Field(default=0.0, ge=0, lt=1)
-    """Share of the steps before the architecture moves; steps of V alone are among them."""
+    """Share of the steps in which V alone is trained, of each stage: labels of an untrained V are mere smoothing."""
+    architecture_warmup: float | None = Field(default=None, ge=0, lt=1)
+    """Share of the steps before the architecture moves, those of V alone among them; null: each method's own."""
     weights: WeightsConfig = WeightsConfig()
     """How V and W are stepped."""
     architecture: ArchitectureConfig = ArchitectureConfig()
@@ -101,3 +103,12 @@ class SearchConfig(BaseModel):
     """`own` and `uniform` are controls in which nobody teaches anybody."""
     human_labels: bool = True
     """False: the ablation in which W learns from peers alone."""
+
+    @model_validator(mode="after")
+    def _order_of_first_order(self) -> "SearchConfig":
+        if self.order == "a-v-w" and self.hypergradient != "first-order":
+            raise ValueError(
+                "order a-v-w steps architectures where the weights stand, so that hypergradient must be first-order, "
+                f"but it is {self.hypergradient}"
+            )
+        return self

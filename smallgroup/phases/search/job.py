@@ -13,11 +13,11 @@ from smallgroup.group import SmallGroup, StepReport
 from smallgroup.group.learner import log_mixture
 from smallgroup.group.snapshot import Snapshot
 from smallgroup.group.teaching import Teaching
-from smallgroup.methods import Continue, EpochEnd, Method, Progress, Stop
+from smallgroup.methods import Continue, EpochEnd, Method, Rebuild, Rollback, Stop
 from smallgroup.phases.search.config import SearchConfig
 from smallgroup.phases.search.learners import Searcher, make_searcher
 from smallgroup.phases.search.metrics import EpochMetrics
-from smallgroup.phases.search.schedule import Kind, Schedule
+from smallgroup.phases.search.schedule import Course, Kind, Schedule
 from smallgroup.spaces import Space
 from smallgroup.spaces.nas_bench_201 import Truth
 
@@ -46,12 +46,20 @@ class SearchJob:
         self._read_train, self._read_validation = Reader(self.train), Reader(self.validation)
         self._read_unlabeled = Reader(self.unlabeled)
         teaching = Teaching(len(learners), config.lam, config.labels_from, config.targets, config.human_labels)
-        self.schedule = Schedule(config, config.steps_per_epoch or len(self.train), teaching.trains_v)
+        per_epoch = config.steps_per_epoch or len(self.train)
         self.searchers = [
-            make_searcher(space, method, self.schedule, seed=seed, number=k)
+            make_searcher(space, method, _schedule(config, per_epoch, teaching, method), seed=seed, number=k)
             for k, (space, method) in zip(numbers or range(len(learners)), learners, strict=True)
         ]
-        self.group = SmallGroup(
+        self.course = Course([searcher.schedule for searcher in self.searchers])
+        self.group = self._grouped()
+        self.metrics = EpochMetrics(self.searchers, data, truth, with_v=self.course.teaches)
+        self.epochs_done = 0
+
+    def _grouped(self, steps: int = 0) -> SmallGroup:
+        """The learners as they are now, as a group that has taken so many steps."""
+        config = self.config
+        group = SmallGroup(
             [searcher.learner for searcher in self.searchers],
             lam=config.lam,
             hypergradient=config.hypergradient,
@@ -62,8 +70,8 @@ class SearchJob:
             targets=config.targets,
             human_labels=config.human_labels,
         )
-        self.metrics = EpochMetrics(self.searchers, data, truth, with_v=self.schedule.teaches)
-        self.epochs_done = 0
+        group.steps = steps
+        return group
 
     @property
     def step(self) -> int:
@@ -73,36 +81,32 @@ class SearchJob:
     @property
     def finished(self) -> bool:
         """Whether nothing is left to do: the steps are taken, or every method has ended its search."""
-        over = self.step >= self.schedule.steps or all(searcher.ended for searcher in self.searchers)
+        over = self.step >= self.course.steps or all(searcher.ended for searcher in self.searchers)
         return over and not self._epoch_is_over
 
     @property
     def _epoch_is_over(self) -> bool:
         """Whether the steps of an epoch are taken, but what it leaves behind is not there yet."""
-        return self.step == (self.epochs_done + 1) * self.schedule.steps_per_epoch
+        return self.step == (self.epochs_done + 1) * self.course.steps_per_epoch
 
     def advance(self) -> Sequence[Mapping[str, Any]] | None:
         """One step; at the end of an epoch its metrics, a row per learner."""
-        progress = self.progress
+        step = self._current
         for searcher in self.searchers:
-            searcher.set_rates(v=self.schedule.v_rate(progress.step), w=self.schedule.w_rate(progress.step))
-            searcher.relaxed.method.schedule(progress)
+            searcher.prepare(step)
         if not self._epoch_is_over:  # it is, if an earlier attempt failed after the step: then the rest is made up for
-            self.metrics.note(self._take_step(progress))
+            self.metrics.note(self._take_step(step))
         if not self._epoch_is_over:
             return None
-        rows = self.metrics.rows(progress.epoch)
-        self._decide(progress, rows)
+        rows = self.metrics.rows(step // self.course.steps_per_epoch)
+        self.decide(step, rows)
         self.metrics.clear()
         self.epochs_done += 1
         return rows
 
-    def _take_step(self, progress: Progress) -> StepReport:
-        kind = self.schedule.kind(self.step)
-        moving = [
-            kind == "all" and not searcher.ended and searcher.relaxed.method.trains_architecture(progress)
-            for searcher in self.searchers
-        ]
+    def _take_step(self, step: int) -> StepReport:
+        kind = self.course.kind(step)
+        moving = [searcher.moves(step) for searcher in self.searchers]
         return self.take(kind if any(moving) or kind != "all" else "weights", moving)
 
     def take(self, kind: Kind, moving: Sequence[bool] | None = None) -> StepReport:
@@ -133,15 +137,16 @@ class SearchJob:
             raise
         return _merged(first, second)
 
-    def _decide(self, progress: Progress, rows: Sequence[dict[str, Any]]) -> None:
-        """Let the methods look at the epoch, and do what they ask for; if one fails, nobody has decided anything."""
+    def decide(self, step: int, rows: Sequence[dict[str, Any]]) -> None:
+        """Let the methods look at an epoch, and do what they ask for; if one fails, nobody has decided anything."""
         deciding = [k for k, searcher in enumerate(self.searchers) if searcher.watches_epochs and not searcher.ended]
-        before = {k: dict(self.searchers[k].relaxed.method.state) for k in deciding}
+        before = {k: self.searchers[k].relaxed.marked() for k in deciding}
         try:
-            decisions = {k: self._decision(self.searchers[k], progress, rows[k]) for k in deciding}
+            decisions = {k: self._decision(self.searchers[k], step, rows[k]) for k in deciding}
+            rebuilt = {k: self.searchers[k].rebuilt(how) for k, how in decisions.items() if isinstance(how, Rebuild)}
         except BaseException:
-            for k in deciding:
-                self.searchers[k].relaxed.method.state = before[k]
+            for k, mark in before.items():
+                self.searchers[k].relaxed.back_to(mark)
             raise
         for k, decision in decisions.items():
             if isinstance(decision, Stop):
@@ -149,11 +154,15 @@ class SearchJob:
                 if decision.epoch is not None:
                     searcher.go_back(decision.epoch)
                 searcher.ended = rows[k]["ended"] = decision.reason
+        for k, searcher in rebuilt.items():
+            self.searchers[k], rows[k]["rebuilt"] = searcher, searcher.summary
+        if rebuilt:
+            self.group = self._grouped(self.step)
 
-    def _decision(self, searcher: Searcher, progress: Progress, row: Mapping[str, Any]) -> Continue | Stop:
-        searcher.remember(progress.epoch)
+    def _decision(self, searcher: Searcher, step: int, row: Mapping[str, Any]) -> Continue | Stop | Rebuild:
+        searcher.remember(step // self.course.steps_per_epoch)
         learner = searcher.learner
-        x, y = self.validation.batch(progress.step)
+        x, y = self.validation.batch(step)
 
         def validation_loss(architecture: Mapping[str, Tensor]) -> Tensor:
             logits = searcher.relaxed(learner.w, architecture, x)
@@ -161,24 +170,21 @@ class SearchJob:
 
         numbers = {name: value for name, value in row.items() if isinstance(value, float)}
         genotype = searcher.relaxed.derive(learner.architecture)
+        progress = searcher.schedule.progress(step)
         end = EpochEnd(progress, learner.architecture, genotype, numbers, validation_loss)
         decision = searcher.relaxed.method.end_epoch(end)
-        if not isinstance(decision, Continue | Stop):
-            asked = type(decision).__name__
+        if isinstance(decision, Rollback):
             raise NotImplementedError(
-                f"a search can go on or stop at the end of an epoch, but a method asks for {asked}"
+                "a search can go on, stop or begin a new stage at the end of an epoch, but a method asks for Rollback"
             )
         if isinstance(decision, Stop) and decision.epoch is not None:
             searcher.check_known(decision.epoch)
         return decision
 
     @property
-    def progress(self) -> Progress:
-        """Where the search stands."""
-        # While an epoch is summed up, its last step is the one that counts.
-        step = min(self.step - self._epoch_is_over, self.schedule.steps - 1)
-        epoch = self.schedule.epoch(step)
-        return Progress(epoch=epoch, epochs=self.config.epochs, step=step, steps=self.schedule.steps)
+    def _current(self) -> int:
+        """The step that is taken next; while an epoch is summed up, its last one."""
+        return min(self.step - self._epoch_is_over, self.course.steps - 1)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Everything the next step depends on."""
@@ -198,8 +204,16 @@ class SearchJob:
             own = f"{k}."
             searcher.load_state({name.removeprefix(own): t for name, t in tensors.items() if name.startswith(own)})
             searcher.ended = str(record["ended"][k])
-        self.group.steps, self.epochs_done = int(record["step"]), int(record["epochs_done"])
+        self.group, self.epochs_done = self._grouped(int(record["step"])), int(record["epochs_done"])
         self.metrics.load_state(record["metrics"])
+
+
+def _schedule(config: SearchConfig, per_epoch: int, teaching: Teaching, method: Method) -> Schedule:
+    if config.epochs < method.stages:
+        raise ValueError(
+            f"{method.name} has {method.stages} stages of an epoch at least, but search.epochs is {config.epochs}"
+        )
+    return Schedule(config, per_epoch, teaching.trains_v, method.stages, method.warmup)
 
 
 def _merged(architectures: StepReport, weights: StepReport) -> StepReport:

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.optim import SGD, Adam, Optimizer
 
 from smallgroup.group import Learner, Optimizers
-from smallgroup.methods import Method, Relaxed
+from smallgroup.methods import Method, Rebuild, Relaxed
 from smallgroup.phases.search.schedule import Schedule
 from smallgroup.spaces import Space
 
@@ -20,6 +20,7 @@ class Searcher:
     relaxed: Relaxed
     learner: Learner
     optimizers: Optimizers
+    schedule: Schedule
     ended: str = ""
     """Why the method ended the search of this learner; its architecture stays, and it goes on to learn and to teach."""
     history: dict[int, dict[str, Tensor]] = field(default_factory=dict)
@@ -35,11 +36,38 @@ class Searcher:
         """The learning rates by role."""
         return {role: float(optimizer.param_groups[0]["lr"]) for role, _, optimizer in self._roles()}
 
-    def set_rates(self, *, v: float, w: float) -> None:
-        """The learning rates from now on."""
-        for optimizer, rate in ((self.optimizers.v, v), (self.optimizers.w, w)):
+    @property
+    def summary(self) -> str:
+        """What the network of its stage is like."""
+        space, count = self.relaxed.space, sum(tensor.numel() for tensor in self.learner.w.values())
+        words = [f"{self.relaxed.method.name} in {space.name}", f"{count:,} parameters"]
+        if self.schedule.number_of_stages > 1:
+            left = sum(int(self.relaxed.method.mask(kind).sum()) for kind in space.kinds)
+            edges = sum(len(kind.edges) for kind in space.kinds.values())
+            stage = f"stage {self.relaxed.stage + 1} of {self.schedule.number_of_stages}"
+            cells = f"{getattr(space, 'cells', None)} cells"
+            words[1:1] = [stage, cells, f"{left / edges:g} operations per edge"]
+        return ", ".join(words)
+
+    def moves(self, step: int) -> bool:
+        """Whether the architecture moves in a step."""
+        progress = self.schedule.progress(step)
+        return (
+            self.schedule.kind(step) == "all" and not self.ended and self.relaxed.method.trains_architecture(progress)
+        )
+
+    def prepare(self, step: int) -> None:
+        """Learning rates, and what else depends on time."""
+        rates = ((self.optimizers.v, self.schedule.v_rate(step)), (self.optimizers.w, self.schedule.w_rate(step)))
+        for optimizer, rate in rates:
             for group in [] if optimizer is None else optimizer.param_groups:
                 group["lr"] = rate
+        self.relaxed.method.schedule(self.schedule.progress(step))
+
+    def rebuilt(self, how: Rebuild) -> "Searcher":
+        """The same learner at the beginning of its next stage."""
+        self.relaxed.rebuild(how)
+        return _at_a_stage(self.relaxed, self.schedule, self if how.keep_architecture else None)
 
     def remember(self, epoch: int) -> None:
         """Keep the architecture of an epoch."""
@@ -71,9 +99,12 @@ class Searcher:
         return result
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take up a saved state, in the very tensors there are."""
-        prefix = "relaxed."
+        """Take up a saved state, in the very tensors there are if they are of the same stage."""
+        prefix, stage = "relaxed.", self.relaxed.stage
         self.relaxed.load_state({n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)})
+        if self.relaxed.stage != stage:
+            made = _at_a_stage(self.relaxed, self.schedule)
+            self.learner, self.optimizers = made.learner, made.optimizers
         self.history = {}
         for name, tensor in state.items():
             if name.startswith("history."):
@@ -96,30 +127,36 @@ class Searcher:
 
 def make_searcher(space: Space, method: Method, schedule: Schedule, *, seed: int, number: int) -> Searcher:
     """A learner at the beginning of a search."""
-    relaxed = Relaxed(space, method, seed=seed, learner=number)
+    return _at_a_stage(Relaxed(space, method, seed=seed, learner=number), schedule)
+
+
+def _at_a_stage(relaxed: Relaxed, schedule: Schedule, kept: Searcher | None = None) -> Searcher:
+    """A learner at the beginning of a stage: fresh weights, and a fresh architecture unless that of `kept` goes on."""
     # Where nobody learns from V there is none.
     v, w = relaxed.initial_weights("v") if schedule.teaches else None, relaxed.initial_weights("w")
-    learner = Learner(relaxed, relaxed.initial_architecture(), v, w)
-    asked, own, weights = schedule.config.architecture, method.optimizer, schedule.config.weights
+    architecture = relaxed.initial_architecture() if kept is None else kept.learner.architecture
+    asked, own, weights = schedule.config.architecture, relaxed.method.optimizer, schedule.config.weights
 
     def sgd(tensors: Mapping[str, Tensor]) -> SGD:
         return SGD(list(tensors.values()), lr=weights.lr, momentum=weights.momentum, weight_decay=weights.weight_decay)
 
-    adam = Adam(
-        list(learner.architecture.values()),
-        lr=schedule.architecture_rate(own.lr),
-        betas=own.betas if asked.betas is None else asked.betas,
-        weight_decay=own.weight_decay if asked.weight_decay is None else asked.weight_decay,
-    )
+    def adam() -> Adam:
+        return Adam(
+            list(architecture.values()),
+            lr=schedule.architecture_rate(own.lr, min(relaxed.stage, schedule.number_of_stages - 1)),
+            betas=own.betas if asked.betas is None else asked.betas,
+            weight_decay=own.weight_decay if asked.weight_decay is None else asked.weight_decay,
+        )
+
     optimizers = Optimizers(
         v=None if v is None else sgd(v),
         w=sgd(w),
-        architecture=adam,
+        architecture=adam() if kept is None else kept.optimizers.architecture,
         v_clip=weights.clip,
         w_clip=weights.clip,
         architecture_clip=asked.clip or own.clip,
     )
-    return Searcher(relaxed, learner, optimizers)
+    return Searcher(relaxed, Learner(relaxed, architecture, v, w), optimizers, schedule)
 
 
 def _like(tensor: Tensor, value: Tensor) -> Tensor:

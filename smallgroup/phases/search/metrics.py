@@ -53,7 +53,8 @@ class EpochMetrics:
             end = self._at_the_end(searcher)
             if not math.isfinite(end["w_validation_loss"]):
                 raise NonFiniteError(k, 2, f"the validation loss at the end of epoch {epoch}", searcher.relaxed.step)
-            rows.append({"epoch": epoch, "learner": k, **rates, **means, **end})
+            stage = {"stage": searcher.relaxed.stage} if searcher.schedule.number_of_stages > 1 else {}
+            rows.append({"epoch": epoch, "learner": k, **stage, **rates, **means, **end})
         return rows
 
     def clear(self) -> None:

@@ -1,9 +1,13 @@
 """What happens when in a search: a function of the step alone."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal, NamedTuple
 
+from smallgroup.methods import Progress
 from smallgroup.phases.search.config import SearchConfig
 
 Kind = Literal["labellers", "weights", "all"]
@@ -16,64 +20,176 @@ _TAUGHT = {"labellers": 3, "weights": 10, "first-order": 13, "finite-difference"
 
 
 @dataclass(frozen=True)
+class Stage:
+    """A part of a learner's search in which rates fall once; a method without stages has one, the whole search."""
+
+    number: int
+    first_epoch: int
+    epochs: int
+    steps_per_epoch: int
+    v_share: float
+    still_share: float
+
+    @property
+    def first(self) -> int:
+        """Its first step, counted from the beginning of the search."""
+        return self.first_epoch * self.steps_per_epoch
+
+    @property
+    def steps(self) -> int:
+        """In all."""
+        return self.epochs * self.steps_per_epoch
+
+    @property
+    def v_steps(self) -> int:
+        """Steps in which V alone is trained, at the beginning."""
+        return min(round(self.v_share * self.steps), self.steps - 1)
+
+    @property
+    def still(self) -> int:
+        """Steps before the architecture moves."""
+        return max(self.v_steps, min(round(self.still_share * self.steps), self.steps - 1))
+
+
+@dataclass(frozen=True)
 class Schedule:
-    """The course of a search of `epochs` x `steps_per_epoch` steps."""
+    """The course of one learner's search of `epochs` x `steps_per_epoch` steps."""
 
     config: SearchConfig
     steps_per_epoch: int
     teaches: bool
     """Whether learners have V, which may be trained first."""
+    number_of_stages: int = 1
+    warmup: float = 0.0
+    """The method's own share of a stage before the architecture moves."""
 
     @property
     def steps(self) -> int:
         """In all."""
         return self.config.epochs * self.steps_per_epoch
 
-    @property
-    def v_steps(self) -> int:
-        """Steps in which V alone is trained, at the beginning."""
-        return min(round(self.config.v_warmup * self.steps), self.steps - 1) if self.teaches else 0
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """Of a like number of epochs each; where that does not come out even, later ones have one more."""
+        asked = self.config.architecture_warmup
+        shares = self.config.v_warmup if self.teaches else 0.0, self.warmup if asked is None else asked
+        bounds = [self.config.epochs * i // self.number_of_stages for i in range(self.number_of_stages + 1)]
+        return tuple(
+            Stage(i, begin, end - begin, self.steps_per_epoch, *shares)
+            for i, (begin, end) in enumerate(pairwise(bounds))
+        )
 
-    @property
-    def still(self) -> int:
-        """Steps before the architecture moves."""
-        return max(self.v_steps, min(round(self.config.architecture_warmup * self.steps), self.steps - 1))
+    def stage(self, step: int) -> Stage:
+        """The stage a step belongs to; after the last step the last one."""
+        return next(stage for stage in reversed(self.stages) if stage.first <= step)
 
-    def epoch(self, step: int) -> int:
-        """The epoch a step belongs to; after the last step the last one."""
-        return min(step // self.steps_per_epoch, self.config.epochs - 1)
+    def progress(self, step: int) -> Progress:
+        """Where the learner stands in its stage."""
+        stage = self.stage(step)
+        within = step - stage.first
+        return Progress(
+            epoch=within // self.steps_per_epoch,
+            epochs=stage.epochs,
+            step=within,
+            steps=stage.steps,
+            stage=stage.number,
+            frozen=stage.still // self.steps_per_epoch,
+        )
 
     def kind(self, step: int) -> Kind:
         """What a step moves."""
-        return "labellers" if step < self.v_steps else "weights" if step < self.still else "all"
+        stage = self.stage(step)
+        within = step - stage.first
+        return "labellers" if within < stage.v_steps else "weights" if within < stage.still else "all"
 
     def v_rate(self, step: int) -> float:
-        """The learning rate of V: a cosine over all epochs."""
+        """The learning rate of V: a cosine over all epochs of a stage."""
         return self._rate(step, 0)
 
     def w_rate(self, step: int) -> float:
-        """The learning rate of W: a cosine over the epochs in which it is trained."""
-        return self._rate(step, self.v_steps)
+        """The learning rate of W: a cosine over the epochs of a stage in which it is trained."""
+        return self._rate(step, self.stage(step).v_steps)
 
     def _rate(self, step: int, start: int) -> float:
-        """min + (lr - min) (1 + cos(pi e / E)) / 2 after e of E whole epochs: the full rate in the first."""
-        weights, done = self.config.weights, max(0, step - start) // self.steps_per_epoch
-        share = done * self.steps_per_epoch / (self.steps - start)
+        """min + (lr - min) (1 + cos(pi e / E)) / 2 after e of E whole epochs: the full rate in the first.
+
+        In the first n epochs, where n are for warming up, lr (e + 1) / n.
+        """
+        stage, weights = self.stage(step), self.config.weights
+        done = max(0, step - stage.first - start) // self.steps_per_epoch
+        if done < weights.warmup_epochs:
+            return weights.lr * (done + 1) / weights.warmup_epochs
+        share = done * self.steps_per_epoch / (stage.steps - start)
         return weights.min_lr + (weights.lr - weights.min_lr) * (1 + math.cos(math.pi * share)) / 2
 
-    def architecture_rate(self, own: float) -> float:
+    def architecture_rate(self, own: float, stage: int = 0) -> float:
         """The learning rate of A; `own` is that of the method."""
         asked = self.config.architecture
         if asked.lr is not None:
             return asked.lr
-        return own if asked.travel is None else min(asked.travel / self.steps, asked.max_lr)
+        return own if asked.travel is None else min(asked.travel / self.stages[stage].steps, asked.max_lr)
 
     def travel(self, own: float) -> float:
-        """How far Adam can move a logit: its rate times the steps in which it moves."""
-        return self.architecture_rate(own) * (self.steps - self.still)
+        """How far Adam can move a logit in the first stage: its rate times the steps in which it moves."""
+        stage = self.stages[0]
+        return self.architecture_rate(own) * (stage.steps - stage.still)
 
-    def work(self, step: int) -> int:
+
+class Stretch(NamedTuple):
+    """Steps that follow one another and are of one kind, every learner in one stage."""
+
+    kind: Kind
+    stages: tuple[int, ...]
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Course:
+    """The schedules of all learners of a group side by side."""
+
+    schedules: Sequence[Schedule]
+
+    @property
+    def steps(self) -> int:
+        """In all."""
+        return self.schedules[0].steps
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps between two rows of metrics."""
+        return self.schedules[0].steps_per_epoch
+
+    @property
+    def teaches(self) -> bool:
+        """Whether learners have V."""
+        return self.schedules[0].teaches
+
+    def kind(self, step: int) -> Kind:
+        """What a step of the group moves: V alone while all learners want that, A if one of them does.
+
+        A learner that trains V alone beside others that do not trains W too.
+        """
+        kinds = {schedule.kind(step) for schedule in self.schedules}
+        return "all" if "all" in kinds else "labellers" if kinds == {"labellers"} else "weights"
+
+    @cached_property
+    def stretches(self) -> tuple[Stretch, ...]:
+        """The whole search, in order."""
+        inner = {
+            stage.first + within
+            for schedule in self.schedules
+            for stage in schedule.stages
+            if stage.epochs
+            for within in (0, stage.v_steps, stage.still)
+        }
+        bounds = [*sorted(inner), self.steps]
+        return tuple(
+            Stretch(self.kind(begin), tuple(one.stage(begin).number for one in self.schedules), begin, end)
+            for begin, end in pairwise(bounds)
+        )
+
+    def work(self, kind: Kind) -> int:
         """What a step costs one learner, in forward passes over a batch: for estimates of time."""
-        kind, order = self.kind(step), self.config.order
-        mode = self.config.hypergradient if order == "v-w-a" else "first-order"
+        mode = self.schedules[0].config.hypergradient
         return (_TAUGHT if self.teaches else _ALONE)[mode if kind == "all" else kind]

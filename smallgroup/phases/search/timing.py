@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
 from typing import Literal
 
 from smallgroup.phases.search.job import SearchJob
-from smallgroup.phases.search.schedule import Kind, Schedule
+from smallgroup.phases.search.schedule import Course, Kind
 
 _EVALUATIONS = 2
 """Passes over the images of the metrics at the end of an epoch: W, the derived cell, and V where it teaches."""
@@ -22,89 +22,107 @@ _EPOCHS = 5
 """Epochs at least that a budget is shared out to: rates fall from one to the next."""
 
 
+Part = tuple[Kind | Literal["end"], tuple[int, ...]]
+"""Steps of a kind, or ends of epochs, while every learner is in one of its stages."""
+
+
 class Estimate:
-    """The time left, from the time so far. Steps differ: each kind is measured, and passes are counted for the rest."""
+    """The time left, from the time so far. Steps differ: each kind is measured, and passes are counted for the rest.
+
+    A stage that has not begun is taken to cost what the last one does.
+    """
 
     def __init__(self, job: SearchJob) -> None:
-        self._schedule = job.schedule
+        self._course = job.course
         images = len(job.metrics.indices) / job.config.batch_size.train
-        self._end_work = (_EVALUATIONS + job.schedule.teaches) * images
+        self._end_work = (_EVALUATIONS + job.course.teaches) * images
         self._last: tuple[int, float] | None = None
-        self._seen: dict[Kind | Literal["end"], list[float]] = {}
+        self._seen: dict[Part, list[float]] = {}
 
     def left(self, step: int, seconds: float) -> float | None:
         """Seconds left after `step` steps and so many seconds; None before two steps were seen."""
-        schedule = self._schedule
         if self._last is not None and step == self._last[0] + 1:
             self._note(step, seconds - self._last[1])
         self._last = (step, seconds)  # the first step is slower than others and not counted
         if not self._seen:
             return None
-        counts: dict[Kind | Literal["end"], int] = {"end": schedule.config.epochs - step // schedule.steps_per_epoch}
-        bounds = {"labellers": schedule.v_steps, "weights": schedule.still, "all": schedule.steps}
-        begin = 0
-        for kind, until in bounds.items():
-            counts[kind] = max(0, until - max(step, begin))  # type: ignore[index]
-            begin = until
-        return sum(count * self._typical(kind) for kind, count in counts.items() if count)
+        return sum(count * self._typical(part) for part, count in parts(self._course, step).items())
 
     def _note(self, step: int, seconds: float) -> None:
-        kind = self._schedule.kind(step - 1)
-        if step % self._schedule.steps_per_epoch:
-            self._seen.setdefault(kind, []).append(seconds)
-        elif kind in self._seen:  # what an epoch leaves behind takes the rest of its last step
-            self._seen.setdefault("end", []).append(max(0.0, seconds - self._typical(kind)))
+        stretch = next(one for one in self._course.stretches if step <= one.end)
+        part: Part = (stretch.kind, stretch.stages)
+        if step % self._course.steps_per_epoch:
+            self._seen.setdefault(part, []).append(seconds)
+        elif part in self._seen:  # what an epoch leaves behind takes the rest of its last step
+            rest = max(0.0, seconds - self._typical(part))
+            self._seen.setdefault(("end", stretch.stages), []).append(rest)
 
-    def _typical(self, kind: Kind | Literal["end"]) -> float:
-        """Seconds of a step of a kind; of one that was not seen yet, in proportion to the dearest that was."""
-        if kind in self._seen:
-            return median(self._seen[kind][-_LATEST:])
-        known = [other for other in self._seen if other != "end"]
-        if not known:
-            return median(self._seen["end"])
-        dearest = max(known, key=self._work)
-        return self._typical(dearest) * self._work(kind) / self._work(dearest)
+    def _typical(self, part: Part) -> float:
+        """Seconds of a step; of one that was not seen yet, in proportion to the dearest that was in the last stages."""
+        if part in self._seen:
+            return median(self._seen[part][-_LATEST:])
+        latest = max(stages for _, stages in self._seen)
+        if part[1] != latest and (part[0], latest) in self._seen:
+            return self._typical((part[0], latest))
+        known = [other for other in self._seen if other[0] != "end" and other[1] == latest]
+        dearest = max(known or list(self._seen), key=self._work)
+        return self._typical(dearest) * self._work(part) / self._work(dearest)
 
-    def _work(self, kind: Kind | Literal["end"]) -> float:
-        if kind == "end":
-            return self._end_work
-        first = {"labellers": 0, "weights": self._schedule.v_steps, "all": self._schedule.still}
-        return self._schedule.work(first[kind])
+    def _work(self, part: Part) -> float:
+        return self._end_work if part[0] == "end" else self._course.work(part[0])
+
+
+def parts(course: Course, step: int = 0) -> dict[Part, int]:
+    """How many steps of each kind, and ends of epochs, there are in each stage from a step on."""
+    result: dict[Part, int] = {}
+    for kind, stages, first, end in course.stretches:
+        begin = max(first, step)
+        if begin < end:
+            ends = end // course.steps_per_epoch - begin // course.steps_per_epoch
+            result[kind, stages] = result.get((kind, stages), 0) + end - begin
+            result["end", stages] = result.get(("end", stages), 0) + ends
+    return {part: count for part, count in result.items() if count}
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds that steps of each kind and the end of an epoch take."""
+    """Seconds that steps of each kind and the end of an epoch take, in each stage."""
 
-    steps: dict[Kind, float]
-    end: float
+    seconds: dict[Part, float]
 
-    def of(self, schedule: Schedule) -> float:
-        """Seconds of a whole search."""
-        counts: dict[Kind, int] = {
-            "labellers": schedule.v_steps,
-            "weights": schedule.still - schedule.v_steps,
-            "all": schedule.steps - schedule.still,
-        }
-        steps = sum(count * self.steps[kind] for kind, count in counts.items() if count)
-        return float(steps + schedule.config.epochs * self.end)
+    def of(self, course: Course) -> float:
+        """Seconds of a whole search; where stages of learners meet that were not measured, the dearest count."""
+        return sum(count * self._typical(part) for part, count in parts(course).items())
+
+    def _typical(self, part: Part) -> float:
+        found = self.seconds.get(part)
+        return max(s for (kind, _), s in self.seconds.items() if kind == part[0]) if found is None else found
 
 
 def measure(job: SearchJob) -> Cost:
-    """Take a few steps of every kind; the job cannot be used afterwards."""
+    """Take a few steps of every kind in every stage; the job cannot be used afterwards."""
     kinds: list[Kind] = ["weights", "all"]
-    if job.schedule.teaches:
+    if job.course.teaches:
         kinds.insert(0, "labellers")
-    found = {kind: _typical(partial(job.take, kind)) for kind in kinds}
-    return Cost(found, _seconds(lambda: job.metrics.rows(0)))
+    found: dict[Part, float] = {}
+    stretches = job.course.stretches
+    for stages in dict.fromkeys(one.stages for one in stretches):
+        for kind in kinds:
+            found[kind, stages] = _typical(partial(job.take, kind))
+        start = time.monotonic()
+        rows = job.metrics.rows(0)
+        found["end", stages] = time.monotonic() - start
+        job.decide(max(one.end for one in stretches if one.stages == stages) - 1, rows)
+    return Cost(found)
 
 
 def fitted(job: SearchJob, cost: Cost, seconds: float) -> tuple[int, int]:
     """Epochs and steps per epoch of the longest search that fits; a few epochs at least, if they must be shorter."""
-    per_epoch = job.schedule.steps_per_epoch
+    per_epoch = job.course.steps_per_epoch
+    fewest = max(min(_EPOCHS, job.config.epochs), *(one.number_of_stages for one in job.course.schedules))
     while per_epoch >= 1:
         epochs = _most(lambda n: _time(job, cost, n, per_epoch) <= seconds)  # noqa: B023 -- used at once
-        if epochs >= min(_EPOCHS, job.config.epochs) and epochs * per_epoch >= FEWEST_STEPS:
+        if epochs >= fewest and epochs * per_epoch >= FEWEST_STEPS:
             return epochs, per_epoch
         per_epoch = per_epoch * 3 // 4 if per_epoch > 1 else 0
     least = _time(job, cost, 1, FEWEST_STEPS)
@@ -115,7 +133,8 @@ def fitted(job: SearchJob, cost: Cost, seconds: float) -> tuple[int, int]:
 
 def _time(job: SearchJob, cost: Cost, epochs: int, per_epoch: int) -> float:
     config = job.config.model_copy(update={"epochs": epochs, "steps_per_epoch": per_epoch})
-    return cost.of(Schedule(config, per_epoch, job.schedule.teaches))
+    schedules = [replace(one, config=config, steps_per_epoch=per_epoch) for one in job.course.schedules]
+    return cost.of(Course(schedules))
 
 
 def _most(fits: Callable[[int], bool]) -> int:

@@ -1,0 +1,129 @@
+"""P-DARTS: Chen et al., Progressive Differentiable Architecture Search, ICCV 2019 (arXiv:1904.12760)."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from smallgroup.methods.decisions import Continue, Decision, EpochEnd, Progress, Rebuild
+from smallgroup.methods.method import Architecture, ArchitectureOptimizer, Method
+from smallgroup.runtime import Phase
+from smallgroup.spaces.edges import MixedEdge
+from smallgroup.spaces.space import Choice, EdgeParts, Space
+
+SKIP = "skip_connect"
+_FEWEST = 3
+"""Operations that an edge keeps at least: with `none` and a skip connection one that is neither."""
+
+
+@dataclass
+class PDarts(Method):
+    """Three stages, from shallow networks of many operations to deep ones of few, with dropout behind skip connections.
+
+    Every stage begins with new weights and a new architecture; what carries over is which operations are left.
+    """
+
+    name: ClassVar[str] = "p-darts"
+    optimizer: ClassVar[ArchitectureOptimizer] = ArchitectureOptimizer(lr=6e-4, clip=5.0)
+    warmup: ClassVar[float] = 0.4
+    transformed: ClassVar[frozenset[str] | None] = frozenset({SKIP})
+
+    added: tuple[int, ...] = (6, 12)
+    """Cells by which the network of a later stage is deeper than the first."""
+    kept: tuple[int, ...] = (5, 3)
+    """Operations of an edge that are left in a later stage."""
+    dropout: tuple[float, ...] = (0.0, 0.4, 0.7)
+    """Behind skip connections, at the start of each stage."""
+    skips: int = 2
+    """Skip connections of the normal cell at most."""
+
+    def __post_init__(self) -> None:
+        if len(self.kept) != len(self.added) or len(self.dropout) != self.stages:
+            found = f"{len(self.added)} in added, {len(self.kept)} in kept and {len(self.dropout)} in dropout"
+            raise ValueError(f"p-darts takes a number per later stage, and one more of dropout, but got {found}")
+        if any(count < _FEWEST for count in self.kept):
+            raise ValueError(f"kept must be at least {_FEWEST} operations per edge, but got {list(self.kept)}")
+        if any(count < 0 for count in (*self.added, self.skips)):
+            raise ValueError(f"added and skips must not be negative, but got {list(self.added)} and {self.skips}")
+        if not all(0 <= rate < 1 for rate in self.dropout):
+            raise ValueError(f"dropout must be at least 0 and below 1, but got {list(self.dropout)}")
+
+    @property
+    def stages(self) -> int:
+        """The first, and those that add cells."""
+        return len(self.added) + 1
+
+    def start(self, space: Space) -> None:
+        """The first stage has the cells of the space, whose number must be free."""
+        cells = getattr(space, "cells", None)
+        if cells is None:
+            raise ValueError(
+                "p-darts makes the network deeper from stage to stage and limits the skip connections of its normal "
+                f"cell, but {space.name} has a network of given depth with one kind of cell"
+            )
+        super().start(space)
+        self.state["cells"] = torch.tensor(int(cells))
+
+    def schedule(self, progress: Progress) -> None:
+        """Dropout p (E - e - 1) / E while the architecture rests, then p exp(-5 (e - f) / E) from its first epoch f."""
+        rate, epoch, epochs = self.dropout[progress.stage], progress.epoch, progress.epochs
+        if epoch < progress.frozen:
+            rate *= (epochs - epoch - 1) / epochs
+        else:
+            rate *= math.exp(-5 * (epoch - progress.frozen) / epochs)
+        self.state["dropout"] = torch.tensor(rate, dtype=torch.float64)
+
+    def transform(
+        self,
+        operation: str,  # noqa: ARG002
+        output: Tensor,
+        generator: torch.Generator,
+        phase: Phase | None,
+    ) -> Tensor:
+        """Dropout behind skip connections, but for evaluation."""
+        rate = float(self.state.get("dropout", 0.0))
+        if phase is None or rate == 0:
+            return output
+        stays = torch.rand(output.shape, generator=generator) >= rate
+        return output * (stays.to(output) / (1 - rate))
+
+    def build_edge(self, parts: EdgeParts) -> nn.Module:
+        """Only skip connections that change nothing are dropped out, not those that halve the size."""
+        return MixedEdge(parts) if parts.stride == 1 else _UndisturbedEdge(parts)
+
+    def end_epoch(self, epoch: EpochEnd) -> Decision:
+        """At the end of a stage remove the weakest operations, `none` like any other, and deepen the network."""
+        progress = epoch.progress
+        if not progress.last_epoch or progress.stage + 1 >= self.stages:
+            return Continue()
+        for kind, scores in self.scores(epoch.architecture).items():
+            self.keep(kind, self.mask(kind) & strongest(scores, self.kept[progress.stage]))
+        return Rebuild({"cells": int(self.state["cells"]) + self.added[progress.stage]})
+
+    def derive(self, space: Space, architecture: Architecture) -> Any:  # noqa: ANN401
+        """The two strongest edges of each node; as long as there are too many skip connections, the weakest goes."""
+        scores = self.scores(architecture)
+        normal = next(iter(space.kinds))
+        column = space.kinds[normal].operations.index(SKIP)
+        while True:
+            genotype = space.derive(scores, self.rule)
+            held = scores[normal][:, column].masked_fill(space.chosen(genotype)[normal][:, column] == 0, torch.inf)
+            if int(held.isfinite().sum()) <= self.skips:
+                return genotype
+            scores[normal][held.argmin(), column] = -torch.inf  # of equal ones the first
+
+
+def strongest(scores: Tensor, count: int) -> Tensor:
+    """[edges, operations]: True for the so many highest scores of each edge; of equal ones the first go."""
+    removed = scores.sort(dim=1, stable=True).indices[:, : max(0, scores.shape[1] - count)]
+    return torch.ones_like(scores, dtype=torch.bool).scatter(1, removed, False)
+
+
+class _UndisturbedEdge(MixedEdge):
+    """A mixed edge whose outputs stay as they are."""
+
+    def forward(self, inputs: Tensor, choice: Choice) -> Tensor:
+        """Without transforms."""
+        return super().forward(inputs, replace(choice, transform=None))

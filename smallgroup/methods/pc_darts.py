@@ -1,0 +1,111 @@
+"""PC-DARTS: Xu et al., Partial Channel Connections for Memory-Efficient Architecture Search, ICLR 2020 (1907.05737)."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from smallgroup.methods.method import Architecture, ArchitectureOptimizer, Method, Noise
+from smallgroup.runtime import Phase
+from smallgroup.runtime.checks import check_counts
+from smallgroup.spaces.edges import MixedEdge
+from smallgroup.spaces.space import Choice, EdgeParts, Kind, Mixture, Space
+
+
+@dataclass
+class PcDarts(Method):
+    """The first 1/`part` of the channels go through the operations, the others past them; edges have weights too.
+
+    An edge is shuffle(sum_i softmax(alpha)_i o_i(first), rest), a node the sum of its edges by softmax(beta) over
+    them. What stays is decided by the product of the two.
+    """
+
+    name: ClassVar[str] = "pc-darts"
+    optimizer: ClassVar[ArchitectureOptimizer] = ArchitectureOptimizer(lr=6e-4)
+    warmup: ClassVar[float] = 0.3
+
+    part: int = 4
+
+    def __post_init__(self) -> None:
+        check_counts(part=self.part)
+
+    def start(self, space: Space) -> None:
+        """Remember which edges lead to the same node."""
+        super().start(space)
+        for name, kind in space.kinds.items():
+            self.state[f"nodes_{name}"] = _nodes(kind)
+
+    def initial(self, space: Space, generator: torch.Generator) -> dict[str, Tensor]:
+        """1e-3 N(0, 1) also for every edge."""
+        alphas = super().initial(space, generator)
+        betas = {
+            f"beta_{name}": 1e-3 * torch.randn(len(kind.edges), generator=generator)
+            for name, kind in space.kinds.items()
+        }
+        return alphas | betas
+
+    def mix(self, architecture: Architecture, noise: Noise, phase: Phase | None) -> dict[str, Mixture]:
+        """The softmax of operations, and that of edges."""
+        mixtures = super().mix(architecture, noise, phase)
+        for kind, mixture in mixtures.items():
+            mixture.edges = self.edge_weights(kind, architecture)
+        return mixtures
+
+    def edge_weights(self, kind: str, architecture: Architecture) -> Tensor:
+        """[edges]: over the edges that lead to a node they sum to one."""
+        beta, nodes = architecture[f"beta_{kind}"], self.state[f"nodes_{kind}"].tolist()
+        return torch.cat([rows.softmax(dim=0) for rows in torch.split(beta, nodes)])
+
+    def scores(self, architecture: Architecture) -> dict[str, Tensor]:
+        """alpha x beta, both as shares."""
+        scores = super().scores(architecture)
+        return {kind: table * self.edge_weights(kind, architecture)[:, None] for kind, table in scores.items()}
+
+    def build_edge(self, parts: EdgeParts) -> nn.Module:
+        """With the operations on a part of the channels."""
+        return PartialEdge(parts, self.part)
+
+
+class PartialEdge(nn.Module):
+    """The first 1/part of the channels mixed, the others passed by, and all of them shuffled."""
+
+    def __init__(self, parts: EdgeParts, part: int) -> None:
+        super().__init__()
+        if parts.channels % part:
+            raise ValueError(
+                f"pc-darts sends 1/{part} of the channels through the operations, so that {part} must divide their "
+                f"number, but it is {parts.channels}; see methods.pc-darts.part"
+            )
+        self.part, self.first = part, parts.channels // part
+        self.mixed = MixedEdge(replace(parts, channels=self.first))
+        self.stride = parts.stride
+
+    @property
+    def operations(self) -> nn.ModuleDict:
+        """Those of the mixed part."""
+        return self.mixed.operations
+
+    def forward(self, inputs: Tensor, choice: Choice) -> Tensor:
+        """Half the size where the edge halves it: what is passed by through 2x2 max pooling."""
+        rest = inputs[:, self.first :]
+        if self.stride == 2:
+            rest = functional.max_pool2d(rest, 2, 2, ceil_mode=True)
+        return shuffled(torch.cat([self.mixed(inputs[:, : self.first], choice), rest], dim=1), self.part)
+
+
+def shuffled(x: Tensor, groups: int) -> Tensor:
+    """Channel c = g n + i of `groups` groups of n goes to place i groups + g."""
+    batch, channels, height, width = x.shape
+    grouped = x.reshape(batch, groups, channels // groups, height, width)
+    return grouped.transpose(1, 2).reshape(batch, channels, height, width)
+
+
+def _nodes(kind: Kind) -> Tensor:
+    """How many edges lead to each node; they stand side by side."""
+    nodes = [node for _, node in kind.edges]
+    counts = [nodes.count(node) for node in dict.fromkeys(nodes)]
+    if nodes != sorted(nodes):
+        raise ValueError(f"edges must stand in the order of the nodes they lead to, but those of {kind.name} do not")
+    return torch.tensor(counts)
