@@ -1,7 +1,7 @@
 """The jobs, for Python: what the command does, without the command."""
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,7 +12,8 @@ import torch
 from smallgroup.config import Config, load, overlaid, resolve
 from smallgroup.data import data_root, open_search_data
 from smallgroup.data.training_data import open_training_data
-from smallgroup.phases.evaluation import TrainingJob, TrainResult
+from smallgroup.phases.evaluation import MutualJob, MutualResult, Peers, TrainingJob, TrainResult, peers
+from smallgroup.phases.evaluation.mutual_result import conclude as conclude_mutual
 from smallgroup.phases.evaluation.result import conclude as conclude_training
 from smallgroup.phases.search import SearchJob
 from smallgroup.phases.search.result import SearchResult
@@ -35,7 +36,7 @@ LOWER_IN_TRAINING = (
 )
 """What to do when memory runs out."""
 
-Result = TypeVar("Result", SearchResult, TrainResult)
+Result = TypeVar("Result", SearchResult, TrainResult, MutualResult)
 
 
 def search(
@@ -88,15 +89,8 @@ def train(
         allow_drift: resume even where the same bits cannot be promised.
         watcher: who is told how it goes.
     """
-    cell = genotypes.resolve(str(genotype))[1] if isinstance(genotype, str | Path) else genotype
-    if isinstance(config, Config):
-        resolved = config
-    else:
-        given = config or {}
-        below = {}
-        if isinstance(genotype, str | Path):
-            below = keys_for_training(genotype, of_recipe="recipe" not in given)
-        resolved = resolve(overlaid(overlaid(below, given), {"space": {"name": genotypes.space_of(cell)}}))
+    cell = _cell(genotype)
+    resolved = config if isinstance(config, Config) else _resolved_for_training(genotype, cell, config or {})
     own = {"genotype": genotypes.to_plain(cell)}
 
     def begun(folder: Path) -> Mapping[str, Any]:
@@ -111,6 +105,63 @@ def train(
     identity = {**resolved.of_training(), **own}
     plan = _Plan(resolved, identity, begun, TrainResult.read, carry_out, LOWER_IN_TRAINING, files)
     return _carried_out(plan, out, resume=resume, allow_drift=allow_drift, watcher=watcher)
+
+
+def train_mutually(
+    genotypes: AnyGenotype | Path | str | Sequence[AnyGenotype | Path | str],
+    config: Config | Mapping[str, Any] | None = None,
+    *,
+    weight: float = 1.0,
+    learners: int | None = None,
+    out: Path | str | None = None,
+    resume: bool = False,
+    allow_drift: bool = False,
+    watcher: Watcher | None = None,
+) -> MutualResult:
+    """Train networks together by deep mutual learning, test each once, and give the result.
+
+    Its control is the same call with weight 0: the same initial weights and batches, and everyone alone.
+
+    Args:
+        genotypes: the cells, each as in `train`; learner k is the network of the k-th.
+        config: data, seed and `training`, which all learners share; what is not given comes from the search, if the
+            first genotype is the folder of one, and from the recipe for its space.
+        weight: of the divergence from the peers, beside the loss on the labels.
+        learners: how many, if they are all of one cell.
+        out: the run's folder; None: nothing is kept but the result.
+        resume: go on with the run in that folder; a finished one gives its result.
+        allow_drift: resume even where the same bits cannot be promised.
+        watcher: who is told how it goes.
+    """
+    named = list(genotypes) if isinstance(genotypes, Sequence) and not isinstance(genotypes, str) else [genotypes]
+    cells = tuple(_cell(one) for one in named)
+    group = Peers.of(cells, learners, weight)
+    resolved = config if isinstance(config, Config) else _resolved_for_training(named[0], cells[0], config or {})
+
+    def begun(folder: Path) -> Mapping[str, Any]:
+        return {**resolve(load(folder / CONFIG)).of_training(), **Peers.read(folder).to_dict()}
+
+    def carry_out(runner: Runner) -> MutualResult:
+        data = open_training_data(resolved.data, resolved.training.augmentation)
+        job = MutualJob(resolved.training, data, group, seed=resolved.seed)
+        return conclude_mutual(job, seconds=runner.run(job, resume=resume), folder=runner.folder)
+
+    identity = {**resolved.of_training(), **group.to_dict()}
+    advice, files = f"{LOWER_IN_TRAINING}, or take fewer learners", {peers.FILE: group.dumps()}
+    plan = _Plan(resolved, identity, begun, MutualResult.read, carry_out, advice, files)
+    return _carried_out(plan, out, resume=resume, allow_drift=allow_drift, watcher=watcher)
+
+
+def _cell(genotype: AnyGenotype | Path | str) -> AnyGenotype:
+    return genotypes.resolve(str(genotype))[1] if isinstance(genotype, str | Path) else genotype
+
+
+def _resolved_for_training(genotype: AnyGenotype | Path | str, cell: AnyGenotype, given: Mapping[str, Any]) -> Config:
+    """Keys for the training of a cell, above those of the search that found it."""
+    below = {}
+    if isinstance(genotype, str | Path):
+        below = keys_for_training(genotype, of_recipe="recipe" not in given)
+    return resolve(overlaid(overlaid(below, given), {"space": {"name": genotypes.space_of(cell)}}))
 
 
 def keys_for_training(genotype: Path | str, *, of_recipe: bool = True) -> dict[str, Any]:

@@ -3,6 +3,19 @@
 from smallgroup.phases.evaluation.config import NetworkConfig, TrainingConfig
 from smallgroup.phases.evaluation.job import TrainingJob
 from smallgroup.phases.evaluation.model import TrainedModel, read_model
+from smallgroup.phases.evaluation.mutual import MutualJob
+from smallgroup.phases.evaluation.mutual_result import MutualResult
+from smallgroup.phases.evaluation.peers import Peers
 from smallgroup.phases.evaluation.result import TrainResult
 
-__all__ = ["NetworkConfig", "TrainResult", "TrainedModel", "TrainingConfig", "TrainingJob", "read_model"]
+__all__ = [
+    "MutualJob",
+    "MutualResult",
+    "NetworkConfig",
+    "Peers",
+    "TrainResult",
+    "TrainedModel",
+    "TrainingConfig",
+    "TrainingJob",
+    "read_model",
+]

@@ -89,6 +89,8 @@ class Trainee:
         with torch.autocast(self.device.type, _DTYPES[self.config.precision], enabled=self._mixed):
             outputs = Outputs.of(self.network(images, (*self._key, step, part)))
             loss, second = (self._loss(logits, labels) for logits in outputs)
+        # Before anyone follows this answer: it is not the peers who are to blame for it.
+        self._check_finite("loss", float((loss + self.config.auxiliary_weight * second).detach()), step)
         return Answer(outputs.logits, labels, loss, second)
 
     def follow(
@@ -102,8 +104,7 @@ class Trainee:
         total = answer.loss + self.config.auxiliary_weight * answer.auxiliary_loss
         if divergence is not None and weight:
             total = total + weight * divergence
-        if not math.isfinite(float(total.detach())):
-            raise NonFiniteTrainingError(f"the loss{self._whose} is not finite in step {step}; {_UNCHANGED}")
+            self._check_finite("loss", float(total.detach()), step)
         self.scaler.scale(share * total).backward()  # type: ignore[no-untyped-call]
         count = len(answer.labels)
         self._noted["loss"] += count * float(answer.loss.detach())
@@ -119,8 +120,8 @@ class Trainee:
         limit = math.inf if self.config.clip is None else self.config.clip
         norm = float(torch.nn.utils.clip_grad_norm_(self.network.parameters(), limit))
         # With float16 a gradient may overflow now and then: the scaler leaves that step out and scales less.
-        if not math.isfinite(norm) and not self.scaler.is_enabled():
-            raise NonFiniteTrainingError(f"the gradient{self._whose} is not finite in step {step}; {_UNCHANGED}")
+        if not self.scaler.is_enabled():
+            self._check_finite("gradient", norm, step)
 
     def undo(self) -> None:
         """As if the step had not begun."""
@@ -135,6 +136,12 @@ class Trainee:
         self.optimizer.zero_grad()
         for name, value in self._noted.items():
             self.sums[name] += value
+
+    def _check_finite(self, what: str, value: float, step: int) -> None:
+        if not math.isfinite(value):
+            raise NonFiniteTrainingError(
+                f"the {what}{self._whose} is not finite in step {step}; nothing was changed by this step"
+            )
 
     def _loss(self, logits: Tensor | None, labels: Tensor) -> Tensor:
         if logits is None:
@@ -214,4 +221,3 @@ class Trainee:
 
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-_UNCHANGED = "nothing was changed by this step"
