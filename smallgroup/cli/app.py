@@ -156,6 +156,45 @@ def train(
 
 
 @app.command()
+def mutual(
+    genotypes: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="GENOTYPE|RUN",
+            help="Each as in `smallgroup train`. Data and seed are those of the first, if it is a search's folder.",
+        ),
+    ],
+    *,
+    learners: options.Peers = None,
+    weight: options.Weight = None,
+    dataset: options.Dataset = None,
+    data_root: options.DataRoot = None,
+    seed: options.Seed = None,
+    recipe: options.Recipe = None,
+    config: options.ConfigFile = None,
+    changes: options.Changes = None,
+    out: options.Out = None,
+    resume: options.Resume = False,
+    allow_drift: options.AllowDrift = False,
+    json: options.Json = False,
+) -> None:
+    """Train networks together by deep mutual learning, and the same networks alone beside them.
+
+    A baseline without architecture search: networks of given cells learn the labels and the answers of one another, on
+    the same batches. The folder has config.yaml, peers.json, metrics.jsonl, checkpoints, result.json and a model in
+    `learner-0`, `learner-1`, ...; the control, from the same initial weights with weight 0, is in `alone` within it.
+    """
+    from smallgroup.api import keys_for_training  # noqa: PLC0415
+    from smallgroup.cli.mutual import run as carry_out  # noqa: PLC0415
+    from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
+
+    given = _given(dataset=dataset, data_root=data_root, seed=seed, recipe=recipe)
+    base = keys_for_training(genotypes[0], of_recipe=recipe is None)
+    wanted = Wanted(given, changes or (), config, out, None, None, resume=resume, allow_drift=allow_drift, base=base)
+    carry_out(genotypes, wanted, learners, weight, as_json=json)
+
+
+@app.command()
 def run(
     *,
     dataset: options.Dataset = None,

@@ -49,6 +49,21 @@ Lambda = Annotated[
     float | None,
     typer.Option("--lambda", parser=_number, metavar="NUMBER", help="Weight of the labels of peers; 0: no teaching."),
 ]
+Peers = Annotated[
+    int | None,
+    typer.Option(
+        "--learners",
+        parser=whole_number,
+        metavar="K",
+        help="How many networks, if all are of one GENOTYPE.",
+    ),
+]
+Weight = Annotated[
+    float | None,
+    typer.Option(
+        parser=_number, metavar="NUMBER", help="Weight of the answers of peers beside the labels. The default is 1."
+    ),
+]
 Hypergradient = Annotated[
     str | None,
     typer.Option(

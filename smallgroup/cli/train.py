@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from smallgroup import api
-from smallgroup.cli.display import MEASURING
+from smallgroup.cli.display import MEASURING, Display
 from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_columns, print_json
 from smallgroup.cli.train_display import TrainingDisplay
@@ -72,8 +72,7 @@ def train(cell: AnyGenotype, wanted: Wanted, folder: Path | None, title: str = "
     folder = folder or next_folder("train", config.data.dataset)
     with TrainingDisplay(title=title) as display:
         finished = wanted.resume and TrainResult.read(folder) is not None
-        if wanted.resume and not (folder / api.CONFIG).exists() and not (folder / CHECKPOINTS).exists():
-            display.say(f"there is nothing to resume in {folder}; a new run begins")
+        say_if_new(display, wanted, folder)
         if wanted.time_budget is not None:
             display.say(MEASURING)
             config = api.training_within(config, cell, wanted.time_left())
@@ -83,6 +82,12 @@ def train(cell: AnyGenotype, wanted: Wanted, folder: Path | None, title: str = "
         if finished:
             display.say(f"the run in {folder} is finished; there is nothing to resume")
     return result, folder
+
+
+def say_if_new(display: Display, wanted: Wanted, folder: Path) -> None:
+    """Who resumes a run should know that there is none."""
+    if wanted.resume and not (folder / api.CONFIG).exists() and not (folder / CHECKPOINTS).exists():
+        display.say(f"there is nothing to resume in {folder}; a new run begins")
 
 
 def show(result: TrainResult, folder: Path) -> None:

@@ -3,17 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from smallgroup.cli.display import Display, numbers
 from smallgroup.networks import multiply_adds, parameters
-from smallgroup.phases.evaluation import TrainingJob
+from smallgroup.phases.evaluation import MutualJob
+from smallgroup.phases.evaluation.course import Course
 from smallgroup.runner import Job
 
 TITLES = {
     "loss": "loss",
     "auxiliary_loss": "auxiliary loss",
+    "divergence": "divergence",
     "train_error": "training error %",
     "test_error": "test error %",
     "lr": "rate",
@@ -22,21 +24,24 @@ TITLES = {
 
 
 class TrainingDisplay(Display):
-    """Tells a training."""
+    """Tells a training, of one network or of several together."""
 
     def introduce(self, job: Job) -> tuple[list[str], int, int]:
-        """Data, network and steps."""
-        assert isinstance(job, TrainingJob)
+        """Data, networks and steps."""
+        assert isinstance(job, Course)
         self._began: tuple[int, float] | None = None
-        dataset, network = job.data.dataset, job.network
+        dataset = job.data.dataset
         notes = "".join(f"; {note}" for note in dataset.notes)
         tests = 0 if dataset.test is None else len(dataset.test)
-        cost = multiply_adds(network, dataset.size, dataset.channels)
-        lines = [
-            f"data: {dataset.name}, {len(dataset.train):,} training and {tests:,} test images{notes}",
-            f"network: {parameters(network):,} parameters, {cost:,} multiply-adds",
-            f"steps: {job.steps:,} in {job.config.epochs} epochs",
-        ]
+        lines = []
+        if isinstance(job, MutualJob):
+            lines.append(f"{self.title}: {len(job.trainees)} learners, weight {job.peers.weight:g}")
+        lines.append(f"data: {dataset.name}, {len(dataset.train):,} training and {tests:,} test images{notes}")
+        for k, trainee in enumerate(job.trainees):
+            name = "network" if len(job.trainees) == 1 else f"learner {k}"
+            cost = multiply_adds(trainee.network, dataset.size, dataset.channels)
+            lines.append(f"{name}: {parameters(trainee.network):,} parameters, {cost:,} multiply-adds")
+        lines.append(f"steps: {job.steps:,} in {job.config.epochs} epochs")
         self._total = job.steps
         return lines, job.steps, job.steps_per_epoch
 
@@ -49,9 +54,10 @@ class TrainingDisplay(Display):
         return (seconds - since) / (step - first) * (self._total - step)
 
     def lines(self, row: Mapping[str, Any]) -> list[str]:
-        """An epoch in a line."""
-        return [numbers(row, TITLES)]
+        """An epoch of a network in a line."""
+        whose = f"learner {row['learner']}: " if "learner" in row else ""
+        return [whose + numbers(row, TITLES)]
 
     def picture(self) -> RenderableType:
         """The same on a terminal."""
-        return Text(numbers(self.rows[0], TITLES))
+        return Group(*(Text(line) for row in self.rows for line in self.lines(row)))

@@ -1,0 +1,96 @@
+"""`smallgroup mutual`: deep mutual learning, and the same networks alone beside it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import typer
+
+from smallgroup import api
+from smallgroup.cli.durations import written
+from smallgroup.cli.output import print_columns, print_json
+from smallgroup.cli.train import say_if_new
+from smallgroup.cli.train_display import TrainingDisplay
+from smallgroup.cli.wanted import Wanted, next_folder
+from smallgroup.phases.evaluation import MutualResult, Peers, peers
+from smallgroup.spaces import genotypes
+
+ALONE = "alone"
+"""The folder of the control within that of the run."""
+LONGEST = 24
+"""Letters of a name in the table; the text of a cell has more, and its space stands for it."""
+
+
+def run(texts: list[str], wanted: Wanted, learners: int | None, weight: float | None, *, as_json: bool) -> None:
+    """Networks together, and then each of them alone."""
+    wanted.check()
+    named = [genotypes.resolve(text) for text in texts]
+    cells = tuple(cell for _, cell in named)
+    begun = _begun(wanted)
+    if begun is not None:  # a resumed run need not be told again what it is
+        weight = begun.weight if weight is None else weight
+        learners = len(begun.genotypes) if learners is None and len(cells) == 1 else learners
+    group = Peers.of(cells, learners, 1.0 if weight is None else weight)
+    together, folder = train_group(group, wanted, wanted.out, "together")
+    alone = together
+    if group.weight:
+        # The config of the run is below the control: it need not be given again either.
+        control = replace(wanted, base=api.keys_for_training(folder))
+        alone, _ = train_group(replace(group, weight=0.0), control, folder / ALONE, ALONE)
+    if as_json:
+        print_json({"mutual": together.to_dict(), "alone": alone.to_dict(), "run": str(folder)})
+    else:
+        names = [name if len(name) <= LONGEST else genotypes.space_of(cell) for name, cell in named]
+        _show(names * (len(together.learners) // len(names)), together, alone, folder)
+
+
+def train_group(group: Peers, wanted: Wanted, folder: Path | None, title: str) -> tuple[MutualResult, Path]:
+    """Train networks together in a folder, and watch them."""
+    config = wanted.resolved({"space": genotypes.space_of(group.genotypes[0])}, folder)
+    folder = folder or next_folder("mutual", config.data.dataset)
+    with TrainingDisplay(title=title) as display:
+        finished = wanted.resume and MutualResult.read(folder) is not None
+        say_if_new(display, wanted, folder)
+        result = api.train_mutually(
+            group.genotypes,
+            config,
+            weight=group.weight,
+            out=folder,
+            resume=wanted.resume,
+            allow_drift=wanted.allow_drift,
+            watcher=display,
+        )
+        if finished:
+            display.say(f"the run in {folder} is finished; there is nothing to resume")
+    return result, folder
+
+
+def _begun(wanted: Wanted) -> Peers | None:
+    """Who learns together in the run that is resumed, if there is one."""
+    known = wanted.resume and wanted.out is not None and (wanted.out / peers.FILE).is_file()
+    return Peers.read(wanted.out) if known and wanted.out is not None else None
+
+
+def _show(names: list[str], together: MutualResult, alone: MutualResult, folder: Path) -> None:
+    """What came of it, each network beside itself."""
+    rows = [("learner", "cell", "parameters", "test error %: together", "alone", "difference")]
+    for k, (name, one, other) in enumerate(zip(names, together.learners, alone.learners, strict=True)):
+        errors = _errors(one.test_error, other.test_error)
+        rows.append((str(k), name, f"{one.parameters:,}", *errors))
+    means = [None if result.mean is None else result.mean["test_error"] for result in (together, alone)]
+    print_columns([*rows, ("mean", "", "", *_errors(*means))])
+    if alone is together:
+        typer.echo("\nWith weight 0 everyone is alone: there was nothing to compare with.")
+        time = written(together.seconds)
+    else:
+        typer.echo(
+            f"\nAlone: the same initial weights and batches, with weight 0 instead of {together.weight:g}. It is one "
+            "seed: how far another one is from it, the difference does not say."
+        )
+        time = f"{written(together.seconds)} together, {written(alone.seconds)} alone"
+    typer.echo(f"{time}; test images were {together.test_set}; everything is in {folder}")
+
+
+def _errors(one: float | None, other: float | None) -> tuple[str, str, str]:
+    if one is None or other is None:
+        return "none", "none", ""
+    return f"{one:.2f}", f"{other:.2f}", f"{one - other:+.2f}"
