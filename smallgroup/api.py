@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import torch
 
 from smallgroup.config import Config, load, overlaid, resolve
-from smallgroup.data import data_root, open_search_data
+from smallgroup.data import SearchData, data_root, open_search_data
 from smallgroup.data.training_data import open_training_data
 from smallgroup.phases.evaluation import MutualJob, MutualResult, Peers, TrainingJob, TrainResult, peers
 from smallgroup.phases.evaluation.mutual_result import conclude as conclude_mutual
@@ -177,9 +177,9 @@ def keys_for_training(genotype: Path | str, *, of_recipe: bool = True) -> dict[s
     return {key: value for key, value in load(place).items() if key in kept}
 
 
-def make_job(config: Config) -> SearchJob:
-    """The search that a config describes, at its beginning."""
-    data = open_search_data(config.data, seed=config.seed)
+def make_job(config: Config, data: SearchData | None = None) -> SearchJob:
+    """The search that a config describes, at its beginning; on other data than those it names, if given."""
+    data = data or open_search_data(config.data, seed=config.seed)
     images = {"classes": len(data.dataset.classes), "image_channels": data.dataset.channels}
     learners = [
         ((one.space or config.space).build(image_size=data.dataset.size, **images), config.build_method(one))

@@ -6,7 +6,16 @@ import torch
 # The networks of the tests are tiny: on two threads they mostly wait for one another.
 torch.set_num_threads(1)
 
-LONGEST = ("on_real_images", "test_export", "test_search_process", "test_training_job", "test_documents")
+LONGEST = (
+    "at_full_size",
+    "on_real_images",
+    "in_searches",
+    "test_stages",
+    "test_export",
+    "test_search_process",
+    "test_training_job",
+    "test_documents",
+)
 """Files that take the longest: they come first, so that no process waits for another at the end."""
 
 

@@ -124,10 +124,13 @@ def spread(results: Sequence[SearchResult]) -> dict[str, dict[str, float]]:
 def _show(result: SearchResult, folder: Path) -> None:
     """What was found."""
     typer.echo(f"learner {result.retained} is retained: it has the lowest loss on all validation images\n")
-    rows = [("learner", "method", "validation loss", "error %", *(_truth_titles(result)))]
+    # Learners of other spaces have no true accuracy.
+    columns = list(next((one.true_accuracy for one in result.group if one.true_accuracy), {}))
+    titles = [f"true {column} %" for column in columns] + [f"percentile {column}" for column in columns]
+    rows = [("learner", "method", "validation loss", "error %", *titles)]
     for k, learner in enumerate(result.group):
-        truths = [f"{value:.2f}" for value in (learner.true_accuracy or {}).values()]
-        truths += [f"{value:.1f}" for value in (learner.percentile or {}).values()]
+        truths = [_number(learner.true_accuracy, column, 2) for column in columns]
+        truths += [_number(learner.percentile, column, 1) for column in columns]
         rows.append(
             (str(k), learner.method, f"{learner.validation_loss:.4f}", f"{learner.validation_error:.2f}", *truths)
         )
@@ -138,9 +141,8 @@ def _show(result: SearchResult, folder: Path) -> None:
     typer.echo(f"{result.steps} steps in {written(result.seconds)}, {memory}; everything is in {folder}")
 
 
-def _truth_titles(result: SearchResult) -> list[str]:
-    columns = list(result.true_accuracy or {})
-    return [f"true {column} %" for column in columns] + [f"percentile {column}" for column in columns]
+def _number(known: Mapping[str, float] | None, column: str, digits: int) -> str:
+    return "" if known is None or column not in known else f"{known[column]:.{digits}f}"
 
 
 def _show_seeds(results: Sequence[SearchResult], folder: Path) -> None:

@@ -13,7 +13,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,15 @@ SEARCHES: dict[str, dict[str, Any]] = {
         "learners": [{"method": "fair-darts"}, {"method": "gdas"}],
         "hypergradient": "first-order",
     },
+    "stages": {
+        "method": "p-darts",
+        "learners": 2,
+        "lambda": 0.5,
+        "hypergradient": "first-order",
+        "space": {"name": "darts", "channels": 2, "cells": 3},
+        "methods": {"p-darts": {"added": [1, 2], "dropout": [0.2, 0.4, 0.6]}},
+        "search": {**SMALL["search"], "epochs": 3, "steps_per_epoch": 3},
+    },
 }
 """What is killed, in turn."""
 
@@ -62,21 +71,30 @@ class Report:
 
 
 def torment(
-    config: Mapping[str, Any], folder: Path, kills: int, *, seed: int, prepare: Callable[[], None] | None = None
+    config: Mapping[str, Any],
+    folder: Path,
+    kills: int = 0,
+    *,
+    seed: int = 0,
+    moments: Sequence[int] | None = None,
+    prepare: Callable[[], None] | None = None,
 ) -> Report:
     """Kill and resume one search until it has survived so many kills or is over, and compare it with its like.
 
-    `prepare` runs in the tormented processes alone: a way to make them wrong, and see that it is noticed.
+    `moments` are steps whose checkpoints bring a kill, one after the other, in place of random ones. `prepare` runs in
+    the tormented processes alone: a way to make them wrong, and see that it is noticed.
     """
     left_in_peace, tormented = folder / "left-in-peace", folder / "tormented"
     start = time.monotonic()
     _finish(_child(config, left_in_peace, None))
     pause = (time.monotonic() - start) / (_newest(left_in_peace) + 1)
     report, generator = Report(runs=1), stream(seed, "chaos")
-    while report.kills < kills:
+    while report.kills < (kills if moments is None else len(moments)):
         # Wait for a checkpoint of the next few, and then for a part of a step.
         target = _newest(tormented) + int(torch.randint(3, (), generator=generator))
         extra = float(torch.rand((), generator=generator)) * pause
+        if moments is not None:
+            target, extra = moments[report.kills], 0.0
         child = _child(config, tormented, prepare)
         if not _killed(child, tormented, target, extra):
             break

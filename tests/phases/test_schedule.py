@@ -150,7 +150,7 @@ def test_a_group_moves_what_one_of_its_learners_moves() -> None:
 
 
 def test_labellers_go_ahead_only_together() -> None:
-    config = {"epochs": 4, "v_warmup": 0.5}
+    config: dict[str, Any] = {"epochs": 4, "v_warmup": 0.5}
     course = Course([schedule(**config), schedule(**config, number_of_stages=2)])
     assert [course.kind(10 * epoch) for epoch in range(4)] == ["labellers", "all", "all", "all"]
 

@@ -28,10 +28,14 @@ def _learners(job: SearchJob) -> list[str]:
 def _steps(job: SearchJob) -> list[str]:
     course, moved = job.course, {"labellers": "V alone", "all": "the architecture too"}
     moved["weights"] = "V and W" if course.teaches else "W alone"
-    parts = ", then ".join(f"{part.end - part.begin:,} of {moved[part.kind]}" for part in course.stretches)
+    by_stage: dict[tuple[int, ...], list[str]] = {}
+    for part in course.stretches:
+        by_stage.setdefault(part.stages, []).append(f"{part.end - part.begin:,} of {moved[part.kind]}")
+    parts = [", then ".join(words) for words in by_stage.values()]
+    told = f"{len(parts)} times {parts[0]}" if len(parts) > 1 and len(set(parts)) == 1 else "; then ".join(parts)
     travels = {searcher.relaxed.method.optimizer.lr: searcher.schedule for searcher in reversed(job.searchers)}
     return [
-        f"steps: {course.steps:,} in {job.config.epochs} epochs: {parts}",
+        f"steps: {course.steps:,} in {job.config.epochs} epochs: {told}",
         f"architecture gradient: {gradient(job.config, taught=job.group.setting.teaching.active)}",
         *(
             f"travel: Adam at {schedule.architecture_rate(own):.3g} can move a logit of the architecture by "
@@ -51,9 +55,10 @@ def gradient(config: SearchConfig, *, taught: bool) -> str:
 
 def _memory(job: SearchJob) -> list[str]:
     expected, available = expected_memory(job), available_memory()
+    first = " in the first stage" if any(one.number_of_stages > 1 for one in job.course.schedules) else ""
     if available is None:
-        return [f"memory: about {expected / 1e9:.1f} GB"]
-    lines = [f"memory: about {expected / 1e9:.1f} GB, and {available / 1e9:.1f} GB are free"]
+        return [f"memory: about {expected / 1e9:.1f} GB{first}"]
+    lines = [f"memory: about {expected / 1e9:.1f} GB{first}, and {available / 1e9:.1f} GB are free"]
     if expected > available:
         lines.append("warning: that may not fit; a smaller search.batch_size, space.channels or space.cells needs less")
     return lines

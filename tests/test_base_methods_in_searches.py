@@ -1,0 +1,113 @@
+"""The base methods in searches: alone and as groups, alike and mixed, on digits and on real images."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import smallgroup
+from smallgroup.api import make_job
+from smallgroup.cli import main
+from smallgroup.config import resolve
+from smallgroup.runner import read_rows
+from smallgroup.spaces.darts import Genotype
+from smallgroup.spaces.genotypes import read
+from smallgroup.testing import chaos
+
+METHODS = ("darts", "darts-minus", "pc-darts", "p-darts")
+DATA = pytest.mark.skipif("SMALLGROUP_DATA" not in os.environ, reason="needs SMALLGROUP_DATA")
+
+
+def short(method: str, learners: int, **changes: Any) -> dict[str, Any]:
+    """A search of a few steps; P-DARTS has three stages, each of an epoch."""
+    staged = method == "p-darts"
+    space = {"name": "darts", "channels": 2, "cells": 3} if staged else {"name": "nas-bench-201", "channels": 4}
+    sizes = {"train": 8, "unlabeled": 8, "validation": 8}
+    return {
+        "method": method,
+        "learners": learners,
+        "hypergradient": "first-order",
+        "space": space,
+        "search": {"epochs": 3 if staged else 2, "steps_per_epoch": 2, "batch_size": sizes, "v_warmup": 0.0},
+        "methods": {"p-darts": {"added": [0, 0]}} if staged else {},
+        **changes,
+    }
+
+
+@pytest.mark.parametrize("learners", [1, 2])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_short_search_on_digits(tmp_path: Path, method: str, learners: int) -> None:
+    check(tmp_path, short(method, learners, data={"labelled_fraction": 0.1}))
+
+
+@DATA
+@pytest.mark.parametrize("learners", [1, 2])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_short_search_on_real_images(tmp_path: Path, method: str, learners: int) -> None:
+    data = {"dataset": "cifar10", "unlabeled": "cifar100", "labelled_fraction": 0.02}
+    check(tmp_path, short(method, learners, data=data))
+
+
+def check(folder: Path, keys: dict[str, Any]) -> None:
+    method, learners = keys["method"], keys["learners"]
+    result = smallgroup.search(keys, out=folder)
+    assert (result.method, result.learners, len(result.group)) == (method, learners, learners)
+    genotype, origin = read(folder / "genotype.json")
+    assert origin is not None
+    assert origin.method == method
+    rows = list(read_rows(folder / "metrics.jsonl"))
+    assert len(rows) == keys["search"]["epochs"] * learners
+    if method == "p-darts":
+        assert isinstance(genotype, Genotype)
+        assert genotype.normal.skips <= 2
+        assert [row["stage"] for row in rows if row["learner"] == 0] == [0, 1, 2]
+
+
+def test_kills_across_the_stages_of_p_darts(tmp_path: Path) -> None:
+    """Killed when the last step of a stage is written, the first of the next, and in the middle of it."""
+    keys = {**chaos.SMALL, **chaos.SEARCHES["stages"], "learners": 1}
+    report = chaos.torment(keys, tmp_path, moments=(2, 3, 3, 4, 6))
+    assert report.kills == 5
+    assert report.mismatches == []
+
+
+MIXED: dict[str, Any] = {
+    "learners": [
+        {"method": "darts"},
+        {"method": "pc-darts", "options": {"part": 4}, "space": {"channels": 8}},
+        {"method": "darts-minus", "space": {"name": "darts", "channels": 2, "cells": 3}},
+    ],
+    "space": {"name": "nas-bench-201", "channels": 2, "cells_per_stage": 2},
+    "data": {"labelled_fraction": 0.1},
+    "hypergradient": "finite-difference",
+    "search": {"epochs": 1, "steps_per_epoch": 2, "batch_size": {"train": 4, "unlabeled": 4, "validation": 4}},
+}
+
+
+def test_learners_that_differ_in_everything_come_from_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another method, another width, another depth, another space."""
+    (tmp_path / "mixed.yaml").write_text(yaml.safe_dump(MIXED))
+    out = tmp_path / "run"
+    assert main(["search", "--config", str(tmp_path / "mixed.yaml"), "--out", str(out)]) == 0
+    shown = capsys.readouterr()
+    assert "learner 1: pc-darts in nas-bench-201" in shown.err
+    assert "learner 2: darts-minus in darts" in shown.err
+    rows = list(read_rows(out / "metrics.jsonl"))
+    assert [row["learner"] for row in rows] == [0, 1, 2]
+    # All of them teach and are taught: nobody's architecture stands outside the equations.
+    assert all(row["norm_cross"] > 0 for row in rows)
+
+
+def test_a_group_of_darts_and_pc_darts_in_one_space() -> None:
+    keys = {**MIXED, "learners": [{"method": "darts"}, {"method": "pc-darts"}]}
+    job = make_job(resolve(keys))
+    names = [searcher.relaxed.method.name for searcher in job.searchers]
+    assert names == ["darts", "pc-darts"]
+    first, second = (sum(t.numel() for t in searcher.learner.w.values()) for searcher in job.searchers)
+    assert second < first
+    assert set(job.searchers[1].learner.architecture) == {"alpha_cell", "beta_cell"}
+    job.advance()
