@@ -19,6 +19,13 @@ def test_cifar_follows_a_cosine_to_zero(epoch: int) -> None:
     assert of_paper("cifar10").rate(epoch) == pytest.approx(expected, abs=1e-15)
 
 
+@pytest.mark.parametrize(("epoch", "share"), [(0, 1.0), (1, (2 + 2**0.5) / 4), (2, 0.5), (3, (2 - 2**0.5) / 4)])
+def test_a_cosine_falls_to_the_lowest_rate(epoch: int, share: float) -> None:
+    """The share of the way from the lowest rate to the highest, at multiples of 45 degrees."""
+    config = TrainingConfig(epochs=4, lr=0.1, min_lr=0.02)
+    assert config.rate(epoch) == pytest.approx(0.02 + 0.08 * share)
+
+
 @pytest.mark.parametrize(("epoch", "drop"), [(0, 0.0), (300, 0.1), (599, 0.2 * 599 / 600)])
 def test_drop_path_grows_linearly(epoch: int, drop: float) -> None:
     assert of_paper("cifar10").drop(epoch) == pytest.approx(drop)
@@ -60,3 +67,14 @@ def test_the_paper() -> None:
     assert (imagenet.network.cells, imagenet.network.channels) == (14, 48)
     assert (imagenet.label_smoothing, imagenet.drop_path, imagenet.augmentation.colour_jitter) == (0.1, 0.0, True)
     assert (imagenet.schedule, imagenet.warmup_epochs, imagenet.augmentation.cutout) == ("linear", 5, 0)
+
+
+@pytest.mark.parametrize("learners", [1, 2])
+@pytest.mark.parametrize(
+    ("method", "head"),
+    [("darts", "one-norm"), ("pc-darts", "one-norm"), ("p-darts", "two-norms"), ("darts-minus", "two-norms")],
+)
+def test_the_head_for_imagenet_is_that_of_the_method(method: str, head: str, learners: int) -> None:
+    given = {"recipe": "paper", "method": method, "learners": learners}
+    assert resolve({**given, "dataset": "imagenet"}).training.network.auxiliary == head
+    assert resolve({**given, "dataset": "cifar10"}).training.network.auxiliary == "two-norms"

@@ -71,6 +71,7 @@ def test_a_training_that_was_interrupted_ends_with_the_same_bits(
     again = job(**options)
     runner(tmp_path / "part").run(again, resume=True)
     assert same(everything(whole), everything(again))
+    assert whole.state()[1] == again.state()[1]
     rows = [list(read_rows(tmp_path / name / "metrics.jsonl")) for name in ("whole", "part")]
     assert rows[0] == rows[1]
     assert [row["epoch"] for row in rows[0]] == [0, 1]
