@@ -30,3 +30,8 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """With what is imported when it is used."""
+    return sorted({*globals(), *__all__})

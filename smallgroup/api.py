@@ -12,11 +12,13 @@ import torch
 from smallgroup.config import Config, load, overlaid, resolve
 from smallgroup.data import SearchData, data_root, open_search_data
 from smallgroup.data.training_data import open_training_data
+from smallgroup.networks import NetworkDesign
 from smallgroup.phases.evaluation import MutualJob, MutualResult, Peers, TrainingJob, TrainResult, peers
+from smallgroup.phases.evaluation.limits import Choice, check_fits, choose, read_architectures
 from smallgroup.phases.evaluation.mutual_result import conclude as conclude_mutual
 from smallgroup.phases.evaluation.result import conclude as conclude_training
 from smallgroup.phases.search import SearchJob
-from smallgroup.phases.search.result import SearchResult
+from smallgroup.phases.search.result import ARCHITECTURES, SearchResult
 from smallgroup.phases.search.result import conclude as conclude_search
 from smallgroup.phases.search.timing import fitted, measure
 from smallgroup.runner import Runner, Watcher, check_identity
@@ -82,26 +84,27 @@ def train(
 
     Args:
         genotype: the cell; a published name, a file, the folder of a search, or its text.
-        config: data, seed and `training`; what is not given comes from the search, if the genotype is the folder of
-            one, and from the recipe.
+        config: data, seed and `training`. Of a dictionary, what is not given comes from the search, if the genotype is
+            the folder of one, and from the recipe; a `Config` says everything by itself. With
+            `training.max_parameters` or `max_multiply_adds` the cell of a search is chosen to fit.
         out: the run's folder; None: nothing is kept but the result.
         resume: go on with the run in that folder; a finished one gives its result.
         allow_drift: resume even where the same bits cannot be promised.
         watcher: who is told how it goes.
     """
-    cell = _cell(genotype)
-    resolved = config if isinstance(config, Config) else _resolved_for_training(genotype, cell, config or {})
-    own = {"genotype": genotypes.to_plain(cell)}
+    resolved = config if isinstance(config, Config) else _resolved_for_training(genotype, config or {})
+    chosen = cell_for(genotype, resolved)
+    own = {"genotype": genotypes.to_plain(chosen.genotype)}
 
     def begun(folder: Path) -> Mapping[str, Any]:
         saved = genotypes.to_plain(genotypes.read(folder / genotypes.FILE)[0])
         return {**resolve(load(folder / CONFIG)).of_training(), "genotype": saved}
 
     def carry_out(runner: Runner) -> TrainResult:
-        job = make_training(resolved, cell)
+        job = make_training(resolved, chosen)
         return conclude_training(job, seconds=runner.run(job, resume=resume), folder=runner.folder)
 
-    files = {genotypes.FILE: genotypes.dumps(cell) + "\n"}
+    files = {genotypes.FILE: genotypes.dumps(chosen.genotype) + "\n"}
     identity = {**resolved.of_training(), **own}
     plan = _Plan(resolved, identity, begun, TrainResult.read, carry_out, LOWER_IN_TRAINING, files)
     return _carried_out(plan, out, resume=resume, allow_drift=allow_drift, watcher=watcher)
@@ -136,7 +139,7 @@ def train_mutually(
     named = list(genotypes) if isinstance(genotypes, Sequence) and not isinstance(genotypes, str) else [genotypes]
     cells = tuple(_cell(one) for one in named)
     group = Peers.of(cells, learners, weight)
-    resolved = config if isinstance(config, Config) else _resolved_for_training(named[0], cells[0], config or {})
+    resolved = config if isinstance(config, Config) else _resolved_for_training(named[0], config or {})
 
     def begun(folder: Path) -> Mapping[str, Any]:
         return {**resolve(load(folder / CONFIG)).of_training(), **Peers.read(folder).to_dict()}
@@ -156,25 +159,63 @@ def _cell(genotype: AnyGenotype | Path | str) -> AnyGenotype:
     return genotypes.resolve(str(genotype))[1] if isinstance(genotype, str | Path) else genotype
 
 
-def _resolved_for_training(genotype: AnyGenotype | Path | str, cell: AnyGenotype, given: Mapping[str, Any]) -> Config:
+def cell_for(genotype: AnyGenotype | Path | str, config: Config) -> Choice:
+    """The cell that a training takes: the one that is named, or of a search with limits the best one that fits."""
+    cell, limits = _cell(genotype), config.training.limits
+    if not limits:
+        return Choice(cell)
+    dataset = open_training_data(config.data, config.training.augmentation).dataset
+
+    def design(one: AnyGenotype) -> NetworkDesign:
+        return config.training.network.design(
+            classes=len(dataset.classes),
+            image_channels=dataset.channels,
+            image_size=dataset.size,
+            space=genotypes.space_of(one),
+        )
+
+    run = Path(genotype) if isinstance(genotype, str | Path) else None
+    if run is None or not (run / CONFIG).is_file():
+        check_fits(cell, limits, design)
+        return Choice(cell)
+    result = SearchResult.read(run)
+    if result is None:
+        raise ValueError(f"a limit chooses among the cells of a finished search, but there is no result in {run}")
+    return choose(read_architectures(run / ARCHITECTURES), result.retained, limits, design)
+
+
+def _resolved_for_training(genotype: AnyGenotype | Path | str, given: Mapping[str, Any]) -> Config:
     """Keys for the training of a cell, above those of the search that found it."""
-    below = {}
-    if isinstance(genotype, str | Path):
-        below = keys_for_training(genotype, of_recipe="recipe" not in given)
-    return resolve(overlaid(overlaid(below, given), {"space": {"name": genotypes.space_of(cell)}}))
+    below = keys_for_training(genotype, given) if isinstance(genotype, str | Path) else {}
+    space = {"space": {"name": genotypes.space_of(_cell(genotype))}}
+    return resolve(overlaid(overlaid(below, given), space))
 
 
-def keys_for_training(genotype: Path | str, *, of_recipe: bool = True) -> dict[str, Any]:
-    """What the config of a search says of a training: data, seed, and how, unless another recipe is meant.
+def keys_for_training(genotype: Path | str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the config of a search says of a training: data, seed, and how, where it differs from the recipe.
 
-    Nothing, if the genotype is not the folder of a search.
+    What another dataset or recipe has to say, if `given` names one, is left to it. Nothing, if the genotype is not the
+    folder of a search.
     """
     place = Path(genotype) / CONFIG
     if not place.is_file():
         return {}
+    config, above = resolve(load(place)), overlaid({}, given)
+    own = config.departures()
+    dataset = above.get("data", {}).get("dataset", config.data.dataset)
+    data, kept = own.get("data", {}), {"data_root", "workers"}
+    if dataset != config.data.dataset:
+        data = {key: value for key, value in data.items() if key in kept}
     # The learners say which of a recipe's variants counts: releases of methods train their cells differently.
-    kept = {"seed", "data", "run", "learners"} | ({"recipe", "training"} if of_recipe else set())
-    return {key: value for key, value in load(place).items() if key in kept}
+    result = {
+        "seed": config.seed,
+        "data": {**data, "dataset": dataset},
+        "learners": config.to_dict()["learners"],
+        "run": own.get("run", {}),
+    }
+    if "recipe" in above:
+        return result
+    return {**result, "recipe": config.recipe, "training": own.get("training", {})}
 
 
 def make_job(config: Config, data: SearchData | None = None) -> SearchJob:
@@ -200,23 +241,24 @@ def within(config: Config, seconds: Callable[[], float]) -> Config:
     return resolve(config.to_dict(), [f"search.epochs={epochs}", f"search.steps_per_epoch={steps}"])
 
 
-def training_within(config: Config, genotype: AnyGenotype, seconds: Callable[[], float]) -> Config:
+def training_within(config: Config, genotype: AnyGenotype | Path | str, seconds: Callable[[], float]) -> Config:
     """The same for a training: as many epochs as fit, or shorter ones if not one does."""
     with _threads(config.run.threads), memory_explained(LOWER_IN_TRAINING):
-        job = make_training(config, genotype)
+        job = make_training(config, cell_for(genotype, config))
         step = job.measure()
-    affordable = int(seconds() / step)
+    left = max(0.0, seconds())
+    affordable = int(left / step)
     if affordable < 1:
-        raise ValueError(f"a time budget must be enough for a step, {step:.3g} s here, but it has {seconds():.3g} s")
+        raise ValueError(f"a time budget must be enough for a step, {step:.3g} s here, but {left:.3g} s are left")
     per_epoch = min(job.steps_per_epoch, affordable)
     changes = [f"training.epochs={affordable // per_epoch}", f"training.steps_per_epoch={per_epoch}"]
     return resolve(config.to_dict(), changes)
 
 
-def make_training(config: Config, genotype: AnyGenotype) -> TrainingJob:
+def make_training(config: Config, chosen: Choice) -> TrainingJob:
     """The training that a config describes, at its beginning."""
     data = open_training_data(config.data, config.training.augmentation)
-    return TrainingJob(config.training, data, genotype, seed=config.seed)
+    return TrainingJob(config.training, data, chosen.genotype, seed=config.seed, chosen=chosen)
 
 
 @dataclass(frozen=True)

@@ -157,6 +157,12 @@ class Config(BaseModel):
         """Plain values under the names that files have."""
         return self.model_dump(mode="json", by_alias=True)
 
+    def departures(self) -> dict[str, Any]:
+        """What a user has given, as far as it differs from what the recipe says for such data, space and learners."""
+        plain = self.to_dict()
+        named = {"recipe": self.recipe, "dataset": self.data.dataset, "learners": plain["learners"]}
+        return _different(plain, resolve({**named, "space": self.space.name}).to_dict())
+
     def of_search(self) -> dict[str, Any]:
         """What a search depends on: a run is resumed with these."""
         return {key: value for key, value in self.to_dict().items() if key != "training"}
@@ -214,6 +220,18 @@ def on_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
         if _part(asked, one, None) is not None:
             below["search"]["architecture"].pop(other, None)
     return recipes.merged(below, given)
+
+
+def _different(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of the first, sections and what is in them, that are not the same in the second."""
+    result: dict[str, Any] = {}
+    for key, value in one.items():
+        if isinstance(value, Mapping) and isinstance(other.get(key), Mapping):
+            if inner := _different(value, other[key]):
+                result[key] = inner
+        elif key not in other or value != other[key]:
+            result[key] = value
+    return result
 
 
 def _part(section: object, key: str, default: object) -> object:
@@ -310,6 +328,14 @@ def load(path: Path) -> dict[str, Any]:
 
 def resolve(given: Mapping[str, Any], changes: Sequence[str] = ()) -> Config:
     """A config out of keys and of changes like `search.epochs=3`, or one sentence that says what is wrong."""
+    try:
+        return Config.model_validate(changed(given, changes))
+    except ValidationError as error:
+        raise ValueError(_sentence(error)) from None
+
+
+def changed(given: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
+    """Keys in long form with changes like `search.epochs=3` above them."""
     keys = long_form(given)
     for change in changes:
         path, separator, text = change.partition("=")
@@ -321,10 +347,7 @@ def resolve(given: Mapping[str, Any], changes: Sequence[str] = ()) -> Config:
         for key in reversed(path.split(".")):
             above = {key: above}
         keys = overlaid(keys, above)
-    try:
-        return Config.model_validate(keys)
-    except ValidationError as error:
-        raise ValueError(_sentence(error)) from None
+    return keys
 
 
 def check_key(path: str) -> None:
@@ -343,7 +366,10 @@ def _known_keys() -> list[str]:
 def _no_key(path: str) -> str:
     """What is said of a key that is not there; the place of a learner in the list does not matter."""
     plain = ".".join(part for part in path.split(".") if not part.isdigit())[:80]
-    near = difflib.get_close_matches(plain, _known_keys(), n=1, cutoff=0.0)
+    known, section = _known_keys(), plain.rpartition(".")[0]
+    # A key of the same section, if that is one.
+    known = [key for key in known if key.startswith(f"{section}.")] or known
+    near = difflib.get_close_matches(plain, known, n=1, cutoff=0.0)
     return f"a config has no key {path[:80]!r}; the nearest is {near[0]}"
 
 

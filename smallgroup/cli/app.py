@@ -49,6 +49,13 @@ def describe(
         str,
         typer.Option(metavar="cifar10|cifar100|imagenet", help="The full network whose size is given."),
     ] = "cifar10",
+    auxiliary: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|one-norm|two-norms",
+            help="The head that helps to train, by its batch norms; auto: two on CIFAR, on ImageNet as released.",
+        ),
+    ] = "auto",
     json: options.Json = False,
 ) -> None:
     """Parameters, multiply-adds and a drawing of genotypes.
@@ -58,7 +65,7 @@ def describe(
     """
     from smallgroup.cli.describe import run  # noqa: PLC0415
 
-    run(genotypes, network, as_json=json)
+    run(genotypes, network, auxiliary, as_json=json)
 
 
 @app.command()
@@ -140,19 +147,13 @@ def train(
     that of the search) has config.yaml, metrics.jsonl, checkpoints, genotype.json, result.json with errors by class and
     the confusion matrix, and the model.
     """
-    from smallgroup.api import keys_for_training  # noqa: PLC0415
     from smallgroup.cli.train import run  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
-    from smallgroup.phases.evaluation.limits import Limits  # noqa: PLC0415
 
-    given = _given(dataset=dataset, data_root=data_root, seed=seed, recipe=recipe)
-    if track_test:
-        given["training"] = {"track_test": True}
-    base = keys_for_training(genotype, of_recipe=recipe is None)
-    wanted = Wanted(
-        given, changes or (), config, out, None, time_budget, resume=resume, allow_drift=allow_drift, base=base
-    )
-    run(genotype, wanted, Limits(max_parameters, max_multiply_adds), as_json=json)
+    training = _training(track_test, max_parameters, max_multiply_adds)
+    given = _given(dataset=dataset, data_root=data_root, seed=seed, recipe=recipe, training=training)
+    wanted = Wanted(given, changes or (), config, out, None, time_budget, resume=resume, allow_drift=allow_drift)
+    run(genotype, wanted, as_json=json)
 
 
 @app.command()
@@ -184,13 +185,11 @@ def mutual(
     the same batches. The folder has config.yaml, peers.json, metrics.jsonl, checkpoints, result.json and a model in
     `learner-0`, `learner-1`, ...; the control, from the same initial weights with weight 0, is in `alone` within it.
     """
-    from smallgroup.api import keys_for_training  # noqa: PLC0415
     from smallgroup.cli.mutual import run as carry_out  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
 
     given = _given(dataset=dataset, data_root=data_root, seed=seed, recipe=recipe)
-    base = keys_for_training(genotypes[0], of_recipe=recipe is None)
-    wanted = Wanted(given, changes or (), config, out, None, None, resume=resume, allow_drift=allow_drift, base=base)
+    wanted = Wanted(given, changes or (), config, out, None, None, resume=resume, allow_drift=allow_drift)
     carry_out(genotypes, wanted, learners, weight, as_json=json)
 
 
@@ -225,7 +224,6 @@ def run(
     """
     from smallgroup.cli.run import run as carry_out  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
-    from smallgroup.phases.evaluation.limits import Limits  # noqa: PLC0415
 
     given = _given(
         dataset=dataset,
@@ -238,11 +236,10 @@ def run(
         hypergradient=hypergradient,
         seed=seed,
         recipe=recipe,
+        training=_training(track_test, max_parameters, max_multiply_adds),
     )
-    if track_test:
-        given["training"] = {"track_test": True}
     wanted = Wanted(given, changes or (), config, out, None, time_budget, resume=resume, allow_drift=allow_drift)
-    carry_out(wanted, Limits(max_parameters, max_multiply_adds), as_json=json)
+    carry_out(wanted, as_json=json)
 
 
 @app.command()
@@ -288,6 +285,12 @@ def export(
     carry_out(run, format_, out, as_json=json)
 
 
+def _training(track_test: bool, max_parameters: int | None, max_multiply_adds: int | None) -> dict[str, Any] | None:
+    """The section `training` out of options of its own."""
+    track = True if track_test else None
+    return _given(track_test=track, max_parameters=max_parameters, max_multiply_adds=max_multiply_adds) or None
+
+
 def _given(**values: Any) -> dict[str, Any]:  # noqa: ANN401
     """The options that were given."""
     return {key: value for key, value in values.items() if value is not None}
@@ -296,7 +299,7 @@ def _given(**values: Any) -> dict[str, Any]:  # noqa: ANN401
 @app.command("list")
 def list_(
     what: Annotated[
-        str, typer.Argument(metavar="genotypes|methods|spaces|datasets|recipes|keys", help="What to list.")
+        str, typer.Argument(metavar="genotypes|methods|spaces|datasets|recipes|rows|keys", help="What to list.")
     ],
     json: options.Json = False,
 ) -> None:

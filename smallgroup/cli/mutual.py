@@ -23,6 +23,7 @@ LONGEST = 24
 def run(texts: list[str], wanted: Wanted, learners: int | None, weight: float | None, *, as_json: bool) -> None:
     """Networks together, and then each of them alone."""
     wanted.check()
+    wanted = replace(wanted, base=api.keys_for_training(texts[0], wanted.given()))
     named = [genotypes.resolve(text) for text in texts]
     cells = tuple(cell for _, cell in named)
     begun = _begun(wanted)
@@ -34,7 +35,7 @@ def run(texts: list[str], wanted: Wanted, learners: int | None, weight: float | 
     alone = together
     if group.weight:
         # The config of the run is below the control: it need not be given again either.
-        control = replace(wanted, base=api.keys_for_training(folder))
+        control = replace(wanted, base=api.keys_for_training(folder, {}))
         alone, _ = train_group(replace(group, weight=0.0), control, folder / ALONE, ALONE)
     if as_json:
         print_json({"mutual": together.to_dict(), "alone": alone.to_dict(), "run": str(folder)})

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from smallgroup.cli.display import Display, numbers
 from smallgroup.networks import multiply_adds, parameters
-from smallgroup.phases.evaluation import MutualJob
+from smallgroup.phases.evaluation import MutualJob, TrainingJob
 from smallgroup.phases.evaluation.course import Course
 from smallgroup.runner import Job
 
@@ -36,6 +36,8 @@ class TrainingDisplay(Display):
         lines = []
         if isinstance(job, MutualJob):
             lines.append(f"{self.title}: {len(job.trainees)} learners, weight {job.peers.weight:g}")
+        if isinstance(job, TrainingJob) and job.chosen.sentence:
+            lines.append(job.chosen.sentence)
         lines.append(f"data: {dataset.name}, {len(dataset.train):,} training and {tests:,} test images{notes}")
         for k, trainee in enumerate(job.trainees):
             name = "network" if len(job.trainees) == 1 else f"learner {k}"

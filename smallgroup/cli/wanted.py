@@ -8,7 +8,7 @@ from typing import Any
 
 from smallgroup.api import CONFIG
 from smallgroup.cli.durations import seconds_of
-from smallgroup.config import Config, load, overlaid, resolve
+from smallgroup.config import Config, changed, load, overlaid, resolve
 
 RUNS = Path("runs")
 OVERHEAD = 0.93
@@ -48,13 +48,16 @@ class Wanted:
         total, start = OVERHEAD * seconds_of(self.time_budget), time.monotonic()
         return lambda: total - (time.monotonic() - start)
 
+    def given(self) -> dict[str, Any]:
+        """What was asked for: changes above options above the file."""
+        keys = {} if self.config is None else load(self.config)
+        return changed(overlaid(keys, self.options), self.changes)
+
     def resolved(self, options: Mapping[str, Any], folder: Path | None = None) -> Config:
-        """Changes above options above the file above, when a run is resumed, the config in its folder."""
+        """All that, above the base or, when a run is resumed, the config in its folder."""
         own = None if folder is None else folder / CONFIG
         keys = load(own) if self.resume and own is not None and own.exists() else dict(self.base)
-        if self.config is not None:
-            keys = overlaid(keys, load(self.config))
-        return resolve(overlaid(overlaid(keys, self.options), options), self.changes)
+        return resolve(overlaid(overlaid(keys, options), self.given()))
 
 
 def next_folder(*names: str) -> Path:

@@ -25,7 +25,8 @@ class TrainingData:
     @cached_property
     def digest(self) -> str:
         """A text that changes with the images: a run is resumed on the images it was begun with."""
-        return self.dataset.train.digest()
+        test = self.dataset.test
+        return self.dataset.train.digest() + ("" if test is None else test.digest())
 
     def train(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> Stream[Labelled]:
         """Augmented training batches."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from smallgroup.runtime.files import write_whole
 from smallgroup.spaces import SPACES
@@ -131,19 +131,33 @@ def resolve(text: str) -> tuple[str, AnyGenotype]:
 
 def published() -> dict[str, Genotype]:
     """The genotypes of papers, by the name they have there."""
-    return {name: genotype for name, (genotype, _) in _published().items()}
+    return {name: entry.genotype for name, entry in _published().items()}
 
 
 def published_about() -> dict[str, str]:
     """A line on where each of them comes from."""
-    return {name: about for name, (_, about) in _published().items()}
+    return {name: entry.about for name, entry in _published().items()}
+
+
+def imagenet_head(genotype: AnyGenotype) -> str:
+    """The auxiliary head for ImageNet of the release that a cell is from; of all others that of DARTS: one-norm."""
+    return next((entry.head for entry in _published().values() if entry.genotype == genotype), "one-norm")
+
+
+class _Published(NamedTuple):
+    genotype: Genotype
+    about: str
+    head: str
 
 
 @cache
-def _published() -> dict[str, tuple[Genotype, str]]:
+def _published() -> dict[str, _Published]:
     entries = json.loads(files("smallgroup.spaces").joinpath("published.json").read_text(encoding="utf-8"))
-    abouts = {name: entry.pop("about") for name, entry in entries.items()}
-    return {name: (plain.from_flat(entry), abouts[name]) for name, entry in entries.items()}
+    found = {}
+    for name, entry in entries.items():
+        about, head = entry.pop("about"), entry.pop("imagenet_head", "one-norm")
+        found[name] = _Published(plain.from_flat(entry), about, head)
+    return found
 
 
 def _parse(text: str) -> tuple[str, AnyGenotype, Origin]:

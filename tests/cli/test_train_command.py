@@ -1,17 +1,21 @@
 """`smallgroup train` and `smallgroup run`."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer.main
 
+from smallgroup.api import keys_for_training
 from smallgroup.cli import main
 from smallgroup.cli.app import app
+from smallgroup.cli.wanted import Wanted
 from smallgroup.config import load
 from smallgroup.runner import read_rows
 from tests.cli.test_search_command import SMALL, Captured
+from tests.data.makers import class_folders
 
 TINY = [
     "--set=training.epochs=2",
@@ -117,14 +121,72 @@ def test_the_cell_of_a_search_is_trained_with_its_data(tmp_path: Path, capsys: C
     code, text, log = run(capsys, "train", str(out), "--resume", "--json")
     assert (code, json.loads(text)) == (0, result)
     assert "is finished; there is nothing to resume" in log
-    limit = result["parameters"] - 1
-    where = ["--out", str(tmp_path / "smaller"), "--json", "--max-parameters", str(limit)]
-    code, text, log = run(capsys, "train", str(out), *TINY, *where)
-    if code == 0:  # where no neighbour is smaller, it is said: see the tests of limits
-        assert json.loads(text)["parameters"] <= limit
-        assert "the retained cell has" in log
-    else:
-        assert "the smallest of" in log
+
+
+def test_a_training_within_limits_is_begun_resumed_and_told(tmp_path: Path, capsys: Captured) -> None:
+    """The limits are part of its config: they need not be given again, and the result says what they cost."""
+    out, small = tmp_path / "run", tmp_path / "small"
+    assert run(capsys, "search", *SMALL, "--learners=3", "--out", str(out), "--seed=7")[0] == 0
+    large = json.loads(run(capsys, "train", str(out), *TINY, "--json", "--out", str(tmp_path / "large"))[1])
+    limit = ["--max-parameters", str(large["parameters"] - 1)]
+    code, text, log = run(capsys, "train", str(out), *TINY, *limit, "--out", str(small), "--json")
+    assert code == 0, log
+    result = json.loads(text)
+    assert result["parameters"] < large["parameters"]
+    assert result["learner"] in range(3)
+    assert result["choice"].startswith("the retained cell has")
+    assert result["choice"] in log
+    assert load(small / "config.yaml")["training"]["max_parameters"] == large["parameters"] - 1
+    (small / "result.json").unlink()
+    code, text, log = run(capsys, "train", str(out), "--out", str(small), "--resume", "--json")
+    assert code == 0, log
+    assert without_time(json.loads(text)) == without_time(result)
+
+
+def without_time(result: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in result.items() if key not in ("seconds", "peak_memory_mb")}
+
+
+def test_the_random_cell_is_within_the_limits_too(tmp_path: Path, capsys: Captured) -> None:
+    limits = ["--max-parameters", "8500"]
+    code, text, log = run(capsys, "run", *SMALL, *TINY, *limits, "--learners=3", "--out", str(tmp_path), "--seed=1")
+    assert code == 0, log
+    own, other = (json.loads((tmp_path / name / "result.json").read_text()) for name in ("training", "random"))
+    assert max(own["parameters"], other["parameters"]) <= 8500
+    assert own["choice"] in text
+    assert f"\nlearner {own['learner']} " in text
+    code, again, _ = run(capsys, "run", "--out", str(tmp_path), "--resume")
+    assert (code, again) == (0, text)
+
+
+def test_another_dataset_or_recipe_is_taken_at_its_word(tmp_path: Path, capsys: Captured) -> None:
+    """What the recipe of the search said of its own data and sizes is not carried along; what the user gave is."""
+    photos, out = class_folders(tmp_path / "photos", 12), tmp_path / "run"
+    given = ["--dataset", f"folder:{photos}", "--set=data.labelled_fraction=0.9", "--set=training.momentum=0.8"]
+    assert run(capsys, "search", *SMALL[1:], *given, "--learners=1", "--out", str(out))[0] == 0
+    assert load(out / "config.yaml")["data"]["size"] == 32  # of the recipe quick
+    wanted = Wanted({}, (), None, None, None, None, resume=False, allow_drift=False)
+
+    def resolved(**options: Any) -> Any:
+        base = keys_for_training(out, options)
+        return replace(wanted, options=options, base=base).resolved({"space": "nas-bench-201"})
+
+    same = resolved()
+    assert (same.data.dataset, same.data.size, same.data.labelled_fraction) == (f"folder:{photos}", 32, 0.9)
+    assert (same.recipe, same.training.momentum) == ("quick", 0.8)
+    paper = resolved(recipe="paper")
+    assert (paper.data.size, paper.data.labelled_fraction) == (None, 0.9)
+    assert (paper.training.epochs, paper.training.momentum) == (600, 0.9)
+    other = resolved(dataset="imagenet")
+    assert (other.data.dataset, other.data.labelled_fraction, other.training.momentum) == ("imagenet", None, 0.8)
+    imagenet = resolved(dataset="imagenet", recipe="paper")
+    assert (imagenet.data.size, imagenet.training.lr, imagenet.training.schedule) == (None, 0.5, "linear")
+
+
+def test_the_folder_of_a_training_is_no_search(tmp_path: Path, capsys: Captured) -> None:
+    assert run(capsys, "train", "DARTS_V2", *TINY, "--out", str(tmp_path))[0] == 0
+    sentence = refused(capsys, "train", str(tmp_path), *TINY, "--out", str(tmp_path / "more"))
+    assert "what is trained is a cell, or that of a search, but" in sentence
 
 
 def test_a_time_budget_of_less_than_a_step(capsys: Captured, tmp_path: Path) -> None:
@@ -154,8 +216,10 @@ def test_a_time_budget_sizes_all_parts(tmp_path: Path, capsys: Captured) -> None
         (["DARTS_V3"], "did you mean"),
         (
             ["DARTS_V2", "--max-parameters", "1000"],
-            "a limit chooses among the cells of a search, but 'DARTS_V2' is none",
+            "a network must have at most 1,000 parameters, but this one has",
         ),
+        (["DARTS_V2", "--max-multiply-adds", "0"], "training.max_multiply_adds: Input should be greater than or equal"),
+        (["DARTS_V2", "--set", "training.foo=1"], "no key 'training.foo'; the nearest is training."),
         (["DARTS_V2", "--max-parameters", "many"], "a whole number is needed, but got 'many'"),
         (["DARTS_V2", "--set", "training.epoch=1"], "no key 'training.epoch'; the nearest is training.epochs"),
         (["DARTS_V2", "--resume"], "--resume goes on with a run, whose folder must be named by --out"),

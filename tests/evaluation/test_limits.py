@@ -9,7 +9,14 @@ import pytest
 import torch
 
 from smallgroup.networks import NetworkDesign, build_network, multiply_adds, parameters
-from smallgroup.phases.evaluation.limits import Architecture, Limits, choose, read_architectures
+from smallgroup.phases.evaluation.limits import (
+    Architecture,
+    Limits,
+    TooLargeError,
+    check_fits,
+    choose,
+    read_architectures,
+)
 from smallgroup.runtime import stream
 from smallgroup.spaces import SPACES
 from smallgroup.spaces.choices import neighbours, score
@@ -51,6 +58,7 @@ def test_the_best_score_that_fits_is_taken(space: str) -> None:
     limits = Limits(parameters=largest[0] - 1)
     choice = choose(architectures, 1, limits, design)
     fitting = [(value, cell) for value, cell in all_cells(architectures) if sizes(cell)[0] < largest[0]]
+    assert choice.learner is not None
     assert score(choice.genotype, architectures[choice.learner].scores) == max(value for value, _ in fitting)
     assert sizes(choice.genotype)[0] < largest[0]
     assert f"{largest[0]:,} parameters" in choice.sentence
@@ -65,6 +73,32 @@ def test_a_retained_cell_that_fits_is_kept() -> None:
     assert "fits" in choice.sentence
 
 
+def test_what_was_given_up_is_said_with_its_sign() -> None:
+    """Learners are retained by their loss: a cell of another learner may have the higher score."""
+    architectures = group("nas-bench-201")
+    first, second = (score(each.genotype, each.scores) for each in architectures)
+    assert first != second
+    worse, better = (0, 1) if first < second else (1, 0)
+    large = sizes(architectures[worse].genotype)
+    # A limit that the retained cell breaks and the better one keeps, if there is one by parameters or multiply-adds.
+    small = sizes(architectures[better].genotype)
+    limits = Limits(large[0] - 1) if small[0] < large[0] else Limits(None, large[1] - 1)
+    choice = choose(architectures, worse, limits, design)
+    gap = score(choice.genotype, architectures[choice.learner or 0].scores) - min(first, second)
+    word = "higher" if gap > 0 else "lower"
+    assert f"whose log score is {abs(gap):.4g} {word}: " in choice.sentence
+
+
+def test_a_cell_by_itself_has_to_fit() -> None:
+    cell = group("nas-bench-201")[0].genotype
+    count, cost = sizes(cell)
+    check_fits(cell, Limits(count, cost), design)
+    with pytest.raises(
+        TooLargeError, match=rf"must have at most {cost - 1:,} multiply-adds, but this one has {count:,}"
+    ):
+        check_fits(cell, Limits(None, cost - 1), design)
+
+
 def test_both_limits_hold() -> None:
     architectures = group("nas-bench-201", 3)
     every = sorted(sizes(cell) for _, cell in all_cells(architectures))
@@ -74,7 +108,7 @@ def test_both_limits_hold() -> None:
 
 
 def test_where_nothing_fits_it_is_said() -> None:
-    with pytest.raises(ValueError, match=r"must have at most 10 parameters and 5 multiply-adds, but the smallest of"):
+    with pytest.raises(ValueError, match=r"must have at most 10 parameters and 5 multiply-adds, but all \d+ have"):
         choose(group("nas-bench-201"), 0, Limits(10, 5), design)
 
 

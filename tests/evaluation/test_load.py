@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -137,8 +138,23 @@ def test_a_network_too_large_for_any_memory(key: str, copied: Path) -> None:
             sentence(copied)
 
 
+def seal(folder: Path) -> None:
+    """As one who means to deceive would: the checksum is that of the weights."""
+    data = json.loads((folder / "model.json").read_text())
+    data["sha256"] = sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+    (folder / "model.json").write_text(json.dumps(data))
+
+
+def test_a_flipped_bit_is_noticed(copied: Path) -> None:
+    content = bytearray((copied / "model.safetensors").read_bytes())
+    content[-5] ^= 1
+    (copied / "model.safetensors").write_bytes(content)
+    assert "cannot be read: it is not the file that model.json was written for" in sentence(copied)
+
+
 def test_a_cell_that_needs_other_weights(copied: Path, trained: Trained) -> None:
     shutil.copy(trained["darts"][0] / "model.json", copied)
+    seal(copied)
     assert "must hold the weights of the network in model.json, but it holds others" in sentence(copied)
 
 
@@ -156,6 +172,7 @@ def test_weights_that_do_not_fit(value: torch.Tensor, message: str, copied: Path
     tensors = load_file(copied / "model.safetensors")
     assert tensors["classifier.weight"].shape == (10, 16)
     save_file({**tensors, "classifier.weight": value}, copied / "model.safetensors")
+    seal(copied)
     assert message in sentence(copied)
     save_file({**tensors, "more": value}, copied / "model.safetensors")
     assert "it holds others" in sentence(copied)

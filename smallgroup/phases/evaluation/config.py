@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from smallgroup.data import AugmentationConfig
 from smallgroup.networks import NetworkDesign
+from smallgroup.phases.evaluation.limits import Limits
 
 _FROZEN = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 LAST = 5
@@ -82,8 +83,17 @@ class TrainingConfig(BaseModel):
     """Departures from the augmentation of the data, such as cutout."""
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
     """What is computed in; the weights are float32 in any case."""
+    max_parameters: int | None = Field(default=None, ge=1)
+    """The most parameters of the network; where the retained cell has more, another of the search's takes its place."""
+    max_multiply_adds: int | None = Field(default=None, ge=1)
+    """The most multiply-adds of the network for one image; likewise."""
     track_test: bool = False
     """Look at the test images after every epoch: then the result says that they were."""
+
+    @property
+    def limits(self) -> Limits:
+        """How large the network may be."""
+        return Limits(self.max_parameters, self.max_multiply_adds)
 
     def rate(self, epoch: int) -> float:
         """The learning rate of an epoch."""

@@ -51,11 +51,11 @@ class Architecture:
 
 @dataclass(frozen=True)
 class Choice:
-    """The cell that is taken, and what was given up for it."""
+    """The cell that is trained; where limits had a say in it, whose it is and what was given up for it."""
 
     genotype: AnyGenotype
-    learner: int
-    sentence: str
+    learner: int | None = None
+    sentence: str = ""
 
 
 def choose(
@@ -69,29 +69,45 @@ def choose(
     size = _size(first, design)
     if limits.allow(size):
         return Choice(first, retained, f"the retained cell fits: {size[0]:,} parameters, {size[1]:,} multiply-adds")
+    own = score(first, architectures[retained].scores)
     found = [
         (score(genotype, each.scores), k, genotype)
         for k, each in enumerate(architectures)
         for genotype in (each.genotype, *neighbours(each.genotype, each.scores))
     ]
-    smallest = size
+    fewest = size
     for value, k, genotype in sorted(found, key=lambda entry: (-entry[0], entry[1])):
         mine = _size(genotype, design)
-        smallest = min(smallest, mine)
+        fewest = min(fewest[0], mine[0]), min(fewest[1], mine[1])
         if limits.allow(mine):
-            lost = score(first, architectures[retained].scores) - value
+            # Learners are retained by their loss, so that a cell of another one may have the higher score.
+            lower = f"{own - value:.4g} lower" if value <= own else f"{value - own:.4g} higher"
             return Choice(
                 genotype,
                 k,
                 f"the retained cell has {size[0]:,} parameters and {size[1]:,} multiply-adds, more than {limits}; in "
-                f"its place a cell of learner {k} with {mine[0]:,} and {mine[1]:,} is taken, whose log score is lower "
-                f"by {lost:.4g}: {one_line(genotype)}",
+                f"its place a cell of learner {k} with {mine[0]:,} and {mine[1]:,} is taken, whose log score is {lower}"
+                f": {one_line(genotype)}",
             )
     raise ValueError(
-        f"one of the learners' cells or of those with one other operation must have at most {limits}, but the smallest "
-        f"of {len(found)} has {smallest[0]:,} parameters and {smallest[1]:,} multiply-adds; a smaller training.network "
-        "makes all of them smaller"
+        f"one of the learners' cells or of those with one other operation must have at most {limits}, but all "
+        f"{len(found)} have {fewest[0]:,} parameters and {fewest[1]:,} multiply-adds at least; a smaller "
+        "training.network makes all of them smaller"
     )
+
+
+class TooLargeError(ValueError):
+    """A cell makes too large a network."""
+
+
+def check_fits(genotype: AnyGenotype, limits: Limits, design: Callable[[AnyGenotype], NetworkDesign]) -> None:
+    """Refuse a cell by itself that is too large."""
+    size = _size(genotype, design)
+    if not limits.allow(size):
+        raise TooLargeError(
+            f"a network must have at most {limits}, but this one has {size[0]:,} parameters and {size[1]:,} "
+            "multiply-adds; only of a search there are other cells to choose from"
+        )
 
 
 def read_architectures(path: Path) -> list[Architecture]:

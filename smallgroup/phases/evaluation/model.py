@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,11 @@ class TrainedModel:
     def write(self, folder: Path, network: nn.Module) -> None:
         """The weights without the auxiliary head, and then what they are."""
         tensors = {name: t.detach().cpu().contiguous() for name, t in network.state_dict().items() if _is_kept(name)}
-        write_whole(folder / WEIGHTS, save(tensors))
+        content = save(tensors)
+        write_whole(folder / WEIGHTS, content)
         about = {
             "schema": SCHEMA,
+            "sha256": sha256(content).hexdigest(),
             "space": space_of(self.genotype),
             "genotype": to_plain(self.genotype),
             "design": asdict(self.design),
@@ -58,8 +61,8 @@ class TrainedModel:
 
 def read_model(folder: Path) -> tuple[DerivedNetwork, TrainedModel]:
     """The network in eval mode, and what it is. Both files may come from anywhere; what is wrong is a ValueError."""
-    model = _read_about(folder / ABOUT)
-    tensors = _read_weights(folder / WEIGHTS)
+    model, digest = _read_about(folder / ABOUT)
+    tensors = _read_weights(folder / WEIGHTS, digest)
     try:
         # Without memory at first: what a damaged file asks for may not fit into any.
         expected = build_network(model.genotype, model.design, device="meta").state_dict()
@@ -75,14 +78,18 @@ def read_model(folder: Path) -> tuple[DerivedNetwork, TrainedModel]:
     return network.eval(), model
 
 
-def _read_weights(path: Path) -> dict[str, Tensor]:
+def _read_weights(path: Path, digest: str) -> dict[str, Tensor]:
     try:
-        return load(path.read_bytes())
+        content = path.read_bytes()
+        if sha256(content).hexdigest() != digest:
+            raise ValueError(f"it is not the file that {ABOUT} was written for")
+        return load(content)
     except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
         raise ValueError(f"{path} must hold weights, but it cannot be read: {reason(error)}") from None
 
 
-def _read_about(path: Path) -> TrainedModel:
+def _read_about(path: Path) -> tuple[TrainedModel, str]:
+    """What a model is, and the checksum of its weights."""
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)
@@ -95,7 +102,7 @@ def _read_about(path: Path) -> TrainedModel:
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         raise ValueError(f"{path} must describe a trained model in schema {SCHEMA}, but it does not")
     try:
-        return _model(data)
+        return _model(data), _text("sha256", data["sha256"])
     except KeyError as error:
         raise ValueError(f"{path} must describe a trained model, but {error} is missing") from None
     except (TypeError, ValueError) as error:

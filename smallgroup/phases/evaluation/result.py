@@ -12,6 +12,7 @@ from smallgroup.data import FileImages
 from smallgroup.networks import multiply_adds, parameters
 from smallgroup.phases.evaluate import Evaluation
 from smallgroup.phases.evaluation.job import TrainingJob
+from smallgroup.phases.evaluation.limits import Choice
 from smallgroup.phases.evaluation.model import ABOUT, WEIGHTS, TrainedModel
 from smallgroup.phases.evaluation.trainee import Trainee
 from smallgroup.runner import read_rows
@@ -48,6 +49,10 @@ class TrainResult:
     class_errors: dict[str, float] | None
     confusion: list[list[int]] | None
     """Test images by their class (rows) and the class they were given (columns)."""
+    learner: int | None = None
+    """Whose cell it is, where limits of size chose it among those of a search."""
+    choice: str | None = None
+    """What was given up for them."""
 
     def to_dict(self) -> dict[str, Any]:
         """As it stands in the file."""
@@ -71,7 +76,7 @@ def conclude(job: TrainingJob, *, seconds: float, folder: Path) -> TrainResult:
     """Look at the test images, and write the model and `result.json`."""
     found = None if job.data.dataset.test is None else job.test()
     rows = list(read_rows(folder / "metrics.jsonl"))
-    return write_result(job.trainee, found, rows, steps=job.step, seconds=seconds, folder=folder)
+    return write_result(job.trainee, found, rows, steps=job.step, seconds=seconds, folder=folder, chosen=job.chosen)
 
 
 def write_result(
@@ -82,6 +87,7 @@ def write_result(
     steps: int,
     seconds: float,
     folder: Path,
+    chosen: Choice | None = None,
 ) -> TrainResult:
     """Write the model of a network and its `result.json`, from its rows of metrics and what the test images gave."""
     dataset = trainee.data.dataset
@@ -106,6 +112,8 @@ def write_result(
         best_test_error=min(tracked) if tracked else None,
         class_errors=None if recognised is None else {name: 100 - share for name, share in recognised.items()},
         confusion=None if found is None else found.confusion,
+        learner=None if chosen is None else chosen.learner,
+        choice=None if chosen is None else chosen.sentence or None,
     )
     model = TrainedModel(
         trainee.genotype,
