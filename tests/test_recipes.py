@@ -84,6 +84,81 @@ def test_the_released_code() -> None:
     )
 
 
+def test_rows_that_teach_follow_the_equations_and_others_do_not() -> None:
+    rows = {(row.recipe, row.table, row.name): resolve(row.keys) for row in recipes.rows()}
+    assert len(rows) == len(recipes.rows()) == 27 + 7
+    for (recipe, _, name), config in rows.items():
+        group = "SGL" in name
+        assert len(config.learners) == (2 if group else 1)
+        second = (group and recipe == "paper") or "2nd" in name
+        assert config.search.hypergradient == ("finite-difference" if second else "first-order"), name
+        assert config.search.order == ("v-w-a" if second else "a-v-w"), name
+
+
+@pytest.mark.parametrize(
+    ("method", "batch", "rate", "lowest", "architecture"),
+    [
+        ("darts", 64, 0.025, 0.001, None),
+        ("darts-minus", 64, 0.025, 0.001, None),
+        ("p-darts", 96, 0.025, 0.0, None),
+        ("pc-darts", 256, 0.1, 0.0, None),
+    ],
+)
+def test_alone_the_settings_are_the_method_s_own_and_in_a_group_the_paper_s(
+    method: str, batch: int, rate: float, lowest: float, architecture: float | None
+) -> None:
+    alone, group = (
+        resolve({"recipe": "paper", "dataset": "cifar10", "method": method, "learners": k}).search for k in (1, 2)
+    )
+    assert (alone.batch_size.train, alone.batch_size.validation) == (batch, batch)
+    assert (alone.weights.lr, alone.weights.min_lr, alone.architecture.lr) == (rate, lowest, architecture)
+    assert set(group.batch_size.model_dump().values()) == {50}
+    assert (group.weights.lr, group.weights.min_lr, group.architecture.lr) == (0.025, lowest, 3e-4)
+    assert group.epochs == alone.epochs == (75 if method == "p-darts" else 50)
+
+
+def test_pc_darts_on_imagenet() -> None:
+    keys = {"recipe": "paper", "dataset": "imagenet", "method": "pc-darts"}
+    for learners, batch, rate, warmup, architecture in ((1, 1024, 0.5, 5, 6e-3), (2, 50, 0.025, 0, 3e-4)):
+        config = resolve({**keys, "learners": learners})
+        search = config.search
+        assert config.build_method(config.learners[0]).part == 2  # type: ignore[attr-defined]
+        assert (search.batch_size.train, search.weights.lr, search.weights.warmup_epochs) == (batch, rate, warmup)
+        assert (search.architecture.lr, search.architecture_warmup, config.data.unlabeled) == (
+            architecture,
+            0.7,
+            "split",
+        )
+
+
+def test_the_circulating_code_on_other_methods() -> None:
+    keys = {"recipe": "released-code", "dataset": "cifar10"}
+    staged, partial = (resolve({**keys, "method": method}) for method in ("p-darts", "pc-darts"))
+    assert (staged.search.epochs, staged.search.batch_size.train, staged.space.cells) == (75, 96, 5)
+    assert staged.build_method(staged.learners[0]).dropout == (0.1, 0.4, 0.7)  # type: ignore[attr-defined]
+    assert (partial.search.epochs, partial.search.v_warmup, partial.search.weights.lr) == (60, 0.25, 0.1)
+    assert {one.search.architecture.lr for one in (staged, partial)} == {6e-4}
+
+
+def test_options_of_methods_come_from_recipe_config_and_learner() -> None:
+    keys = {"dataset": "cifar100", "recipe": "paper", "method": "p-darts"}
+    config = resolve(keys)
+    assert config.build_method(config.learners[0]).dropout == (0.1, 0.2, 0.3)  # type: ignore[attr-defined]
+    config = resolve(keys, ["methods.p-darts.skips=1"])
+    method: Any = config.build_method(config.learners[0])
+    assert (method.dropout, method.skips) == ((0.1, 0.2, 0.3), 1)
+    config = resolve({"learners": [{"method": "pc-darts", "options": {"part": 1}}, {"method": "pc-darts"}]})
+    assert [config.build_method(one).part for one in config.learners] == [1, 2]  # type: ignore[attr-defined]
+    assert resolve({"method": "darts"}).methods == {}  # of methods that nobody has nothing is said
+
+
+def test_the_order_of_first_order_is_not_kept_for_others() -> None:
+    keys = {"recipe": "paper", "dataset": "cifar10", "learners": 1}
+    assert resolve({**keys, "hypergradient": "finite-difference"}).search.order == "v-w-a"
+    with pytest.raises(ValueError, match="hypergradient must be first-order, but it is exact"):
+        resolve({**keys, "hypergradient": "exact"}, ["search.order=a-v-w"])
+
+
 def test_quick_is_the_default_and_made_for_short_searches() -> None:
     search = Config().search
     assert Config().recipe == "quick"

@@ -39,7 +39,16 @@ def _recipes() -> dict[str, str]:
 
 
 def _rows() -> dict[str, str]:
-    return {f"table {row.table}, {row.name} ({row.recipe})": row.command for row in recipes.rows()}
+    """With what the architectures follow, which the names of rows do not tell."""
+    from smallgroup.config import resolve  # noqa: PLC0415
+    from smallgroup.phases.search.config import in_words  # noqa: PLC0415
+
+    found = {}
+    for row in recipes.rows():
+        config = resolve(row.keys)
+        gradient = in_words(config.search.hypergradient, taught=len(config.learners) > 1)
+        found[f"table {row.table}, {row.name} ({row.recipe})"] = f"{row.command}  # {gradient}"
+    return found
 
 
 def _keys() -> dict[str, str]:

@@ -79,6 +79,7 @@ def _show(found: SearchResult, own: TrainResult, other: TrainResult, folder: Pat
         sizes = (f"{result.parameters:,}", f"{result.multiply_adds:,}")
         rows.append((name, error, *sizes, written(result.seconds)))
     print_columns(rows)
+    typer.echo(f"architecture gradient of the search: {found.gradient}")
     typer.echo(
         f"\nThe random cell is of the same space and was trained the same way. Search: {written(found.seconds)}. "
         f"Everything is in {folder}"

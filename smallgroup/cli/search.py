@@ -135,6 +135,7 @@ def _show(result: SearchResult, folder: Path) -> None:
             (str(k), learner.method, f"{learner.validation_loss:.4f}", f"{learner.validation_error:.2f}", *truths)
         )
     print_columns(rows)
+    typer.echo(f"architecture gradient: {result.gradient}")
     space = result.space.split("+")[result.retained] if "+" in result.space else result.space
     typer.echo("\n" + draw(from_plain(space, result.genotype)) + "\n")
     memory = f"{result.peak_memory_mb / 1000:.1f} GB"
@@ -155,4 +156,5 @@ def _show_seeds(results: Sequence[SearchResult], folder: Path) -> None:
         rows.append((str(result.seed), str(result.retained), *(f"{own[name]:.3f}" for name in names)))
     rows += [(which, "", *(f"{over[which][name]:.3f}" for name in names)) for which in ("mean", "std")]
     print_columns(rows)
-    typer.echo(f"\n{len(results)} searches; everything is in {folder}")
+    gradients = "; ".join(dict.fromkeys(result.gradient for result in results))
+    typer.echo(f"architecture gradient: {gradients}\n\n{len(results)} searches; everything is in {folder}")

@@ -205,7 +205,7 @@ def test_what_is_going_to_happen_is_said() -> None:
     steps = next(line for line in lines if line.startswith("steps:"))
     assert steps == "steps: 6 in 3 epochs: 3 times 1 of V and W, then 1 of the architecture too"
     gradient = next(line for line in lines if line.startswith("architecture gradient:"))
-    assert "first-order" in gradient
+    assert "first order" in gradient
     assert "no term through a peer" in gradient
 
 

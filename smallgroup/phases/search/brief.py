@@ -1,6 +1,6 @@
 """What a search is going to do, in a few lines, before it does it."""
 
-from smallgroup.phases.search.config import SearchConfig
+from smallgroup.phases.search.config import in_words
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.memory import expected_memory
 from smallgroup.runtime.memory import available_memory
@@ -36,21 +36,13 @@ def _steps(job: SearchJob) -> list[str]:
     travels = {searcher.relaxed.method.optimizer.lr: searcher.schedule for searcher in reversed(job.searchers)}
     return [
         f"steps: {course.steps:,} in {job.config.epochs} epochs: {told}",
-        f"architecture gradient: {gradient(job.config, taught=job.group.setting.teaching.active)}",
+        f"architecture gradient: {in_words(job.config.hypergradient, taught=job.group.setting.teaching.active)}",
         *(
             f"travel: Adam at {schedule.architecture_rate(own):.3g} can move a logit of the architecture by "
             f"{schedule.travel(own):.3g} (7.5 in the paper)"
             for own, schedule in reversed(travels.items())
         ),
     ]
-
-
-def gradient(config: SearchConfig, *, taught: bool) -> str:
-    """What the architectures follow, in words: a table of results has to say it."""
-    if config.hypergradient == "first-order":
-        return "first-order: of the validation loss at given weights" + (", no term through a peer" if taught else "")
-    how = "exact derivatives" if config.hypergradient == "exact" else "finite differences"
-    return f"{how} through the step of W" + (" and through V and W of the peers, as in the equations" if taught else "")
 
 
 def _memory(job: SearchJob) -> list[str]:

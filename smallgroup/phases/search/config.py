@@ -68,6 +68,14 @@ class ArchitectureConfig(BaseModel):
         return self
 
 
+def in_words(hypergradient: str, *, taught: bool) -> str:
+    """What the architectures follow: every table of results says it, because names of methods do not."""
+    if hypergradient == "first-order":
+        return "first order, of the validation loss at given weights" + (": no term through a peer" if taught else "")
+    how = "exact derivatives" if hypergradient == "exact" else "finite differences"
+    return f"{how} through the step of W" + (", and through V and W of the peers as in the equations" if taught else "")
+
+
 class SearchConfig(BaseModel):
     """The course of a search."""
 

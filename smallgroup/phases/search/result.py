@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from smallgroup.data import SearchData
 from smallgroup.group import NonFiniteError
 from smallgroup.phases.evaluate import evaluate
+from smallgroup.phases.search.config import in_words
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.learners import Searcher
 from smallgroup.phases.search.metrics import standing
@@ -59,6 +60,11 @@ class SearchResult:
     group: list[LearnerResult]
     true_accuracy: dict[str, float] | None = None
     percentile: dict[str, float] | None = None
+
+    @property
+    def gradient(self) -> str:
+        """What the architectures followed, in words."""
+        return in_words(self.hypergradient, taught=self.learners > 1 and self.lam > 0)
 
     def to_dict(self) -> dict[str, Any]:
         """Under the names that files have; what is not known is left out."""
