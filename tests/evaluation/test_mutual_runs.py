@@ -13,7 +13,7 @@ from smallgroup.api import train, train_mutually
 from smallgroup.data import AugmentationConfig, DataConfig
 from smallgroup.data.training_data import open_training_data
 from smallgroup.phases.evaluate import evaluate
-from smallgroup.phases.evaluation import MutualJob, MutualResult, Peers, TrainResult, peers, read_model
+from smallgroup.phases.evaluation import MutualResult, Peers, TrainResult, peers, read_model
 from smallgroup.phases.evaluation.trainee import Trainee
 from smallgroup.runner import read_rows
 from smallgroup.spaces import genotypes
@@ -21,23 +21,10 @@ from smallgroup.spaces.genotypes import AnyGenotype
 from tests.data.makers import class_folders
 from tests.evaluation.models import BENCHMARK, DARTS
 from tests.evaluation.test_mutual import OTHER, SMALL, job, same, states
-from tests.runner.jobs import runner
+from tests.runner.jobs import interrupted, runner
 
 CELL = str(BENCHMARK)
 TRAINING = {"epochs": 2, "steps_per_epoch": 3, "batch_size": 16, "network": SMALL.model_dump()}
-
-
-def interrupted(group: MutualJob, folder: Path, step: int) -> None:
-    original = group.advance
-
-    def advance() -> Any:
-        if group.step == step:
-            raise FloatingPointError
-        return original()
-
-    group.advance = advance  # type: ignore[method-assign]
-    with pytest.raises(FloatingPointError):
-        runner(folder).run(group)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from smallgroup.phases.evaluation import TrainingJob
-from tests.evaluation.test_training_job import CELL, everything, interrupted, job, same
-from tests.runner.jobs import runner
+from tests.evaluation.test_training_job import CELL, everything, job, same
+from tests.runner.jobs import interrupted, runner
 
 SCALE = 1024.0
 """Small enough for gradients that do not overflow, large enough for clipping to notice."""

@@ -18,7 +18,7 @@ from smallgroup.phases.evaluation.job import NonFiniteTrainingError
 from smallgroup.runner import read_rows
 from smallgroup.spaces.genotypes import published, resolve
 from tests.data.makers import class_folders
-from tests.runner.jobs import runner
+from tests.runner.jobs import interrupted, runner
 
 CELL = "|nor_conv_3x3~0|+|nor_conv_3x3~0|avg_pool_3x3~1|+|skip_connect~0|nor_conv_1x1~1|nor_conv_1x1~2|"
 SMALL = NetworkConfig(channels=4, cells=3, cells_per_stage=1, auxiliary="two-norms")
@@ -37,19 +37,6 @@ def everything(training: TrainingJob) -> dict[str, torch.Tensor]:
 
 def same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
     return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
-
-
-def interrupted(training: TrainingJob, folder: Path, step: int) -> None:
-    original = training.advance
-
-    def advance() -> Any:
-        if training.step == step:
-            raise FloatingPointError
-        return original()
-
-    training.advance = advance  # type: ignore[method-assign]
-    with pytest.raises(FloatingPointError):
-        runner(folder).run(training)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from smallgroup.phases.evaluate import evaluate, mixed
 from smallgroup.phases.search import SearchConfig, SearchJob
 from smallgroup.runner import read_rows
 from smallgroup.spaces.nas_bench_201 import NasBench201Space
-from tests.runner.jobs import runner
+from tests.runner.jobs import interrupted, runner
 
 SPACE = NasBench201Space(channels=2, cells_per_stage=1, classes=10, image_channels=1, image_size=8)
 FAST = {"epochs": 2, "steps_per_epoch": 4, "batch_size": {"train": 8, "unlabeled": 8, "validation": 8}}
@@ -58,17 +58,7 @@ def test_a_search_that_was_interrupted_ends_with_the_same_bits(
 ) -> None:
     whole = job(data, **options)
     runner(tmp_path / "whole").run(whole)
-    part = job(data, **options)
-    original = part.advance
-
-    def advance() -> Any:
-        if part.step == step:
-            raise FloatingPointError
-        return original()
-
-    part.advance = advance  # type: ignore[method-assign]
-    with pytest.raises(FloatingPointError):
-        runner(tmp_path / "part").run(part)
+    interrupted(job(data, **options), tmp_path / "part", step)
     again = job(data, **options)
     runner(tmp_path / "part").run(again, resume=True)
     assert same(everything(whole), everything(again))

@@ -13,7 +13,7 @@ from smallgroup.phases.search import SearchJob
 from smallgroup.phases.search.brief import brief
 from smallgroup.phases.search.timing import Estimate, fitted, measure
 from smallgroup.runner import read_rows
-from tests.runner.jobs import runner
+from tests.runner.jobs import interrupted, runner
 
 KEYS: dict[str, Any] = {
     "method": "p-darts",
@@ -108,7 +108,7 @@ def test_a_search_goes_on_in_any_stage(tmp_path: Path) -> None:
     whole = alone()
     runner(tmp_path / "whole").run(whole)
     for cut in (2, 3, 4):
-        _cut(tmp_path / "part", cut)
+        interrupted(alone(), tmp_path / "part", cut)
     again = alone()
     runner(tmp_path / "part").run(again, resume=True)
     left, right = whole.state()[0], again.state()[0]
@@ -117,21 +117,6 @@ def test_a_search_goes_on_in_any_stage(tmp_path: Path) -> None:
         assert torch.equal(tensor, right[name]), name
     rows = [list(read_rows(tmp_path / name / "metrics.jsonl")) for name in ("whole", "part")]
     assert rows[0] == rows[1]
-
-
-def _cut(folder: Path, cut: int) -> None:
-    """Go on with a search, and fail before a step."""
-    part = alone()
-    advance = part.advance
-
-    def interrupted() -> Any:
-        if part.step == cut:
-            raise FloatingPointError
-        return advance()
-
-    part.advance = interrupted  # type: ignore[method-assign]
-    with pytest.raises(FloatingPointError):
-        runner(folder).run(part, resume=folder.exists())
 
 
 class Broken(PDarts):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -50,6 +51,20 @@ class Walk:
 def runner(folder: Path, **options: Any) -> Runner:
     given = {"identity": {"job": "walk"}, "environment": Environment("t", "c", 1, "k"), "minutes": 0.0, **options}
     return Runner(folder, **given)
+
+
+def interrupted(job: Any, folder: Path, step: int) -> None:
+    """Run a job, or go on with it, until it fails before a step."""
+    original = job.advance
+
+    def advance() -> Any:
+        if job.step == step:
+            raise FloatingPointError
+        return original()
+
+    job.advance = advance
+    with pytest.raises(FloatingPointError):
+        runner(folder).run(job, resume=folder.exists())
 
 
 if __name__ == "__main__":
