@@ -10,8 +10,9 @@ from typing import Any, Generic, TypeVar
 import torch
 
 from smallgroup.config import Config, load, overlaid, resolve
-from smallgroup.data import SearchData, data_root, open_search_data
+from smallgroup.data import DataConfig, SearchData, data_root, open_search_data
 from smallgroup.data.training_data import open_training_data
+from smallgroup.group.teaching import Teaching
 from smallgroup.networks import NetworkDesign
 from smallgroup.phases.evaluation import MutualJob, MutualResult, Peers, TrainingJob, TrainResult, peers
 from smallgroup.phases.evaluation.limits import Choice, check_fits, choose, read_architectures
@@ -220,7 +221,7 @@ def keys_for_training(genotype: Path | str, given: Mapping[str, Any]) -> dict[st
 
 def make_job(config: Config, data: SearchData | None = None) -> SearchJob:
     """The search that a config describes, at its beginning; on other data than those it names, if given."""
-    data = data or open_search_data(config.data, seed=config.seed)
+    data = data or open_search_data(_needed(config), seed=config.seed)
     images = {"classes": len(data.dataset.classes), "image_channels": data.dataset.channels}
     learners = [
         ((one.space or config.space).build(image_size=data.dataset.size, **images), config.build_method(one))
@@ -228,6 +229,15 @@ def make_job(config: Config, data: SearchData | None = None) -> SearchJob:
     ]
     truth = Truth.find(data_root(config.data.data_root))
     return SearchJob(config.search, data, learners, seed=config.seed, truth=truth)
+
+
+def _needed(config: Config) -> DataConfig:
+    """Where nobody teaches, images of other data are not asked for; the split is the same with them and without."""
+    own, search = config.data, config.search
+    teaching = Teaching(len(config.learners), search.lam, search.labels_from, search.targets, search.human_labels)
+    if teaching.active or own.unlabeled in ("split", "train"):
+        return own
+    return own.model_copy(update={"unlabeled": "train"})
 
 
 def within(config: Config, seconds: Callable[[], float]) -> Config:

@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
@@ -74,9 +74,18 @@ def build_method(name: str, options: Mapping[str, Any]) -> Method:
         try:
             given[option] = TypeAdapter(known[option]).validate_python(value)
         except ValidationError:
-            kind = getattr(known[option], "__name__", str(known[option]))
+            kind = _kind_in_words(known[option])
             raise ValueError(f"option {option} of {name} must be {kind}, but got {str(value)[:60]!r}") from None
     return METHODS[name](**given)
+
+
+def _kind_in_words(kind: Any) -> str:  # noqa: ANN401
+    inner = get_args(kind)
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(map(str, inner))
+    if get_origin(kind) is tuple:
+        return f"a list of {_kind_in_words(inner[0])}"
+    return str(getattr(kind, "__name__", kind))
 
 
 def method_options(name: str) -> dict[str, Any]:
@@ -380,11 +389,16 @@ def keys_of(model: type[BaseModel]) -> list[str]:
 
 def help_of_keys() -> dict[str, str]:
     """A line on every key that can be set."""
-    return {
+    found = {
         key: " ".join((field.description or "").split())
         for key, field in _fields_of(Config)
         if not any(_is_section(kind) for kind in _kinds(field))
     }
+    for name, method in METHODS.items():
+        for option, kind in method_options(name).items():
+            own = getattr(method, option)
+            found[f"methods.{name}.{option}"] = f"{_kind_in_words(kind)}; as published: {own}"
+    return found
 
 
 def _fields_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:

@@ -11,10 +11,12 @@ import smallgroup
 from smallgroup.api import make_job
 from smallgroup.cli import main
 from smallgroup.config import resolve
+from smallgroup.data.errors import DataError
 from smallgroup.runner import read_rows
 from smallgroup.spaces.darts import Genotype
 from smallgroup.spaces.genotypes import read
 from smallgroup.testing import chaos
+from tests.data.makers import cifar10_folder
 
 METHODS = ("darts", "darts-minus", "pc-darts", "p-darts")
 DATA = pytest.mark.skipif("SMALLGROUP_DATA" not in os.environ, reason="needs SMALLGROUP_DATA")
@@ -48,6 +50,17 @@ def test_a_short_search_on_digits(tmp_path: Path, method: str, learners: int) ->
 def test_a_short_search_on_real_images(tmp_path: Path, method: str, learners: int) -> None:
     data = {"dataset": "cifar10", "unlabeled": "cifar100", "labelled_fraction": 0.02}
     check(tmp_path, short(method, learners, data=data))
+
+
+def test_a_learner_alone_needs_no_other_images(tmp_path: Path) -> None:
+    """The recipe names CIFAR-100 as the unlabelled images of CIFAR-10, and nobody looks at them."""
+    cifar10_folder(tmp_path)
+    keys = short("darts", 1, data={"dataset": "cifar10", "unlabeled": "cifar100", "data_root": str(tmp_path)})
+    job = make_job(resolve(keys))
+    assert len(job.data.splits.train) == 100
+    with pytest.raises(DataError, match="CIFAR-100"):
+        make_job(resolve({**keys, "learners": 2}))
+    assert make_job(resolve({**keys, "learners": 2, "lam": 0.0})).data.digest == job.data.digest
 
 
 def check(folder: Path, keys: dict[str, Any]) -> None:

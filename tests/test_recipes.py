@@ -86,7 +86,7 @@ def test_the_released_code() -> None:
 
 def test_rows_that_teach_follow_the_equations_and_others_do_not() -> None:
     rows = {(row.recipe, row.table, row.name): resolve(row.keys) for row in recipes.rows()}
-    assert len(rows) == len(recipes.rows()) == 27 + 7
+    assert len(rows) == len(recipes.rows()) == 28 + 7
     for (recipe, _, name), config in rows.items():
         group = "SGL" in name
         assert len(config.learners) == (2 if group else 1)
@@ -138,6 +138,16 @@ def test_the_circulating_code_on_other_methods() -> None:
     assert staged.build_method(staged.learners[0]).dropout == (0.1, 0.4, 0.7)  # type: ignore[attr-defined]
     assert (partial.search.epochs, partial.search.v_warmup, partial.search.weights.lr) == (60, 0.25, 0.1)
     assert {one.search.architecture.lr for one in (staged, partial)} == {6e-4}
+    assert {one.training.drop_path for one in (staged, partial)} == {0.3}
+    imagenet = resolve({**keys, "dataset": "imagenet", "method": "pc-darts"}).search
+    assert (imagenet.epochs, imagenet.weights.lr, imagenet.weights.warmup_epochs) == (55, 0.5, 5)
+
+
+def test_quick_sizes_the_stages_of_p_darts() -> None:
+    config = resolve({"method": "p-darts"})
+    method: Any = config.build_method(config.learners[0])
+    assert (config.space.name, config.space.cells, method.added) == ("darts", 3, (1, 2))
+    assert (config.search.epochs, config.search.steps_per_epoch) == (9, 8)
 
 
 def test_options_of_methods_come_from_recipe_config_and_learner() -> None:

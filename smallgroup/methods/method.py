@@ -136,6 +136,11 @@ class Method:
     # The course of a search.
 
     @property
+    def most_skips(self) -> int | None:
+        """Skip connections that a derived (normal) cell has at most; None: any number."""
+        return None
+
+    @property
     def stages(self) -> int:
         """Parts of a like number of epochs, in each of which learning rates begin anew; see `Rebuild`."""
         return 1

@@ -14,6 +14,8 @@ from smallgroup.spaces.edges import MixedEdge
 from smallgroup.spaces.space import Choice, EdgeParts, Space
 
 SKIP = "skip_connect"
+_MOST = 500
+"""Cells of a network: far beyond any use."""
 _FEWEST = 3
 """Operations that an edge keeps at least: with `none` and a skip connection one that is neither."""
 
@@ -43,12 +45,20 @@ class PDarts(Method):
         if len(self.kept) != len(self.added) or len(self.dropout) != self.stages:
             found = f"{len(self.added)} in added, {len(self.kept)} in kept and {len(self.dropout)} in dropout"
             raise ValueError(f"p-darts takes a number per later stage, and one more of dropout, but got {found}")
-        if any(count < _FEWEST for count in self.kept):
-            raise ValueError(f"kept must be at least {_FEWEST} operations per edge, but got {list(self.kept)}")
-        if any(count < 0 for count in (*self.added, self.skips)):
-            raise ValueError(f"added and skips must not be negative, but got {list(self.added)} and {self.skips}")
+        if any(count < _FEWEST for count in self.kept) or list(self.kept) != sorted(self.kept, reverse=True):
+            raise ValueError(
+                f"kept must be at least {_FEWEST} operations per edge and never more than before, but got "
+                f"{list(self.kept)}"
+            )
+        if not all(0 <= count <= _MOST for count in (*self.added, self.skips)):
+            raise ValueError(f"added and skips must be 0 to {_MOST}, but got {list(self.added)} and {self.skips}")
         if not all(0 <= rate < 1 for rate in self.dropout):
             raise ValueError(f"dropout must be at least 0 and below 1, but got {list(self.dropout)}")
+
+    @property
+    def most_skips(self) -> int:
+        """As the option says."""
+        return self.skips
 
     @property
     def stages(self) -> int:

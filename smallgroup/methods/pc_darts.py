@@ -89,10 +89,13 @@ class PartialEdge(nn.Module):
 
     def forward(self, inputs: Tensor, choice: Choice) -> Tensor:
         """Half the size where the edge halves it: what is passed by through 2x2 max pooling."""
+        mixed: Tensor = self.mixed(inputs[:, : self.first], choice)
+        if self.part == 1:  # there is nothing to pass by, and nothing to shuffle
+            return mixed
         rest = inputs[:, self.first :]
         if self.stride == 2:
             rest = functional.max_pool2d(rest, 2, 2, ceil_mode=True)
-        return shuffled(torch.cat([self.mixed(inputs[:, : self.first], choice), rest], dim=1), self.part)
+        return shuffled(torch.cat([mixed, rest], dim=1), self.part)
 
 
 def shuffled(x: Tensor, groups: int) -> Tensor:

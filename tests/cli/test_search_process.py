@@ -238,7 +238,7 @@ def test_a_budget_sizes_epochs(seconds: float, epochs: int, steps: int) -> None:
     job = make_job(resolve(KEYS))
     cost = even(0.5, 1.0)
     if epochs * steps < 10:
-        with pytest.raises(ValueError, match=r"must be enough for 10 steps, about 6 s here, but it has 5 s"):
+        with pytest.raises(ValueError, match=r"must be enough for 10 steps, about 6 s here, but 5 s are left"):
             fitted(job, cost, seconds)
     else:
         assert fitted(job, cost, seconds) == (epochs, steps)

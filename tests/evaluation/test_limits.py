@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,14 @@ def test_what_was_given_up_is_said_with_its_sign() -> None:
     gap = score(choice.genotype, architectures[choice.learner or 0].scores) - min(first, second)
     word = "higher" if gap > 0 else "lower"
     assert f"whose log score is {abs(gap):.4g} {word}: " in choice.sentence
+
+
+def test_a_limit_on_skip_connections_holds_for_the_cells_beside_it() -> None:
+    (first, _) = group("darts")
+    free, strict = list(first.cells()), list(replace(first, most_skips=first.genotype.skips).cells())
+    more = [cell for cell in free if cell.skips > first.genotype.skips]
+    assert more  # a neighbour with another skip connection is there
+    assert strict == [cell for cell in free if cell not in more]
 
 
 def test_a_cell_by_itself_has_to_fit() -> None:

@@ -165,6 +165,21 @@ def test_the_weights_of_the_edges_of_a_node_sum_to_one(space: Any) -> None:
             torch.testing.assert_close(weights[into], beta[into].exp() / beta[into].exp().sum())
 
 
+def test_edges_begin_with_small_normal_numbers_too() -> None:
+    found = PcDarts().initial(DartsSpace(), stream(0))
+    betas = torch.cat([found["beta_normal"], found["beta_reduce"]])
+    assert len(betas) == 28
+    assert 5e-4 < float(betas.std()) < 2e-3
+    assert abs(float(betas.mean())) < 1e-3
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_all_channels_may_go_through_the_operations(stride: int) -> None:
+    x, weights = torch.randn(2, 4, 6, 6, generator=stream(0)), torch.tensor([0.25, 0.75])
+    made = PartialEdge(parts(channels=4, stride=stride), 1)(x, choice(weights))
+    torch.testing.assert_close(made, (0.25 + 3 * 0.75) * x[..., ::stride, ::stride])
+
+
 def test_a_node_is_the_sum_of_its_edges_by_their_weights() -> None:
     """An edge with next to no weight has no influence: its operations get no gradient to speak of."""
     relaxed = Relaxed(SMALL, PcDarts(part=2))
@@ -239,11 +254,17 @@ def test_a_stage_ends_with_fewer_operations_and_more_cells() -> None:
         (1, 10, 0.4),
         (2, 24, 0.7 * math.exp(-0.2 * 14)),
     ],
-)
+)  # the published schedule, for stages of 25 epochs
 def test_dropout_falls_then_jumps_back_and_falls_again(stage: int, epoch: int, expected: float) -> None:
     method = PDarts()
     method.schedule(at(epoch, 25, stage, frozen=10))
     assert float(method.state["dropout"]) == pytest.approx(expected, abs=1e-12)
+
+
+def test_dropout_takes_the_same_course_in_shorter_stages() -> None:
+    method = PDarts()
+    method.schedule(at(6, 10, 2, frozen=4))
+    assert float(method.state["dropout"]) == pytest.approx(0.7 * math.exp(-5 * 2 / 10), abs=1e-12)
 
 
 def test_skip_connections_are_dropped_out_where_they_change_nothing() -> None:
@@ -343,8 +364,10 @@ def test_p_darts_is_refused_in_nas_bench_201() -> None:
     [
         ({"added": (6,)}, "1 in added, 2 in kept and 3 in dropout"),
         ({"dropout": (0.1, 0.2)}, "2 in added, 2 in kept and 2 in dropout"),
-        ({"kept": (5, 2)}, r"at least 3 operations per edge, but got \[5, 2\]"),
-        ({"added": (-1, 2)}, r"must not be negative, but got \[-1, 2\] and 2"),
+        ({"kept": (5, 2)}, r"at least 3 operations per edge and never more than before, but got \[5, 2\]"),
+        ({"kept": (3, 5)}, r"never more than before, but got \[3, 5\]"),
+        ({"added": (-1, 2)}, r"must be 0 to 500, but got \[-1, 2\] and 2"),
+        ({"added": (1, 10**6)}, r"must be 0 to 500"),
         ({"dropout": (0.0, 1.0, 0.5)}, r"at least 0 and below 1, but got \[0.0, 1.0, 0.5\]"),
     ],
 )

@@ -153,6 +153,10 @@ def test_labellers_go_ahead_only_together() -> None:
     config: dict[str, Any] = {"epochs": 4, "v_warmup": 0.5}
     course = Course([schedule(**config), schedule(**config, number_of_stages=2)])
     assert [course.kind(10 * epoch) for epoch in range(4)] == ["labellers", "all", "all", "all"]
+    later = {**config, "architecture_warmup": 0.75}
+    course = Course([schedule(**later), schedule(**later, number_of_stages=2)])
+    # At step 10 the first still trains V alone and the second V and W.
+    assert [course.kind(step) for step in (9, 10)] == ["labellers", "weights"]
 
 
 def test_parts_of_a_search_are_counted_from_any_step() -> None:

@@ -167,3 +167,25 @@ def test_evaluation_is_the_mean_over_all_images(data: SearchData) -> None:
     share = float((labels >= 5).float().mean())
     assert one.loss == pytest.approx((1 - share) * right + share * wrong, rel=1e-5)
     assert one.recognised == [100.0] * 5 + [0.0] * 5
+
+
+def test_a_step_in_the_order_of_the_circulating_code_happens_whole_or_not_at_all(data: SearchData) -> None:
+    """Architectures step first: if the weights cannot follow, the architectures go back."""
+    search = job(data, order="a-v-w")
+    search.advance()
+
+    def moved() -> dict[str, torch.Tensor]:
+        return {name: t.clone() for name, t in everything(search).items() if ".relaxed." not in name}
+
+    before, original = moved(), search.group.step
+
+    def fails(*_: Any, **__: Any) -> Any:
+        raise FloatingPointError
+
+    search.group.step = fails  # type: ignore[method-assign]
+    with pytest.raises(FloatingPointError):
+        search.advance()
+    assert same(before, moved())
+    search.group.step = original  # type: ignore[method-assign]
+    search.advance()
+    assert not same(before, moved())

@@ -174,9 +174,23 @@ def test_an_architecture_may_stay_when_the_network_is_built_anew() -> None:
     taken(search, 1)
     assert search.searchers[0].relaxed.space.cells == 4  # type: ignore[attr-defined]
     assert search.searchers[0].learner.architecture["alpha_normal"] is architecture
+    adam: Any = search.searchers[0].optimizers.architecture
+    assert float(adam.state[architecture]["step"]) == 2
     before = architecture.clone()
     taken(search, 1)
     assert not torch.equal(before, architecture)
+
+
+def test_adam_is_that_of_the_method_and_of_the_stage() -> None:
+    """P-DARTS clips; with `travel` a longer stage, here the last, has a lower rate."""
+    architecture = {"travel": 0.001, "max_lr": 1.0}
+    search = alone(search={**KEYS["search"], "epochs": 4, "steps_per_epoch": 1, "architecture": architecture})
+    rates = []
+    while not search.finished:
+        assert search.searchers[0].optimizers.architecture_clip == 5.0
+        rates.append(search.searchers[0].rates["a"])
+        search.advance()
+    assert rates == pytest.approx([0.001, 0.001, 0.0005, 0.0005])
 
 
 def test_fewer_epochs_than_stages_are_refused() -> None:
@@ -197,6 +211,7 @@ def test_what_is_going_to_happen_is_said() -> None:
 def test_the_time_of_every_stage_is_measured() -> None:
     search = alone()
     cost = measure(search)
+    assert search.searchers[0].relaxed.stage == 2
     assert {stages for _, stages in cost.seconds} == {(0,), (1,), (2,)}
     assert all(seconds > 0 for seconds in cost.seconds.values())
     epochs, steps = fitted(search, cost, 10 * cost.of(search.course))

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +47,15 @@ class Architecture:
 
     genotype: AnyGenotype
     scores: dict[str, Tensor]
+    most_skips: int | None = None
+    """Skip connections that its method allows; None: any number."""
+
+    def cells(self) -> Iterator[AnyGenotype]:
+        """The derived cell, and those with the next best operation on one edge that its method could have derived."""
+        yield self.genotype
+        for genotype in neighbours(self.genotype, self.scores):
+            if self.most_skips is None or genotype.skips <= self.most_skips:
+                yield genotype
 
 
 @dataclass(frozen=True)
@@ -71,9 +80,7 @@ def choose(
         return Choice(first, retained, f"the retained cell fits: {size[0]:,} parameters, {size[1]:,} multiply-adds")
     own = score(first, architectures[retained].scores)
     found = [
-        (score(genotype, each.scores), k, genotype)
-        for k, each in enumerate(architectures)
-        for genotype in (each.genotype, *neighbours(each.genotype, each.scores))
+        (score(genotype, each.scores), k, genotype) for k, each in enumerate(architectures) for genotype in each.cells()
     ]
     fewest = size
     for value, k, genotype in sorted(found, key=lambda entry: (-entry[0], entry[1])):
@@ -120,6 +127,7 @@ def read_architectures(path: Path) -> list[Architecture]:
             Architecture(
                 from_plain(each["space"], each["genotype"]),
                 {kind: _table(rows) for kind, rows in each["scores"].items()},
+                None if each.get("most_skips") is None else int(each["most_skips"]),
             )
             for each in learners
         ]

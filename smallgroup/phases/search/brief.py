@@ -1,8 +1,12 @@
 """What a search is going to do, in a few lines, before it does it."""
 
+from collections.abc import Sequence
+from itertools import groupby
+
 from smallgroup.phases.search.config import in_words
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.memory import expected_memory
+from smallgroup.phases.search.schedule import Course, Stretch
 from smallgroup.runtime.memory import available_memory
 
 
@@ -26,23 +30,38 @@ def _learners(job: SearchJob) -> list[str]:
 
 
 def _steps(job: SearchJob) -> list[str]:
-    course, moved = job.course, {"labellers": "V alone", "all": "the architecture too"}
+    steps = f"steps: {job.course.steps:,} in {job.config.epochs} epochs: {_parts(job.course)}"
+    words = in_words(job.config.hypergradient, taught=job.group.setting.teaching.active)
+    return [steps, f"architecture gradient: {words}", *_travels(job)]
+
+
+def _parts(course: Course) -> str:
+    """What is moved when; stages that are alike are told once."""
+    moved = {"labellers": "V alone", "all": "the architecture too"}
     moved["weights"] = "V and W" if course.teaches else "W alone"
-    by_stage: dict[tuple[int, ...], list[str]] = {}
-    for part in course.stretches:
-        by_stage.setdefault(part.stages, []).append(f"{part.end - part.begin:,} of {moved[part.kind]}")
-    parts = [", then ".join(words) for words in by_stage.values()]
-    told = f"{len(parts)} times {parts[0]}" if len(parts) > 1 and len(set(parts)) == 1 else "; then ".join(parts)
-    travels = {searcher.relaxed.method.optimizer.lr: searcher.schedule for searcher in reversed(job.searchers)}
-    return [
-        f"steps: {course.steps:,} in {job.config.epochs} epochs: {told}",
-        f"architecture gradient: {in_words(job.config.hypergradient, taught=job.group.setting.teaching.active)}",
-        *(
-            f"travel: Adam at {schedule.architecture_rate(own):.3g} can move a logit of the architecture by "
-            f"{schedule.travel(own):.3g} (7.5 in the paper)"
-            for own, schedule in reversed(travels.items())
-        ),
-    ]
+
+    def told(stretches: Sequence[Stretch]) -> str:
+        runs = groupby(stretches, key=lambda stretch: stretch.kind)
+        counts = [(kind, sum(one.end - one.begin for one in run)) for kind, run in runs]
+        return ", then ".join(f"{count:,} of {moved[kind]}" for kind, count in counts)
+
+    stages = [told(list(run)) for _, run in groupby(course.stretches, key=lambda stretch: stretch.stages)]
+    alike = len(stages) > 1 and len(set(stages)) == 1
+    return f"{len(stages)} times {stages[0]}" if alike else told(course.stretches)
+
+
+def _travels(job: SearchJob) -> list[str]:
+    """How far logits can move; whose they are, where learners differ in it."""
+    found: dict[str, list[int]] = {}
+    for k, searcher in enumerate(job.searchers):
+        own, schedule = searcher.relaxed.method.optimizer.lr, searcher.schedule
+        rate, travel = schedule.architecture_rate(own), schedule.travel(own)
+        stage = " in a stage" if schedule.number_of_stages > 1 else ""
+        text = f"Adam at {rate:.3g} can move a logit of the architecture by {travel:.3g}{stage} (7.5 in the paper)"
+        found.setdefault(text, []).append(k)
+    if len(found) == 1:
+        return [f"travel: {text}" for text in found]
+    return [f"travel of learner {', '.join(map(str, whose))}: {text}" for text, whose in found.items()]
 
 
 def _memory(job: SearchJob) -> list[str]:

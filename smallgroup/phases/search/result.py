@@ -136,7 +136,8 @@ def write_architectures(path: Path, searchers: Sequence[Searcher], genotypes: Se
     for searcher, genotype in zip(searchers, genotypes, strict=True):
         scores = searcher.relaxed.method.scores(searcher.learner.architecture)
         tables = {kind: [[_or_null(value) for value in row] for row in t.tolist()] for kind, t in scores.items()}
-        learners.append({"space": space_of(genotype), "genotype": to_plain(genotype), "scores": tables})
+        own = {"space": space_of(genotype), "genotype": to_plain(genotype), "scores": tables}
+        learners.append({**own, "most_skips": searcher.relaxed.method.most_skips})
     write_whole(path, json.dumps({"schema": 1, "learners": learners}) + "\n")
 
 

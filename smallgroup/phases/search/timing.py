@@ -126,9 +126,8 @@ def fitted(job: SearchJob, cost: Cost, seconds: float) -> tuple[int, int]:
             return epochs, per_epoch
         per_epoch = per_epoch * 3 // 4 if per_epoch > 1 else 0
     least = _time(job, cost, 1, FEWEST_STEPS)
-    raise ValueError(
-        f"a time budget must be enough for {FEWEST_STEPS} steps, about {least:.0f} s here, but it has {seconds:.0f} s"
-    )
+    left = f"{max(0.0, seconds):.0f} s are left"
+    raise ValueError(f"a time budget must be enough for {FEWEST_STEPS} steps, about {least:.0f} s here, but {left}")
 
 
 def _time(job: SearchJob, cost: Cost, epochs: int, per_epoch: int) -> float:
