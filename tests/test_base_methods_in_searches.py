@@ -32,7 +32,12 @@ def short(method: str, learners: int, **changes: Any) -> dict[str, Any]:
         "learners": learners,
         "hypergradient": "first-order",
         "space": space,
-        "search": {"epochs": 3 if staged else 2, "steps_per_epoch": 2, "batch_size": sizes, "v_warmup": 0.0},
+        "search": {
+            "epochs": 3 if staged else 2,
+            "steps_per_epoch": 1 if staged else 2,
+            "batch_size": sizes,
+            "v_warmup": 0.0,
+        },
         "methods": {"p-darts": {"added": [0, 0]}} if staged else {},
         **changes,
     }

@@ -24,7 +24,6 @@ SPACES: dict[str, Space] = {
     ("space", "mode", "size", "steps"),
     [
         ("darts", "first-order", 8, 10),
-        ("nas-bench-201", "first-order", 32, 20),
         ("nas-bench-201", "finite-difference", 32, 10),
     ],
 )
