@@ -1,5 +1,6 @@
 """`smallgroup run`: search, train from scratch, and a random cell beside it."""
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,23 +41,22 @@ def run(wanted: Wanted, *, as_json: bool) -> None:
     wanted = replace(_part(wanted, (1 - SEARCH_SHARE) / 2), base=base)
     own, _ = train(folder, wanted, folder / TRAINING, "training")
     rival = _random_cell(own, found.seed, wanted)
-    other, _ = train(rival, wanted, folder / RANDOM, "random cell")
+    other = None if rival is None else train(rival, wanted, folder / RANDOM, "random cell")[0]
     if as_json:
         results: dict[str, Any] = {"search": found, "training": own, "random": other}
-        print_json({**{name: result.to_dict() for name, result in results.items()}, "run": str(folder)})
+        plain = {name: None if result is None else result.to_dict() for name, result in results.items()}
+        print_json({**plain, "run": str(folder)})
     else:
         _show(found, own, other, folder)
 
 
-def _random_cell(own: TrainResult, seed: int, wanted: Wanted) -> AnyGenotype:
-    """Of the seed as all else: the same run has the same random cell. Limits hold for it too."""
+def _random_cell(own: TrainResult, seed: int, wanted: Wanted) -> AnyGenotype | None:
+    """Of the seed as all else: the same run has the same random cell. Limits hold for it too; None if none fits."""
     generator, config = stream(seed, "random cell"), wanted.resolved({"space": own.space})
     for _ in range(DRAWS):
-        try:
+        with suppress(TooLargeError):
             return api.cell_for(random_genotype(own.space, generator), config).genotype
-        except TooLargeError as error:
-            last = error
-    raise ValueError(f"{DRAWS} random cells are too large to stand beside the cell that was found: {last}")
+    return None
 
 
 def _part(wanted: Wanted, share: float) -> Wanted:
@@ -66,7 +66,7 @@ def _part(wanted: Wanted, share: float) -> Wanted:
     return replace(wanted, time_budget=f"{share * seconds_of(wanted.time_budget):.3f}s")
 
 
-def _show(found: SearchResult, own: TrainResult, other: TrainResult, folder: Path) -> None:
+def _show(found: SearchResult, own: TrainResult, other: TrainResult | None, folder: Path) -> None:
     learner = found.retained if own.learner is None else own.learner
     if own.choice:
         typer.echo(f"{own.choice}\n")
@@ -75,12 +75,14 @@ def _show(found: SearchResult, own: TrainResult, other: TrainResult, folder: Pat
     typer.echo(draw(from_plain(own.space, own.genotype)) + "\n")
     rows = [("", "test error %", "parameters", "multiply-adds", "training")]
     for name, result in ((f"learner {learner}", own), ("a random cell", other)):
+        if result is None:
+            continue
         error = "none" if result.test_error is None else f"{result.test_error:.2f}"
         sizes = (f"{result.parameters:,}", f"{result.multiply_adds:,}")
         rows.append((name, error, *sizes, written(result.seconds)))
     print_columns(rows)
     typer.echo(f"architecture gradient of the search: {found.gradient}")
-    typer.echo(
-        f"\nThe random cell is of the same space and was trained the same way. Search: {written(found.seconds)}. "
-        f"Everything is in {folder}"
-    )
+    beside = "The random cell is of the same space and was trained the same way."
+    if other is None:
+        beside = f"Of {DRAWS} random cells none was small enough to stand beside it."
+    typer.echo(f"\n{beside} Search: {written(found.seconds)}. Everything is in {folder}")

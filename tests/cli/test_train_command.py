@@ -10,10 +10,12 @@ import typer.main
 
 from smallgroup.api import keys_for_training
 from smallgroup.cli import main
+from smallgroup.cli import run as run_module
 from smallgroup.cli.app import app
 from smallgroup.cli.wanted import Wanted
 from smallgroup.config import load
 from smallgroup.runner import read_rows
+from smallgroup.spaces.genotypes import from_plain
 from tests.cli.test_search_command import SMALL, Captured
 from tests.data.makers import class_folders
 
@@ -157,6 +159,28 @@ def test_the_random_cell_is_within_the_limits_too(tmp_path: Path, capsys: Captur
     assert f"\nlearner {own['learner']} " in text
     code, again, _ = run(capsys, "run", "--out", str(tmp_path), "--resume")
     assert (code, again) == (0, text)
+
+
+def test_where_no_random_cell_is_small_enough_it_is_said(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no reason to withhold the rest."""
+
+    def large(*_: Any) -> Any:
+        return from_plain(
+            "nas-bench-201",
+            "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+"
+            + "|".join(("", "nor_conv_3x3~0", "nor_conv_3x3~1", "nor_conv_3x3~2", "")),
+        )
+
+    monkeypatch.setattr(run_module, "random_genotype", large)
+    arguments = [*SMALL, *TINY, "--learners=3", "--out", str(tmp_path), "--seed=1", "--max-parameters", "8500"]
+    code, text, log = run(capsys, "run", *arguments)
+    assert code == 0, log
+    assert "Of 50 random cells none was small enough to stand beside it." in text
+    assert "a random cell" not in text
+    code, text, _ = run(capsys, "run", "--out", str(tmp_path), "--resume", "--json")
+    assert (code, json.loads(text)["random"]) == (0, None)
 
 
 def test_another_dataset_or_recipe_is_taken_at_its_word(tmp_path: Path, capsys: Captured) -> None:
