@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-import torch
-
-from smallgroup.config import Config, load, overlaid, resolve
+from smallgroup import kernels
+from smallgroup.config import Config, RunConfig, load, overlaid, resolve
 from smallgroup.data import DataConfig, SearchData, data_root, open_search_data
 from smallgroup.data.training_data import open_training_data
 from smallgroup.group.teaching import Teaching
@@ -23,7 +22,8 @@ from smallgroup.phases.search.result import ARCHITECTURES, SearchResult
 from smallgroup.phases.search.result import conclude as conclude_search
 from smallgroup.phases.search.timing import fitted, measure
 from smallgroup.runner import Runner, Watcher, check_identity
-from smallgroup.runtime.environment import Environment
+from smallgroup.runtime.allocator import keep_memory
+from smallgroup.runtime.environment import Environment, threads
 from smallgroup.runtime.memory import memory_explained
 from smallgroup.spaces import genotypes
 from smallgroup.spaces.genotypes import AnyGenotype
@@ -245,7 +245,7 @@ def within(config: Config, seconds: Callable[[], float]) -> Config:
 
     A few steps are taken to find out how long they take; `seconds` is asked afterwards for the time that is left.
     """
-    with _threads(config.run.threads), memory_explained(LOWER_IN_SEARCH):
+    with _machine(config.run), memory_explained(LOWER_IN_SEARCH):
         job = make_job(config)
         epochs, steps = fitted(job, measure(job), seconds())
     return resolve(config.to_dict(), [f"search.epochs={epochs}", f"search.steps_per_epoch={steps}"])
@@ -253,7 +253,7 @@ def within(config: Config, seconds: Callable[[], float]) -> Config:
 
 def training_within(config: Config, genotype: AnyGenotype | Path | str, seconds: Callable[[], float]) -> Config:
     """The same for a training: as many epochs as fit, or shorter ones if not one does."""
-    with _threads(config.run.threads), memory_explained(LOWER_IN_TRAINING):
+    with _machine(config.run), memory_explained(LOWER_IN_TRAINING):
         job = make_training(config, cell_for(genotype, config))
         step = job.measure()
     left = max(0.0, seconds())
@@ -299,8 +299,8 @@ def _carried_out(
             check_identity(plan.identity, plan.begun(folder))
             if (finished := plan.read(folder)) is not None:
                 return finished
-        with _threads(config.run.threads), memory_explained(plan.advice):
-            environment = Environment.current()
+        with _machine(config.run), memory_explained(plan.advice):
+            environment = Environment.current(kernels.describe(kernels.current()))
             runner = Runner(
                 folder,
                 identity=plan.identity,
@@ -315,11 +315,8 @@ def _carried_out(
 
 
 @contextmanager
-def _threads(number: int) -> Iterator[None]:
-    """Torch on so many threads, and then as before."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
+def _machine(run: RunConfig) -> Iterator[None]:
+    """Torch on so many threads and our networks on those kernels, and then as before."""
+    keep_memory()
+    with threads(run.threads), kernels.using(run.kernels):
         yield
-    finally:
-        torch.set_num_threads(before)

@@ -101,6 +101,8 @@ class RunConfig(BaseModel):
 
     threads: int = Field(default=1, ge=1)
     """Threads of torch; with two on a busy machine small networks are slower than with one."""
+    kernels: Literal["auto", "native", "torch", "plain"] = "auto"
+    """What networks are computed with: C++ kernels compiled on this machine, torch operators, or layer by layer."""
     checkpoint_minutes: float = Field(default=10.0, ge=0)
     """A checkpoint is written at the end of every epoch, and after so many minutes in between."""
 

@@ -47,6 +47,8 @@ def test_commands_in_the_pages_have_options_that_exist(page: Path) -> None:
             if not words or not words[0].endswith("smallgroup"):
                 continue
             command = commands[words[1]]
+            if hasattr(command, "commands"):  # one of several of its own
+                command = command.commands[words[2]]
             known = {name for each in command.params for name in each.opts} | {"--help"}
             assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known, line
 

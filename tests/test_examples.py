@@ -47,14 +47,6 @@ def test_finite_difference_radius(tmp_path: Path) -> None:
     assert {m["radius"] for m in found} == {None, 1e-4, 0.01, 1.0}
 
 
-def test_step_time() -> None:
-    output = run_example("step_time.py", "1", "2")
-    rows = re.findall(r"^([124]) +([\d.]+) +([\d.]+) +([\d.]+)$", output, re.MULTILINE)
-    assert [row[0] for row in rows] == ["1", "2", "4"]
-    assert rows[0][1] == "1.00"
-    assert "forward over reverse" in output
-
-
 def test_search_by_hand() -> None:
     output = run_example("search_by_hand.py", "--steps", "2", "--channels", "2", "--batch", "16", "--method", "gdas")
     assert re.search(r"^step    1   learner 0: V \d.*learner 1: V \d", output, re.MULTILINE)

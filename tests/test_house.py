@@ -11,13 +11,14 @@ PACKAGE = Path(smallgroup.__file__).parent
 FLOORS = [
     ["cli"],
     ["testing"],
-    ["api"],
+    ["api", "bench"],
     ["config"],
     ["phases"],
     ["runner"],
     ["group", "methods"],
     ["networks"],
     ["spaces", "data", "recipes"],
+    ["kernels"],
     ["runtime"],
 ]
 """From the top; rooms of one floor do not know each other."""

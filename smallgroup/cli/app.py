@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from smallgroup import __version__
-from smallgroup.cli import options
+from smallgroup.cli import bench, options
 
 app = typer.Typer(
     name="smallgroup",
@@ -15,6 +15,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+app.add_typer(bench.app)
 
 
 @app.callback(invoke_without_command=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 import typer
 
-from smallgroup import __version__
+from smallgroup import __version__, kernels
 from smallgroup.cli.output import print_columns, print_json
 from smallgroup.data import NAMES, Finding, data_root, examine
 from smallgroup.spaces.nas_bench_201 import Truth
@@ -29,6 +29,7 @@ def run(root: Path | None, folders: tuple[str, ...], *, as_json: bool) -> None:
         "threads": torch.get_num_threads(),
         "cpus": os.cpu_count(),
         "cuda": torch.cuda.is_available(),
+        "kernels": kernels.in_words(kernels.best()),
         "data_root": str(root),
     }
     findings = [*examine(root, (*NAMES, *folders)), _table(root)]

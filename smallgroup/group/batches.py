@@ -1,6 +1,7 @@
 """The three batches of one iteration, checked before anything is computed."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -9,22 +10,29 @@ Batch = tuple[Tensor, Tensor]
 """Inputs and their labels."""
 
 
+class Labelled(NamedTuple):
+    """Inputs, their labels, and the largest of these."""
+
+    inputs: Tensor
+    labels: Tensor
+    highest: int
+
+
 @dataclass(frozen=True)
 class Batches:
     """Labelled (x, y), unlabelled u, and validation (x_v, y_v); no validation batch means no stage 3."""
 
-    train: Batch
+    train: Labelled
     unlabeled: Tensor | None
-    validation: Batch | None
+    validation: Labelled | None
 
     @staticmethod
     def checked(
         train: Batch, unlabeled: Tensor | None, validation: Batch | None, *, needs_unlabeled: bool
     ) -> "Batches":
         """Refuse what cannot be learned from, in a sentence."""
-        _check_labelled("train", train)
-        if validation is not None:
-            _check_labelled("validation", validation)
+        labelled = _labelled("train", train)
+        held_out = None if validation is None else _labelled("validation", validation)
         if needs_unlabeled:
             if not isinstance(unlabeled, Tensor):
                 raise TypeError(
@@ -32,10 +40,10 @@ class Batches:
                     f"but got {type(unlabeled).__name__}"
                 )
             _check_size("unlabeled", unlabeled)
-        return Batches(train, unlabeled, validation)
+        return Batches(labelled, unlabeled, held_out)
 
 
-def _check_labelled(name: str, batch: Batch) -> None:
+def _labelled(name: str, batch: Batch) -> Labelled:
     if not (isinstance(batch, tuple | list) and len(batch) == 2 and all(isinstance(t, Tensor) for t in batch)):
         raise TypeError(f"{name} must be a pair of tensors (inputs, labels), but got {type(batch).__name__}")
     inputs, labels = batch
@@ -47,9 +55,10 @@ def _check_labelled(name: str, batch: Batch) -> None:
             f"{name} must have one label per input, "
             f"but got labels of shape {tuple(labels.shape)} for {inputs.shape[0]} inputs"
         )
-    lowest = int(labels.min())
+    lowest, highest = torch.stack(labels.aminmax()).tolist()  # one reading for all that is to be known of them
     if lowest < 0:
         raise ValueError(f"{name} labels must not be negative, but got {lowest}")
+    return Labelled(inputs, labels, highest)
 
 
 def _check_size(name: str, inputs: Tensor) -> None:

@@ -1,6 +1,6 @@
 """The group: learners that teach one another, and the gradient of their architectures."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Literal, get_args, overload
@@ -20,14 +20,15 @@ from smallgroup.group.optimizers import (
     clip_factor,
     committed_move,
     complete,
+    lay_down,
     plain_move,
     take_step,
 )
 from smallgroup.group.report import LearnerReport, StepReport
 from smallgroup.group.snapshot import Snapshot
 from smallgroup.group.teaching import LabelsFrom, Targets, Teaching
-from smallgroup.group.tensors import Tensors
-from smallgroup.group.workings import Mover, Setting, Workings
+from smallgroup.group.tensors import Tensors, Vector
+from smallgroup.group.workings import Mover, Setting, Standing, Workings
 from smallgroup.runtime.checks import check_choice, check_number
 
 
@@ -83,6 +84,9 @@ class SmallGroup:
         }
         self.setting = Setting(self.learners, teaching, product[hypergradient], label_path)
         self._identities = [_identities(learner) for learner in self.learners]
+        self._places: list[list[int]] = []
+        self._standing: list[Standing] = []
+        self._snapshot: Snapshot | None = None
         self.steps = 0
         """How many steps were taken; the random numbers of an iteration are a function of it."""
 
@@ -106,6 +110,7 @@ class SmallGroup:
         """
         if validation is None:
             raise TypeError("the architecture gradient needs a validation batch, but validation is None")
+        self._look_at_tensors()
         reports = self._iterate(
             (train, unlabeled, validation),
             lambda k, g: plain_move(self.learners[k].v or {}, g, _required(self.optimizers[k].v)),
@@ -166,17 +171,21 @@ class SmallGroup:
         moving: Sequence[bool],
     ) -> list[LearnerReport]:
         """Take the steps that `run` asks for, in place, or none of them."""
-        teaching = self.setting.teaching
         with_xi = self.setting.product is not None and given[2] is not None
-        saved = Snapshot(self.learners, self.optimizers, with_v=teaching.trains_v)
+        self._look_at_tensors()
+        saved = self._saved()
 
-        def move_v(k: int, gradient: Mapping[str, Tensor | None]) -> Move:
-            own, v = self.optimizers[k], self.learners[k].v or {}
-            return committed_move(v, saved.v[k], gradient, _required(own.v), own.v_clip, with_xi=with_xi)
+        def move_v(k: int, gradient: Vector[Tensor | None]) -> Move:
+            own, v, after = self.optimizers[k], self.learners[k].v or {}, self._standing[k].v
+            return committed_move(
+                v, gradient, _required(own.v), own.v_clip, before=saved.v[k], after=after, with_xi=with_xi
+            )
 
-        def move_w(k: int, gradient: Mapping[str, Tensor | None]) -> Move:
-            own, w = self.optimizers[k], self.learners[k].w
-            return committed_move(w, saved.w[k], gradient, _required(own.w), own.w_clip, with_xi=with_xi)
+        def move_w(k: int, gradient: Vector[Tensor | None]) -> Move:
+            own, w, after = self.optimizers[k], self.learners[k].w, self._standing[k].w
+            return committed_move(
+                w, gradient, _required(own.w), own.w_clip, before=saved.w[k], after=after, with_xi=with_xi
+            )
 
         try:
             reports = self._iterate(given, move_v, move_w, run)
@@ -193,11 +202,32 @@ class SmallGroup:
         own, architecture = self.optimizers[k], self.learners[k].architecture
         if not report.gradient:
             return
-        factor = clip_factor(report.gradient, own.architecture_clip)
-        for name, tensor in architecture.items():
-            tensor.grad = report.gradient[name] if factor == 1.0 else factor * report.gradient[name]
+        lay_down(report.gradient, clip_factor(Vector(report.gradient), own.architecture_clip), architecture)
         take_step(_required(own.architecture), architecture)
         self.learners[k].after_step(before)
+
+    def _look_at_tensors(self) -> None:
+        """Refuse tensors that cannot be worked with; what is kept of them is made anew if they lie elsewhere now."""
+        if torch.is_inference_mode_enabled():
+            raise RuntimeError("a group cannot differentiate in torch.inference_mode(); use torch.no_grad() or neither")
+        for k, learner in enumerate(self.learners):
+            if _identities(learner) != self._identities[k]:
+                raise ValueError(
+                    f"the tensors of learner {k} must stay the same objects, but one was replaced; copy into it instead"
+                )
+        places = [_places(learner) for learner in self.learners]
+        if places != self._places:
+            self._snapshot, self._standing = None, [Standing.of(learner) for learner in self.learners]
+            self._places = places
+
+    def _saved(self) -> Snapshot:
+        """A copy of everything, as it is now; its memory is that of the step before."""
+        with_v = self.setting.teaching.trains_v
+        if self._snapshot is not None and self._snapshot.is_of(self.optimizers, with_v=with_v):
+            self._snapshot.take_again()
+        else:
+            self._snapshot = Snapshot(self.learners, self.optimizers, with_v=with_v)
+        return self._snapshot
 
     def _iterate(
         self,
@@ -206,19 +236,12 @@ class SmallGroup:
         move_w: Mover,
         run: Callable[[Workings], list[LearnerReport]] = iterate,
     ) -> list[LearnerReport]:
-        if torch.is_inference_mode_enabled():
-            raise RuntimeError("a group cannot differentiate in torch.inference_mode(); use torch.no_grad() or neither")
-        for k, learner in enumerate(self.learners):
-            if _identities(learner) != self._identities[k]:
-                raise ValueError(
-                    f"the tensors of learner {k} must stay the same objects, but one was replaced; copy into it instead"
-                )
         batches = Batches.checked(*given, needs_unlabeled=run is iterate and self.setting.teaching.active)
         labels_from = self.setting.teaching.labels_from
         for source in (*self.learners, *(() if isinstance(labels_from, str) else labels_from)):
             begin_step(source, self.steps)
         generator = torch.get_rng_state()
-        reports = run(Workings(self.setting, batches, move_v, move_w, self.steps))
+        reports = run(Workings(self.setting, self._standing, batches, move_v, move_w, step=self.steps))
         if self.setting.product is not None and not torch.equal(generator, torch.get_rng_state()):
             raise ValueError(
                 "second-order modes need an apply that replays its random numbers, but one drew from torch's "
@@ -265,6 +288,11 @@ def _roles(learner: Learner) -> tuple[tuple[str, Tensors], ...]:
 
 def _identities(learner: Learner) -> list[int]:
     return [id(tensor) for _, tensors in _roles(learner) for tensor in tensors.values()]
+
+
+def _places(learner: Learner) -> list[int]:
+    """Where the tensors lie: moved to another device or precision, they are the same objects in another place."""
+    return [tensor.data_ptr() for _, tensors in _roles(learner) for tensor in tensors.values()]
 
 
 def _required(optimizer: torch.optim.Optimizer | None) -> torch.optim.Optimizer:

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from smallgroup.group.objectives import Objective, gradients
-from smallgroup.group.tensors import Tensors, constants, filled, norm, shifted, total, variables
+from smallgroup.group.tensors import Tensors, Vector, constants, filled, shifted, total, variables
 
 ZERO = "the direction is zero"
 
@@ -31,13 +31,13 @@ class Product(NamedTuple):
     tables: list[Tensor]
 
 
-MixedProduct = Callable[[Sequence[Objective], Tensors, Tensors, Tensors], Product]
+MixedProduct = Callable[[Sequence[Objective], Tensors, Vector[Tensor], Tensors], Product]
 
 
 def finite_difference(
     objectives: Sequence[Objective],
     point: Tensors,
-    direction: Tensors,
+    direction: Vector[Tensor],
     architecture: Tensors,
     *,
     radius: float,
@@ -47,7 +47,7 @@ def finite_difference(
     Right on smooth networks. With ReLU or max pooling the probes flip masks, and the error can be as large as
     the term itself at any radius: see docs/hypergradient.md.
     """
-    a = radius / norm(direction.values())
+    a = radius / direction.norm
     ahead = _probe(objectives, shifted(point, direction, a), architecture)
     behind = _probe(objectives, shifted(point, direction, -a), architecture)
     return Product(
@@ -56,7 +56,7 @@ def finite_difference(
     )
 
 
-def exact(objectives: Sequence[Objective], point: Tensors, direction: Tensors, architecture: Tensors) -> Product:
+def exact(objectives: Sequence[Objective], point: Tensors, direction: Vector[Tensor], architecture: Tensors) -> Product:
     """The derivative itself, by forward-mode differentiation of the architecture gradient.
 
     Forward over reverse: one pass carries the direction along with the values, so there is no graph of a graph.
@@ -64,9 +64,9 @@ def exact(objectives: Sequence[Objective], point: Tensors, direction: Tensors, a
     """
     parts = []
     tables = []
-    for objective in objectives:
-        with forward_ad.dual_level():
-            dual = {name: _dual(tensor, direction[name]) for name, tensor in constants(point).items()}
+    with forward_ad.dual_level():
+        dual = {name: _dual(tensor, direction[name]) for name, tensor in constants(point).items()}
+        for objective in objectives:
             leaves = variables(architecture)
             try:
                 with torch.enable_grad():
@@ -85,12 +85,11 @@ def exact(objectives: Sequence[Objective], point: Tensors, direction: Tensors, a
     return Product(total(parts), tables)
 
 
-def obstacle(direction: Tensors) -> str | None:
+def obstacle(direction: Vector[Tensor]) -> str | None:
     """Why a direction cannot be followed: a term along it is skipped, never divided by zero."""
-    size = norm(direction.values())
-    if size == 0:
+    if direction.norm == 0:
         return ZERO
-    if not size < float("inf"):
+    if not direction.norm < float("inf"):
         return "the direction is not finite"
     return None
 

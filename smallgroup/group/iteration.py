@@ -9,7 +9,7 @@ live at a time. What the stages leave behind (v, p, w, s, terms) is kept in `Wor
 from smallgroup.group.hypergradients import MixedProduct, negated
 from smallgroup.group.objectives import gradients
 from smallgroup.group.report import LearnerReport
-from smallgroup.group.tensors import filled, summed
+from smallgroup.group.tensors import filled
 from smallgroup.group.workings import Workings
 
 
@@ -44,7 +44,7 @@ def stage_1(work: Workings) -> None:
         work.begin(k, "v", objective, work.start_v(k))
         found = gradients(objective, work.start_v(k), work.architecture(k), of_weights=True)
         work.note(k, 1, "v", found)
-        work.v.append(work.move_v(k, found.weights))
+        work.v.append(work.move_v(k, work.usable(k, 1, [found.weights])))
 
 
 def stage_2(work: Workings) -> None:
@@ -61,7 +61,7 @@ def stage_2(work: Workings) -> None:
             found = gradients(objective, work.start_w(k), work.architecture(k), of_weights=True)
             work.note(k, 2, name, found)
             parts.append(found.weights)
-        work.w.append(work.move_w(k, summed(parts)))
+        work.w.append(work.move_w(k, work.usable(k, 2, parts)))
 
 
 def stage_3(work: Workings) -> None:

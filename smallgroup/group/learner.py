@@ -21,7 +21,8 @@ Labeller = Callable[[Tensor], Tensor]
 class Apply(Protocol):
     """What a learner computes: `apply(weights, architecture, inputs, *, phase=None) -> logits`, a pure function.
 
-    A three-argument function does as well. An `apply` that is an object may also have any of these:
+    A three-argument function does as well. The tensors of two passes may be the same objects with other values, so
+    nothing may be remembered by them. An `apply` that is an object may also have any of these:
 
     begin_step(step)
         Called at the start of every iteration. Until the next call all passes of one phase must use the same

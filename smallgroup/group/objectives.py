@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from smallgroup.group.learner import Learner, log_mixture
-from smallgroup.group.tensors import Tensors, constants, filled, variables
+from smallgroup.group.tensors import Tensors, Vector, constants, filled, variables
 from smallgroup.runtime import Phase
 
 
@@ -31,16 +31,22 @@ class Gradients(NamedTuple):
     """A loss and its gradients in the weights and in the architecture, as far as they were asked for."""
 
     loss: Loss
-    weights: dict[str, Tensor | None]
+    weights: Vector[Tensor | None]
     architecture: dict[str, Tensor | None]
 
 
 Objective = Callable[[Tensors, Tensors], Loss]
 
 
-def on_labels(learner: Learner, inputs: Tensor, labels: Tensor, phase: Phase) -> Objective:
-    """L(., A_k, D): cross-entropy with human labels. Stage 1, the first term of stage 2, and stage 3."""
-    highest, batch = int(labels.max()), "validation" if phase == "val" else "train"
+def on_labels(
+    learner: Learner, inputs: Tensor, labels: Tensor, phase: Phase, *, highest: int | None = None
+) -> Objective:
+    """L(., A_k, D): cross-entropy with human labels. Stage 1, the first term of stage 2, and stage 3.
+
+    `highest` is the largest label, if it is known already: on a GPU it has to be waited for.
+    """
+    highest = int(labels.max()) if highest is None else highest
+    batch = "validation" if phase == "val" else "train"
 
     def objective(weights: Tensors, architecture: Tensors) -> Loss:
         log_q = learner.log_q(weights, architecture, inputs, phase)
@@ -133,7 +139,7 @@ def gradients(
     architecture = variables(architecture) if of_architecture else constants(architecture)
     names_w = list(weights) if of_weights else []
     names_a = list(architecture) if of_architecture else []
-    wanted = [weights[name] for name in names_w] + [architecture[name] for name in names_a]
+    wanted = [*(weights.values() if of_weights else ()), *(architecture.values() if of_architecture else ())]
     with torch.set_grad_enabled(bool(wanted)):
         loss = objective(weights, architecture)
     found: list[Tensor | None] = [None] * len(wanted)
@@ -141,7 +147,7 @@ def gradients(
         found = list(torch.autograd.grad(loss.value, wanted, allow_unused=True))
     return Gradients(
         Loss(loss.value.detach(), loss.log_q.detach()),
-        dict(zip(names_w, found[: len(names_w)], strict=True)),
+        Vector(zip(names_w, found[: len(names_w)], strict=True)),
         dict(zip(names_a, found[len(names_w) :], strict=True)),
     )
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from smallgroup.group.learner import Learner
-from smallgroup.group.tensors import Tensors, norm
+from smallgroup.group.tensors import Point, Tensors, Vector, constants, scaled
 from smallgroup.runtime.checks import check_number
 
 
@@ -41,49 +41,59 @@ class Move:
     after: Tensors
     xi: Mapping[str, float | Tensor]
 
-    def direction(self, gradient: Mapping[str, Tensor | None]) -> dict[str, Tensor]:
+    def direction(self, gradient: Mapping[str, Tensor | None]) -> Vector[Tensor]:
         """xi * gradient: a change of the *objective's* gradient by e moves `after` by -xi e."""
-        return {
-            name: torch.zeros_like(tensor) if (g := gradient[name]) is None else self.xi[name] * g
-            for name, tensor in self.before.items()
-        }
+        known = {name: g for name, g in gradient.items() if g is not None}
+        rates = [self.xi[name] for name in known]
+        if len(set(rates)) == 1 and isinstance(rates[0], float):
+            products = scaled(list(known.values()), rates[0])
+        else:
+            products = [rate * g for rate, g in zip(rates, known.values(), strict=True)]
+        moved = dict(zip(known, products, strict=True))
+        return Vector({name: moved[name] if name in moved else torch.zeros_like(t) for name, t in self.before.items()})
 
 
 def plain_move(weights: Tensors, gradient: Mapping[str, Tensor | None], optimizer: Optimizer) -> Move:
     """Eqs. (4) and (5): P' = P - xi grad, at the optimizer's learning rates, without touching anything."""
     rates = {id(p): float(group["lr"]) for group in optimizer.param_groups for p in group["params"]}
-    before = {name: tensor.detach() for name, tensor in weights.items()}
+    before = Point(constants(weights))
     xi = {name: rates[id(tensor)] if gradient[name] is not None else 0.0 for name, tensor in weights.items()}
     after = {
         name: tensor if (g := gradient[name]) is None else torch.add(tensor, g, alpha=-xi[name])
         for name, tensor in before.items()
     }
-    return Move(before, after, xi)
+    return Move(before, Point(after), xi)
 
 
 def committed_move(
     weights: Tensors,
-    before: Tensors,
-    gradient: Mapping[str, Tensor | None],
+    gradient: Vector[Tensor | None],
     optimizer: Optimizer,
     clip: float | None,
     *,
+    before: Tensors,
+    after: Tensors,
     with_xi: bool,
 ) -> Move:
     """Step the weights in place with their optimizer; `before` is a copy of where they stood.
 
-    A weight without gradient (it took no part) is left alone, as torch optimizers do.
+    `after` is the weights themselves, as constants. A weight without gradient (it took no part) is left alone, as
+    torch optimizers do.
     """
     factor = clip_factor(gradient, clip)
-    xi: dict[str, float | Tensor] = dict.fromkeys(weights, 0.0)
-    groups = {id(p): group for group in optimizer.param_groups for p in group["params"]}
-    for name, tensor in weights.items():
-        g = gradient[name]
-        tensor.grad = g if g is None or factor == 1.0 else factor * g
-        if with_xi and tensor.grad is not None:
-            xi[name] = factor * step_derivative(optimizer, groups[id(tensor)], tensor, tensor.grad)
+    lay_down(gradient, factor, weights)
+    xi = _derivatives(optimizer, weights, factor) if with_xi else {}
     take_step(optimizer, weights)
-    return Move(before, {name: tensor.detach() for name, tensor in weights.items()}, xi)
+    return Move(before, after, xi)
+
+
+def lay_down(gradient: Mapping[str, Tensor | None], factor: float, tensors: Tensors) -> None:
+    """Give each tensor its part of the gradient, times a factor, where an optimizer looks for it."""
+    if factor != 1.0:
+        known = {name: g for name, g in gradient.items() if g is not None}
+        gradient = dict(zip(known, scaled(list(known.values()), factor), strict=True))
+    for name, tensor in tensors.items():
+        tensor.grad = gradient.get(name)
 
 
 def take_step(optimizer: Optimizer, tensors: Tensors) -> None:
@@ -93,11 +103,20 @@ def take_step(optimizer: Optimizer, tensors: Tensors) -> None:
         tensor.grad = None
 
 
-def clip_factor(gradient: Mapping[str, Tensor | None], clip: float | None) -> float:
+def clip_factor(gradient: Vector[Tensor | None], clip: float | None) -> float:
     """What the gradient is multiplied by so that its norm is at most `clip`; torch's rule, 1e-6 included."""
-    if clip is None:
-        return 1.0
-    return min(1.0, clip / (norm(g for g in gradient.values() if g is not None) + 1e-6))
+    return 1.0 if clip is None else min(1.0, clip / (gradient.norm + 1e-6))
+
+
+def _derivatives(optimizer: Optimizer, weights: Tensors, factor: float) -> dict[str, float | Tensor]:
+    """xi of every weight, for the gradients laid down, which were multiplied by a factor; 0 where there is none."""
+    xi: dict[str, float | Tensor] = dict.fromkeys(weights, 0.0)
+    groups = {id(p): group for group in optimizer.param_groups for p in group["params"]}
+    derivative = step_derivative.dispatch(type(optimizer))
+    for name, tensor in weights.items():
+        if tensor.grad is not None:
+            xi[name] = factor * derivative(optimizer, groups[id(tensor)], tensor, tensor.grad)
+    return xi
 
 
 @singledispatch
@@ -120,9 +139,12 @@ def _(optimizer: SGD, group: dict[str, Any], parameter: Tensor, gradient: Tensor
     rate, momentum = float(group["lr"]), float(group["momentum"])
     if group["nesterov"]:
         return rate * (1 + momentum)
-    first = optimizer.state.get(parameter, {}).get("momentum_buffer") is None
+    dampening = float(group["dampening"])
+    if momentum == 0 or dampening == 0:
+        return rate
     # Torch does not dampen the gradient that fills an empty momentum buffer.
-    return rate if momentum == 0 or first else rate * (1 - float(group["dampening"]))
+    first = optimizer.state.get(parameter, {}).get("momentum_buffer") is None
+    return rate if first else rate * (1 - dampening)
 
 
 @step_derivative.register
@@ -199,7 +221,7 @@ def _over(optimizer: Optimizer | None, tensors: Tensors, rate: float, owner: str
             raise ValueError(f"an optimizer was given over {owner}, but there are no such tensors")
         return None
     if optimizer is None:
-        return SGD(list(tensors.values()), lr=rate)
+        return SGD(list(tensors.values()), lr=rate, foreach=True)
     if isinstance(optimizer, torch.optim.LBFGS):
         raise TypeError(f"the optimizer over {owner} must step on one gradient, but LBFGS evaluates the loss itself")
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from smallgroup.group.tensors import norm
+from smallgroup.group.tensors import read, unread_norm
 
 TERMS = ("direct", "own", "cross", "label")
 """The four terms of the architecture gradient, in the order in which they are added."""
@@ -31,7 +31,8 @@ class LearnerReport:
     @property
     def norms(self) -> dict[str, float]:
         """The L2 norm of each term."""
-        return {term: norm(parts.values()) for term, parts in self.terms.items()}
+        norms = [unread_norm(list(parts.values())) for parts in self.terms.values()]
+        return dict(zip(self.terms, read(norms), strict=True))
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,15 @@
 """What one iteration has to work with and has found so far; `iteration` says in which order."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from smallgroup.group import objectives
-from smallgroup.group.batches import Batches
+from smallgroup.group.batches import Batches, Labelled
 from smallgroup.group.errors import NonFiniteError
 from smallgroup.group.hypergradients import ZERO, MixedProduct, obstacle
 from smallgroup.group.learner import Learner, checked_logits, log_mixture
@@ -16,11 +17,35 @@ from smallgroup.group.objectives import Gradients, Objective
 from smallgroup.group.optimizers import Move
 from smallgroup.group.report import TERMS, LearnerReport
 from smallgroup.group.teaching import Teaching
-from smallgroup.group.tensors import Tensors, constants, norm, total, zeros
+from smallgroup.group.tensors import (
+    Point,
+    Tensors,
+    Vector,
+    constants,
+    norm,
+    present,
+    read,
+    summed,
+    total,
+    unread_norm,
+    zeros,
+)
 from smallgroup.runtime import Phase
 
-Mover = Callable[[int, Mapping[str, Tensor | None]], Move]
+Mover = Callable[[int, Vector[Tensor | None]], Move]
 """Takes the weights of learner k one step along a gradient: committed in place, or only computed."""
+
+
+class Standing(NamedTuple):
+    """The weights of a learner as constants, which move with them; V is empty where there is none."""
+
+    v: Point
+    w: Point
+
+    @staticmethod
+    def of(learner: Learner) -> "Standing":
+        """That of a learner."""
+        return Standing(Point(constants(learner.v or {})), Point(constants(learner.w)))
 
 
 @dataclass(frozen=True)
@@ -40,8 +65,17 @@ class Workings:
     A loss or gradient that is not finite stops the iteration; a second-order term that cannot be had is skipped.
     """
 
-    def __init__(self, setting: Setting, batches: Batches, move_v: Mover, move_w: Mover, step: int) -> None:
-        self.learners, self.teaching = setting.learners, setting.teaching
+    def __init__(
+        self,
+        setting: Setting,
+        standing: Sequence[Standing],
+        batches: Batches,
+        move_v: Mover,
+        move_w: Mover,
+        *,
+        step: int,
+    ) -> None:
+        self.learners, self.teaching, self.standing = setting.learners, setting.teaching, standing
         self.product, self.label_path = setting.product, setting.label_path
         self.batches, self.move_v, self.move_w, self.step = batches, move_v, move_w, step
         self.everyone = range(len(self.learners))
@@ -53,6 +87,7 @@ class Workings:
         self.s: list[Tensor | None] = [None for _ in self.everyone]
         self.terms: list[dict[str, dict[str, Tensor]]] = [{} for _ in self.everyone]
         self.losses: list[dict[str, float]] = [{} for _ in self.everyone]
+        self.unread: list[dict[str, Tensor]] = [{} for _ in self.everyone]
         self.skipped: list[dict[str, str]] = [{} for _ in self.everyone]
         self.classes: dict[int, int] = {}
 
@@ -64,9 +99,7 @@ class Workings:
 
     def start_v(self, k: int) -> Tensors:
         """V_k before its step."""
-        v = self.learners[k].v
-        assert v is not None  # checked when the group was made
-        return v
+        return self.standing[k].v
 
     @property
     def u(self) -> Tensor:
@@ -76,25 +109,24 @@ class Workings:
 
     def start_w(self, k: int) -> Tensors:
         """W_k before its step."""
-        return self.learners[k].w
+        return self.standing[k].w
 
     def stay(self, k: int) -> None:
         """W_k as it is, in the place of the step that is not taken."""
-        w = constants(self.start_w(k))
-        self.w.append(Move(w, w, {}))
+        self.w.append(Move(self.start_w(k), self.start_w(k), {}))
 
     # The objectives of the stages.
 
     def first(self, k: int) -> Objective:
         """L(V, A_k, D_tr)."""
-        return objectives.on_labels(self.learners[k], *self.batches.train, "v")
+        return self._on_labels(k, self.batches.train, "v")
 
     def second(self, k: int) -> dict[Phase, Objective]:
         """O_k as its one or two parts, by phase; the labels in it are constants."""
-        learner, teaching = self.learners[k], self.teaching
+        teaching = self.teaching
         parts: dict[Phase, Objective] = {}
         if teaching.human_labels:
-            parts["w"] = objectives.on_labels(learner, *self.batches.train, "w")
+            parts["w"] = self._on_labels(k, self.batches.train, "w")
         if teaching.active:
             parts["w_unlabeled"] = self._on_unlabeled(k)
         return parts
@@ -102,7 +134,7 @@ class Workings:
     def third(self, k: int) -> Objective:
         """L(W', A_k, D_val)."""
         assert self.batches.validation is not None  # stage 3 is run only with a validation batch
-        return objectives.on_labels(self.learners[k], *self.batches.validation, "val")
+        return self._on_labels(k, self.batches.validation, "val")
 
     def taught(self, k: int) -> Objective:
         """lambda mean_batch sum_c p_k S_k, as a function of what makes p_k."""
@@ -117,6 +149,9 @@ class Workings:
             moved_labels=self.teaching.from_peers(k, moved_labels) if self.teaching.joint else None,
             phase=self._labelling_phase,
         )
+
+    def _on_labels(self, k: int, batch: Labelled, phase: Phase) -> Objective:
+        return objectives.on_labels(self.learners[k], batch.inputs, batch.labels, phase, highest=batch.highest)
 
     def _on_unlabeled(self, k: int) -> Objective:
         learner, teaching, u = self.learners[k], self.teaching, self.u
@@ -151,8 +186,9 @@ class Workings:
         source, u = self.teaching.labels_from, self.u
         if not isinstance(source, str):
             return torch.log_softmax(checked_logits(source[k](u), u, f"the frozen labeller of learner {k}"), dim=1)
-        weights = self.v[k].after if source == "v" else self.start_w(k)
-        return log_mixture(self.learners[k].log_q(weights, self.architecture(k), u, self._labelling_phase))
+        weights = constants(self.v[k].after if source == "v" else self.start_w(k))
+        architecture = constants(self.architecture(k))
+        return log_mixture(self.learners[k].log_q(weights, architecture, u, self._labelling_phase))
 
     @property
     def _labelling_phase(self) -> Phase:
@@ -162,21 +198,40 @@ class Workings:
     # Results and their checks.
 
     def note(self, k: int, stage: int, name: str, found: Gradients) -> None:
-        """Record a loss, once it is known that it and its gradients can be used."""
+        """Record the loss of a pass, to be read when it is known whether its gradients can be used."""
         self._check_classes(k, found.loss.log_q)
-        self.losses[k][name] = float(found.loss.value)
-        if not math.isfinite(self.losses[k][name]):
-            raise NonFiniteError(k, stage, f"the loss of pass {name!r}", self.step)
-        of_weights = [g for g in found.weights.values() if g is not None]
-        if stage < 3 and not of_weights:
+        self.unread[k][name] = found.loss.value
+        if stage < 3 and all(g is None for g in found.weights.values()):
             raise ValueError(f"the logits of learner {k} must depend on its weights, but no gradient reaches them")
-        # In stage 3 the weight gradient is only a direction, and a bad direction is skipped.
-        checked = found.architecture if stage == 3 else found.weights
-        if not math.isfinite(norm(g for g in checked.values() if g is not None)):
-            raise NonFiniteError(k, stage, f"the gradient of pass {name!r}", self.step)
+
+    def usable(self, k: int, stage: int, parts: Sequence[Vector[Tensor | None]]) -> Vector[Tensor | None]:
+        """The sum of the gradients of the passes just noted, once it is known that losses and gradients are finite.
+
+        A part that is not finite leaves no finite sum; only then the parts are looked at one by one.
+        """
+        names, gradient = list(self.unread[k]), summed(parts)
+        gradient.norm = self._read(k, stage, unread_norm(present(gradient)))
+        if not math.isfinite(gradient.norm):
+            bad = [name for name, part in zip(names, parts, strict=True) if not math.isfinite(norm(present(part)))]
+            quantity = f"the gradient of pass {bad[0]!r}" if bad else "the sum of the gradients of all passes"
+            raise NonFiniteError(k, stage, quantity, self.step)
+        return gradient
+
+    def _read(self, k: int, stage: int, value: Tensor) -> float:
+        """A value and the losses that were noted, in one reading; the losses must be finite."""
+        unread, self.unread[k] = self.unread[k], {}
+        *losses, result = read([*unread.values(), value])
+        for name, loss in zip(unread, losses, strict=True):
+            if not math.isfinite(loss):
+                raise NonFiniteError(k, stage, f"the loss of pass {name!r}", self.step)
+            self.losses[k][name] = loss
+        return result
 
     def keep_direct(self, k: int, found: Gradients) -> None:
         """The direct term, which every architecture tensor must have; a penalty on the architecture is part of it."""
+        # The gradient in the weights is only a direction here, and a bad direction is skipped.
+        if not math.isfinite(self._read(k, 3, unread_norm(present(found.architecture)))):
+            raise NonFiniteError(k, 3, "the gradient of pass 'val'", self.step)
         direct = self.terms[k]["direct"] = {}
         for name, gradient in found.architecture.items():
             if gradient is None:
@@ -188,7 +243,7 @@ class Workings:
                 raise NonFiniteError(k, 3, "the gradient of the penalty", self.step)
             direct.update(total([direct, penalty]))
 
-    def can_follow(self, k: int, term: str, direction: Tensors) -> bool:
+    def can_follow(self, k: int, term: str, direction: Vector[Tensor]) -> bool:
         """Whether a direction is neither zero nor infinite; otherwise its term is skipped and counted."""
         reason = obstacle(direction)
         if reason is not None:

@@ -54,9 +54,8 @@ class AuxiliaryEdge(MixedEdge):
         if parts.stride == 2:
             self.auxiliary = FactorizedReduce(parts.channels, parts.channels, SEARCH)
 
-    def forward(self, inputs: Tensor, choice: Choice) -> Tensor:
+    def finish(self, mixed: Tensor, inputs: Tensor, choice: Choice) -> Tensor:
         """The mixed output and beta times the input; a derived cell in the supernet has no beta."""
-        mixed = super().forward(inputs, choice)
         if choice.settings is None:
             return mixed
         beside: Tensor = self.auxiliary(inputs)

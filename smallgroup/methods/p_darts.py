@@ -1,7 +1,7 @@
 """P-DARTS: Chen et al., Progressive Differentiable Architecture Search, ICCV 2019 (arXiv:1904.12760)."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -11,7 +11,7 @@ from smallgroup.methods.decisions import Continue, Decision, EpochEnd, Progress,
 from smallgroup.methods.method import Architecture, ArchitectureOptimizer, Method
 from smallgroup.runtime import Phase
 from smallgroup.spaces.edges import MixedEdge
-from smallgroup.spaces.space import Choice, EdgeParts, Space
+from smallgroup.spaces.space import EdgeParts, Space
 
 SKIP = "skip_connect"
 _MOST = 500
@@ -134,6 +134,4 @@ def strongest(scores: Tensor, count: int) -> Tensor:
 class _UndisturbedEdge(MixedEdge):
     """A mixed edge whose outputs stay as they are."""
 
-    def forward(self, inputs: Tensor, choice: Choice) -> Tensor:
-        """Without transforms."""
-        return super().forward(inputs, replace(choice, transform=None))
+    transforms: ClassVar[bool] = False

@@ -68,34 +68,31 @@ class PcDarts(Method):
         return PartialEdge(parts, self.part)
 
 
-class PartialEdge(nn.Module):
+class PartialEdge(MixedEdge):
     """The first 1/part of the channels mixed, the others passed by, and all of them shuffled."""
 
     def __init__(self, parts: EdgeParts, part: int) -> None:
-        super().__init__()
         if parts.channels % part:
             raise ValueError(
                 f"pc-darts sends 1/{part} of the channels through the operations, so that {part} must divide their "
                 f"number, but it is {parts.channels}; see methods.pc-darts.part"
             )
-        self.part, self.first = part, parts.channels // part
-        self.mixed = MixedEdge(replace(parts, channels=self.first))
-        self.stride = parts.stride
+        first = parts.channels // part
+        super().__init__(replace(parts, channels=first))
+        self.groups, self.first, self.stride = part, first, parts.stride
 
-    @property
-    def operations(self) -> nn.ModuleDict:
-        """Those of the mixed part."""
-        return self.mixed.operations
+    def part(self, inputs: Tensor) -> Tensor:
+        """The first channels."""
+        return inputs[:, : self.first]
 
-    def forward(self, inputs: Tensor, choice: Choice) -> Tensor:
+    def finish(self, mixed: Tensor, inputs: Tensor, choice: Choice) -> Tensor:  # noqa: ARG002
         """Half the size where the edge halves it: what is passed by through 2x2 max pooling."""
-        mixed: Tensor = self.mixed(inputs[:, : self.first], choice)
-        if self.part == 1:  # there is nothing to pass by, and nothing to shuffle
+        if self.groups == 1:  # there is nothing to pass by, and nothing to shuffle
             return mixed
         rest = inputs[:, self.first :]
         if self.stride == 2:
             rest = functional.max_pool2d(rest, 2, 2, ceil_mode=True)
-        return shuffled(torch.cat([mixed, rest], dim=1), self.part)
+        return shuffled(torch.cat([mixed, rest], dim=1), self.groups)
 
 
 def shuffled(x: Tensor, groups: int) -> Tensor:

@@ -85,7 +85,7 @@ class Relaxed:
         for sample in range(self.method.samples):
             mixtures = self.method.mix(architecture, self.noise(architecture, phase, sample), phase)
             self._bind(mixtures, phase, sample)
-            logits.append(functional_call(self.supernet, dict(weights), (inputs, mixtures)))
+            logits.append(self._supernet_logits(weights, inputs, mixtures))
         return logits[0] if len(logits) == 1 else torch.stack(logits)
 
     def derived_logits(self, weights: Mapping[str, Tensor], genotype: Any, inputs: Tensor) -> Tensor:  # noqa: ANN401
@@ -93,7 +93,13 @@ class Relaxed:
         chosen = self.space.chosen(genotype)
         mixtures = {kind: Mixture(table.to(inputs), evaluate="active") for kind, table in chosen.items()}
         inputs = inputs.contiguous(memory_format=self.memory_format)
-        logits: Tensor = functional_call(self.supernet, dict(weights), (inputs, mixtures))
+        return self._supernet_logits(weights, inputs, mixtures)
+
+    def _supernet_logits(
+        self, weights: Mapping[str, Tensor], inputs: Tensor, mixtures: Mapping[str, Mixture]
+    ) -> Tensor:
+        # No weight has two names: looking for such takes longer than the rest of the binding.
+        logits: Tensor = functional_call(self.supernet, dict(weights), (inputs, mixtures), tie_weights=False)
         return logits
 
     def begin_step(self, step: int) -> None:
@@ -150,6 +156,7 @@ class Relaxed:
             mixture.kept = self.method.mask(kind).tolist()
             if type(self.method).transform is not Method.transform:
                 mixture.transform = self._transform(phase, sample)
+                mixture.transformed = self.method.transformed
 
     def _transform(self, phase: Phase | None, sample: int) -> Transform:
         which = self.method.transformed

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from smallgroup.networks.auxiliary import build_auxiliary
 from smallgroup.networks.drop_path import Key, check_probability, draw_paths, through
+from smallgroup.networks.layout import laid_out
 from smallgroup.networks.outputs import Outputs
 from smallgroup.runtime.checks import check_counts
 from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, Genotype
@@ -79,7 +80,7 @@ class DartsNetwork(nn.Module):
         The key, such as (seed, epoch, step), says what is dropped. Only a pass in training with drop path needs one.
         """
         kept = self._kept(images, key)
-        before, last = self.stem(images)
+        before, last = self.stem(laid_out(images))
         auxiliary: Tensor | None = None
         for index, cell in enumerate(self.cells):
             before, last = last, cell(before, last, None if kept is None else kept[index])

@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from smallgroup.networks.drop_path import Key
+from smallgroup.networks.layout import laid_out
 from smallgroup.runtime.checks import check_counts
 from smallgroup.spaces.layers import FULL, batch_norm
 from smallgroup.spaces.nas_bench_201.cell import EDGES, Cell
@@ -52,7 +53,7 @@ class NasBench201Network(nn.Module):
 
     def forward(self, images: Tensor, key: Key | None = None) -> Tensor:  # noqa: ARG002 -- as in the DARTS space
         """[n, image_channels, height, width] to logits [n, classes]. Nothing here is random, so the key is not used."""
-        logits: Tensor = self.classifier(self.body(images).flatten(1))
+        logits: Tensor = self.classifier(self.body(laid_out(images)).flatten(1))
         return logits
 
 

@@ -1,13 +1,14 @@
 """What the bits of a result depend on beside the code: torch, the type of processor, threads, the kernels in use."""
 
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
 
-PLAIN = "torch"
-"""The kernel path that torch itself offers."""
+from smallgroup.runtime.checks import check_counts
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Environment:
     kernels: str
 
     @staticmethod
-    def current(kernels: str = PLAIN) -> "Environment":
+    def current(kernels: str) -> "Environment":
         """What this process runs on."""
         return Environment(str(torch.__version__), _cpu(), torch.get_num_threads(), kernels)
 
@@ -32,6 +33,19 @@ class Environment:
             for name, mine in asdict(self).items()
             if mine != theirs[name]
         ]
+
+
+@contextmanager
+def threads(count: int | None) -> Iterator[None]:
+    """Torch on so many threads, and then as before; None: as many as it takes by itself."""
+    before = torch.get_num_threads()
+    if count is not None:
+        check_counts(threads=count)
+        torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _cpu() -> str:

@@ -3,15 +3,25 @@
 from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import add
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from smallgroup.kernels import Backend, Term, backend_for
+from smallgroup.spaces.sharing import Terms, leaving, running
 from smallgroup.spaces.space import Choice, EdgeBuilder, EdgeParts, Kind, Mixture, remaining
 
 
 class MixedEdge(nn.Module):
-    """sum_i w_i o_i(x), over the operations that are to run. `none` runs only where nothing else does."""
+    """sum_i w_i o_i(x), over the operations that are to run. `none` runs only where nothing else does.
+
+    A method's edge that mixes and does something beside it says so in `part` and `finish`, not in `forward`: then
+    what the edges of a node have in common is still computed once.
+    """
+
+    transforms: ClassVar[bool] = True
+    """Whether the outputs of operations go through the transform of the choice."""
 
     def __init__(self, parts: EdgeParts) -> None:
         super().__init__()
@@ -19,13 +29,20 @@ class MixedEdge(nn.Module):
         made = {n: parts.make(n, parts.channels, parts.stride) for n in parts.operations if n is not None}
         self.operations = nn.ModuleDict(made)
 
+    def part(self, inputs: Tensor) -> Tensor:
+        """What goes through the operations: all of it."""
+        return inputs
+
+    def finish(self, mixed: Tensor, inputs: Tensor, choice: Choice) -> Tensor:  # noqa: ARG002
+        """What the edge makes of the mixed output: nothing else."""
+        return mixed
+
     def forward(self, inputs: Tensor, choice: Choice) -> Tensor:
-        """The mixed output."""
-        terms = [
-            choice.weights[i] * self._output(i, name, inputs, choice)
-            for i, name in enumerate(self.names)
-            if name not in (None, "none") and choice.kept[i] and (choice.active[i] or choice.evaluate != "active")
-        ]
+        """The mixed output, finished."""
+        return self.finish(self._mixed(self.part(inputs), choice), inputs, choice)
+
+    def _mixed(self, inputs: Tensor, choice: Choice) -> Tensor:
+        terms = [choice.weights[i] * self._output(i, name, inputs, choice) for i, name in running(self.names, choice)]
         if not terms:
             # All is `none`. The weights stay part of the result, so that the architecture has a gradient: zero.
             (name, *_) = self.operations
@@ -33,12 +50,11 @@ class MixedEdge(nn.Module):
             return choice.weights.sum() * zeros
         return _sum(terms)
 
-    def _output(self, i: int, name: str | None, inputs: Tensor, choice: Choice) -> Tensor:
-        assert name is not None  # removed operations are not asked
+    def _output(self, i: int, name: str, inputs: Tensor, choice: Choice) -> Tensor:
         constant = choice.evaluate == "detached" and not choice.active[i]
         with torch.set_grad_enabled(torch.is_grad_enabled() and not constant):
             output: Tensor = self.operations[name](inputs)
-        return output if choice.transform is None else choice.transform(name, output)
+        return choice.transform(name, output) if choice.transform is not None and self.transforms else output
 
 
 class MixedNodes(nn.Module):
@@ -58,18 +74,75 @@ class MixedNodes(nn.Module):
         self.kind = kind
         self.edges = nn.ModuleList()
         self.incoming: dict[int, list[tuple[int, int]]] = {}
+        self.outgoing: dict[int, list[int]] = {}
         for e, ((source, node), stride) in enumerate(zip(kind.edges, strides, strict=True)):
             self.edges.append(build_edge(EdgeParts(remaining(kind, mask, e), channels, stride, make)))
             self.incoming.setdefault(node, []).append((e, source))
+            self.outgoing.setdefault(source, []).append(e)
+        # An edge with a `forward` of its own is called as it is.
+        self._mixing = {
+            e: edge
+            for e, edge in enumerate(self.edges)
+            if isinstance(edge, MixedEdge) and type(edge).forward is MixedEdge.forward
+        }
 
     def forward(self, inputs: Sequence[Tensor], mixture: Mixture, cell: int) -> list[Tensor]:
         """The inputs of the cell, and after them its nodes in their order."""
+        backend = backend_for(inputs[0])
+        if backend is not None:
+            return self._shared(backend, inputs, mixture, cell)
         states = list(inputs)
         for incoming in self.incoming.values():
             states.append(
                 _sum([mixture.scaled(e, self.edges[e](states[s], mixture.choice(cell, e))) for e, s in incoming])
             )
         return states
+
+    # The same on a fast path: what the edges that leave a node share is computed once, and a node is one sum.
+
+    def _shared(self, backend: Backend, inputs: Sequence[Tensor], mixture: Mixture, cell: int) -> list[Tensor]:
+        choices = [mixture.choice(cell, e) for e in range(len(self.edges))]
+        states: list[Tensor] = []
+        terms: dict[int, Terms] = {}
+
+        def arrive(x: Tensor) -> None:
+            edges = [e for e in self.outgoing.get(len(states), ()) if e in self._mixing]
+            states.append(x)
+            if edges:
+                part = self._mixing[edges[0]].part(x)  # edges of one builder take the same part
+                found = leaving(backend, part, [(self._mixing[e], choices[e]) for e in edges])
+                terms.update(zip(edges, found, strict=True))
+
+        for x in inputs:
+            arrive(x)
+        for incoming in self.incoming.values():
+            edges = [e for e, _ in incoming]
+            only_mix = all(e in self._mixing and type(self._mixing[e]).finish is MixedEdge.finish for e in edges)
+            if only_mix and any(terms[e] for e in edges):
+                arrive(_node(backend, {e: terms[e] for e in edges}, mixture))
+                continue
+            outputs = [self._edge(backend, e, states[s], terms.get(e), choices[e]) for e, s in incoming]
+            scales = torch.ones(len(edges)) if mixture.edges is None else mixture.edges[edges]
+            arrive(backend.mix([Term(output) for output in outputs], scales))
+        return states
+
+    def _edge(self, backend: Backend, e: int, x: Tensor, terms: Terms | None, choice: Choice) -> Tensor:
+        if not terms:  # the edge has a way of its own, or nothing runs on it
+            output: Tensor = self.edges[e](x, choice)
+            return output
+        weights = torch.stack([choice.weights[i] for i, _ in terms])
+        return self._mixing[e].finish(backend.mix([term for _, term in terms], weights), x, choice)
+
+
+def _node(backend: Backend, terms: dict[int, Terms], mixture: Mixture) -> Tensor:
+    """All terms of all incoming edges in one sum."""
+    flat = [(e, i, term) for e, own in terms.items() for i, term in own]
+    table = mixture.weights
+    columns = torch.tensor([e * table.shape[1] + i for e, i, _ in flat], device=table.device)
+    weights = table.reshape(-1).index_select(0, columns)
+    if mixture.edges is not None:
+        weights = weights * mixture.edges[[e for e, *_ in flat]]
+    return backend.mix([term for *_, term in flat], weights)
 
 
 def _sum(terms: Sequence[Tensor]) -> Tensor:

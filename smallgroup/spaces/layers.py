@@ -1,9 +1,12 @@
 """Layers that supernets and derived networks share, in the style of either."""
 
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
+
+from smallgroup.kernels import AnyTerm, Convolution, Term, backend_for
 
 
 @dataclass(frozen=True)
@@ -29,11 +32,74 @@ def batch_norm(channels: int, style: Style, *, affine: bool | None = None) -> nn
     return nn.BatchNorm2d(channels, affine=affine, track_running_stats=style.running_statistics)
 
 
+class Convolutions(nn.Sequential):
+    """ReLU, depthwise filter or none, convolution, batch norm; once or several times over, the first with a stride.
+
+    What stands here in torch's layers is the plain form. The other paths of `smallgroup.kernels` take the layers apart.
+    """
+
+    def __init__(self, *layers: nn.Module) -> None:
+        super().__init__(*layers)
+        self.stages: list[tuple[int | None, int, int]] = []
+        """Where filter, convolution and norm of each stage stand among the layers."""
+        convolved: list[int] = []
+        for i, layer in enumerate(layers):
+            if isinstance(layer, nn.Conv2d):
+                convolved.append(i)
+            elif isinstance(layer, nn.BatchNorm2d):
+                (*filtered, last), convolved = convolved, []
+                self.stages.append((filtered[0] if filtered else None, last, i))
+        first = layers[1]
+        assert isinstance(first, nn.Conv2d)
+        self.stride = first.stride[0]
+
+    def stage(self, number: int, source: int = 0) -> Convolution:
+        """One stage, on one of several inputs."""
+        filtered, convolved, normed = self.stages[number]
+        depthwise = None if filtered is None else cast(nn.Conv2d, self[filtered])
+        convolution = cast(nn.Conv2d, self[convolved])
+        return Convolution(
+            matrix=convolution.weight,
+            norm=cast(nn.BatchNorm2d, self[normed]),
+            filter=None if depthwise is None else depthwise.weight,
+            bias=convolution.bias,
+            dilation=1 if depthwise is None else depthwise.dilation[0],
+            source=source,
+            last=number + 1 == len(self.stages),
+        )
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """[n, c, h, w] to [n, outputs, h, w], or half the size."""
+        norms = [cast(nn.BatchNorm2d, self[norm]) for *_, norm in self.stages]
+        backend = backend_for(inputs) if all(map(by_batch, norms)) else None
+        if backend is None:
+            plain: Tensor = super().forward(inputs)  # type: ignore[no-untyped-call]
+            return plain
+        term: AnyTerm = Term(inputs)
+        for number in range(len(self.stages)):
+            assert isinstance(term, Term)  # only the last one is left to whoever uses it
+            (term,) = backend.convolutions([term], [self.stage(number)], self.stride if number == 0 else 1)
+        return backend.normalised(term)
+
+
+class Pool(nn.Sequential):
+    """3x3 pooling that keeps the size or halves it, with a batch norm behind it or without."""
+
+    def __init__(self, channels: int, stride: int, style: Style, *, average: bool) -> None:
+        pool: nn.Module = nn.MaxPool2d(3, stride=stride, padding=1)
+        if average:
+            pool = nn.AvgPool2d(3, stride=stride, padding=1, count_include_pad=False)
+        super().__init__(pool)
+        if style.norm_after_pool:
+            self.append(batch_norm(channels, style, affine=False))
+        self.average, self.stride, self.normed = average, stride, style.norm_after_pool
+
+
 def relu_conv_norm(
     inputs: int, outputs: int, style: Style, *, kernel: int = 1, stride: int = 1, bias: bool = False
-) -> nn.Sequential:
+) -> Convolutions:
     """ReLU, convolution of odd kernel that keeps the size (or halves it), batch norm."""
-    return nn.Sequential(
+    return Convolutions(
         nn.ReLU(),
         nn.Conv2d(inputs, outputs, kernel, stride=stride, padding=kernel // 2, bias=bias),
         batch_norm(outputs, style),
@@ -58,12 +124,39 @@ class FactorizedReduce(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """[n, c, h, w] to [n, outputs, ceil(h / 2), ceil(w / 2)]."""
-        x: Tensor = self.relu(inputs)
-        height, width = x.shape[-2:]
-        # A row or column of zeros stands in where an odd size leaves the shifted half one short.
-        shifted = nn.functional.pad(x[..., 1::2, 1::2], (0, width % 2, 0, height % 2))
-        normed: Tensor = self.norm(torch.cat([self.even(x[..., ::2, ::2]), self.odd(shifted)], dim=1))
+        backend = backend_for(inputs) if by_batch(self.norm) else None
+        if backend is not None:
+            (term,) = backend.convolutions([Term(side_by_side(inputs))], [self.stage()], 1)
+            return backend.normalised(term)
+        even, odd = halves(self.relu(inputs))
+        normed: Tensor = self.norm(torch.cat([self.even(even), self.odd(odd)], dim=1))
         return normed
+
+    def stage(self, source: int = 0) -> Convolution:
+        """Both convolutions as one, on the two images side by side: a matrix with two blocks of zeros."""
+        even, odd = self.even.weight, self.odd.weight
+        nothing = torch.zeros_like(even)
+        blocks = torch.cat([torch.cat([even, nothing], dim=1), torch.cat([nothing, odd], dim=1)])
+        return Convolution(blocks, self.norm, source=source, last=True)
+
+
+def halves(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Every second pixel, and every second one of the image shifted by one.
+
+    A row or column of zeros stands in where an odd size leaves the shifted half one short.
+    """
+    height, width = x.shape[-2:]
+    return x[..., ::2, ::2], nn.functional.pad(x[..., 1::2, 1::2], (0, width % 2, 0, height % 2))
+
+
+def side_by_side(x: Tensor) -> Tensor:
+    """Both halves, one behind the other in the channels."""
+    return torch.cat(halves(x), dim=1)
+
+
+def by_batch(norm: nn.BatchNorm2d) -> bool:
+    """Whether a norm uses the statistics of the batch, as the fast paths do."""
+    return norm.training or norm.running_mean is None
 
 
 class Zero(nn.Module):

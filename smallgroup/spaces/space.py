@@ -42,6 +42,12 @@ class Choice:
     transform: Callable[[str, Tensor], Tensor] | None
     settings: Tensor | None = None
     """What else the edges of a method take."""
+    transformed: frozenset[str] | None = None
+    """Operations whose output the transform changes; None: all, if there is one."""
+
+    def is_transformed(self, operation: str) -> bool:
+        """Whether the output of an operation goes through the transform."""
+        return self.transform is not None and (self.transformed is None or operation in self.transformed)
 
 
 class Mixture:
@@ -64,6 +70,8 @@ class Mixture:
         """[edges, ...]: what else the edges of a method take, such as the weight of a connection beside the choice."""
         self.evaluate = evaluate
         self.transform = transform
+        self.transformed: frozenset[str] | None = None
+        """Operations whose output the transform changes; None: all, if there is one."""
         self.kept: list[list[bool]] | None = None
         """[edges, operations]: which operations have not been removed; None is all. The others never run."""
         # One look at the values for all cells of the kind.
@@ -77,7 +85,7 @@ class Mixture:
         active = tuple(self._active[edge])
         kept = (True,) * len(active) if self.kept is None else tuple(self.kept[edge])
         settings = None if self.settings is None else self.settings[edge]
-        return Choice(self._rows[edge], active, kept, self.evaluate, bound, settings)
+        return Choice(self._rows[edge], active, kept, self.evaluate, bound, settings, self.transformed)
 
     def scaled(self, edge: int, output: Tensor) -> Tensor:
         """The output of an edge with the factor of that edge."""

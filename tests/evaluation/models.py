@@ -48,7 +48,7 @@ def train(
     config = CONFIG.model_copy(update={"steps_per_epoch": steps})
     data = open_training_data(DataConfig(dataset=dataset), config.augmentation)
     job = TrainingJob(config, data, genotype, seed=0)
-    seconds = Runner(folder, identity={}, environment=Environment.current()).run(job)
+    seconds = Runner(folder, identity={}, environment=Environment.current("plain")).run(job)
     return data, conclude(job, seconds=seconds, folder=folder)
 
 

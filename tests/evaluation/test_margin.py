@@ -32,7 +32,7 @@ def imagenet(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrainingDa
     data = open_training_data(DataConfig(dataset="imagenet", data_root=root, size=SIZE), config.augmentation)
     job = TrainingJob(config, data, BENCHMARK, seed=0)
     run = tmp_path_factory.mktemp("run")
-    seconds = Runner(run, identity={}, environment=Environment.current()).run(job)
+    seconds = Runner(run, identity={}, environment=Environment.current("plain")).run(job)
     conclude(job, seconds=seconds, folder=run)
     return run, data
 

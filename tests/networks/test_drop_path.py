@@ -10,7 +10,7 @@ from smallgroup.networks import DartsNetwork, Key, NasBench201Network, NetworkDe
 from smallgroup.networks.drop_path import draw_paths
 from smallgroup.spaces.darts import CellGenotype, Edge, Genotype
 from smallgroup.spaces.genotypes import published
-from smallgroup.spaces.layers import FactorizedReduce
+from smallgroup.spaces.layers import FactorizedReduce, Pool
 from smallgroup.spaces.nas_bench_201 import Cell
 
 DARTS_V2 = published()["DARTS_V2"]
@@ -98,7 +98,7 @@ def test_the_kinds_of_skips_in_the_network_above() -> None:
     assert isinstance(cell.operations, nn.ModuleList)
     assert [type(operation) for operation in cell.operations] == [
         FactorizedReduce,
-        nn.MaxPool2d,
+        Pool,
         nn.Identity,
         FactorizedReduce,
     ]

@@ -121,7 +121,7 @@ def test_another_environment_is_refused_unless_allowed(tmp_path: Path) -> None:
 
 
 def test_the_environment_of_this_process_is_known() -> None:
-    here = Environment.current()
+    here = Environment.current("plain")
     assert here.torch == torch.__version__
     assert here.threads == torch.get_num_threads()
     assert here.cpu

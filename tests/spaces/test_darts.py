@@ -11,7 +11,7 @@ from smallgroup.runtime import stream
 from smallgroup.spaces.costs import costs
 from smallgroup.spaces.darts import OPERATIONS, CellGenotype, DartsSpace, Edge, Genotype, operations
 from smallgroup.spaces.edges import MixedEdge
-from smallgroup.spaces.layers import FULL, SEARCH, FactorizedReduce
+from smallgroup.spaces.layers import FULL, SEARCH, FactorizedReduce, Style
 from smallgroup.spaces.space import EdgeParts, Mixture, Rule
 from smallgroup.spaces.weights import initial_weights, initialise
 
@@ -92,8 +92,15 @@ def test_operations_are_what_they_are_called(name: str, stride: int) -> None:
 
 
 def test_pools_are_normalised_in_the_search_alone() -> None:
-    assert isinstance(operations.build("max_pool_3x3", 4, 1, FULL), nn.MaxPool2d)
-    assert not list(operations.build("avg_pool_3x3", 4, 1, SEARCH).parameters())
+    def layers(name: str, style: Style) -> list[type[nn.Module]]:
+        pool = operations.build(name, 4, 1, style)
+        assert not list(pool.parameters())
+        return [type(layer) for layer in pool.children()]
+
+    assert layers("max_pool_3x3", FULL) == [nn.MaxPool2d]
+    assert layers("avg_pool_3x3", FULL) == [nn.AvgPool2d]
+    assert layers("max_pool_3x3", SEARCH) == [nn.MaxPool2d, nn.BatchNorm2d]
+    assert layers("avg_pool_3x3", SEARCH) == [nn.AvgPool2d, nn.BatchNorm2d]
 
 
 @pytest.mark.parametrize("evaluate", ["all", "active", "detached"])

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import groupby
 
+from smallgroup import kernels
 from smallgroup.phases.search.config import in_words
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.memory import expected_memory
@@ -12,7 +13,7 @@ from smallgroup.runtime.memory import available_memory
 
 def brief(job: SearchJob) -> list[str]:
     """Data, learners, steps and memory."""
-    return [_data(job), *_learners(job), *_steps(job), *_memory(job)]
+    return [_data(job), *_learners(job), *_steps(job), _kernels(job), *_memory(job)]
 
 
 def _data(job: SearchJob) -> str:
@@ -62,6 +63,11 @@ def _travels(job: SearchJob) -> list[str]:
     if len(found) == 1:
         return [f"travel: {text}" for text in found]
     return [f"travel of learner {', '.join(map(str, whose))}: {text}" for text, whose in found.items()]
+
+
+def _kernels(job: SearchJob) -> str:
+    second = "; second derivatives layer by layer" if job.config.hypergradient == "exact" else ""
+    return f"kernels: {kernels.in_words(kernels.current())}{second}"
 
 
 def _memory(job: SearchJob) -> list[str]:

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
-from torch.optim import SGD, Adam, Optimizer
+from torch.optim import Adam, Optimizer
 
 from smallgroup.group import Learner, Optimizers
+from smallgroup.group.fused_sgd import FusedSGD
 from smallgroup.methods import Method, Rebuild, Relaxed
 from smallgroup.phases.search.schedule import Schedule
 from smallgroup.spaces import Space
@@ -137,8 +138,9 @@ def _at_a_stage(relaxed: Relaxed, schedule: Schedule, kept: Searcher | None = No
     architecture = relaxed.initial_architecture() if kept is None else kept.learner.architecture
     asked, own, weights = schedule.config.architecture, relaxed.method.optimizer, schedule.config.weights
 
-    def sgd(tensors: Mapping[str, Tensor]) -> SGD:
-        return SGD(list(tensors.values()), lr=weights.lr, momentum=weights.momentum, weight_decay=weights.weight_decay)
+    def sgd(tensors: Mapping[str, Tensor]) -> FusedSGD:
+        values = list(tensors.values())
+        return FusedSGD(values, lr=weights.lr, momentum=weights.momentum, weight_decay=weights.weight_decay)
 
     def adam() -> Adam:
         return Adam(

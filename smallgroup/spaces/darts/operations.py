@@ -1,10 +1,11 @@
 """The operations of the DARTS space, and those of the hand-made and evolved cells written in its notation."""
 
 from collections.abc import Callable
+from functools import partial
 
 from torch import nn
 
-from smallgroup.spaces.layers import FactorizedReduce, Style, Zero, batch_norm
+from smallgroup.spaces.layers import Convolutions, FactorizedReduce, Pool, Style, Zero, batch_norm
 
 OPERATIONS = (
     "none",
@@ -24,18 +25,6 @@ def build(name: str, channels: int, stride: int, style: Style) -> nn.Module:
     return BUILDERS[name](channels, stride, style)
 
 
-def _pool(pool: nn.Module, channels: int, style: Style) -> nn.Module:
-    return nn.Sequential(pool, batch_norm(channels, style, affine=False)) if style.norm_after_pool else pool
-
-
-def _max_pool(channels: int, stride: int, style: Style) -> nn.Module:
-    return _pool(nn.MaxPool2d(3, stride=stride, padding=1), channels, style)
-
-
-def _avg_pool(channels: int, stride: int, style: Style) -> nn.Module:
-    return _pool(nn.AvgPool2d(3, stride=stride, padding=1, count_include_pad=False), channels, style)
-
-
 def _skip(channels: int, stride: int, style: Style) -> nn.Module:
     return nn.Identity() if stride == 1 else FactorizedReduce(channels, channels, style)
 
@@ -53,14 +42,14 @@ def _depthwise(channels: int, stride: int, style: Style, *, kernel: int, dilatio
 def _separable(kernel: int) -> "Builder":
     def build_it(channels: int, stride: int, style: Style) -> nn.Module:
         first = _depthwise(channels, stride, style, kernel=kernel)
-        return nn.Sequential(*first, *_depthwise(channels, 1, style, kernel=kernel))
+        return Convolutions(*first, *_depthwise(channels, 1, style, kernel=kernel))
 
     return build_it
 
 
 def _dilated(kernel: int) -> "Builder":
     def build_it(channels: int, stride: int, style: Style) -> nn.Module:
-        return nn.Sequential(*_depthwise(channels, stride, style, kernel=kernel, dilation=2))
+        return Convolutions(*_depthwise(channels, stride, style, kernel=kernel, dilation=2))
 
     return build_it
 
@@ -78,8 +67,8 @@ Builder = Callable[[int, int, Style], nn.Module]
 
 BUILDERS: dict[str, Builder] = {
     "none": lambda _channels, stride, _style: Zero(stride),
-    "max_pool_3x3": _max_pool,
-    "avg_pool_3x3": _avg_pool,
+    "max_pool_3x3": partial(Pool, average=False),
+    "avg_pool_3x3": partial(Pool, average=True),
     "skip_connect": _skip,
     "sep_conv_3x3": _separable(3),
     "sep_conv_5x5": _separable(5),

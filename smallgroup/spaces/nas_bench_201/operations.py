@@ -1,8 +1,10 @@
 """The five operations of NAS-Bench-201."""
 
+from dataclasses import replace
+
 from torch import nn
 
-from smallgroup.spaces.layers import Style, Zero, relu_conv_norm
+from smallgroup.spaces.layers import Pool, Style, Zero, relu_conv_norm
 
 
 def build(name: str, channels: int, style: Style) -> nn.Module:
@@ -19,6 +21,6 @@ def build(name: str, channels: int, style: Style) -> nn.Module:
         case "nor_conv_3x3":
             return relu_conv_norm(channels, channels, style, kernel=3, bias=bias)
         case "avg_pool_3x3":
-            return nn.AvgPool2d(3, stride=1, padding=1, count_include_pad=False)
+            return Pool(channels, 1, replace(style, norm_after_pool=False), average=True)
         case _:
             raise ValueError(f"unknown operation {name!r}")

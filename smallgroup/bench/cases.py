@@ -1,0 +1,104 @@
+"""What can be computed in two ways, and a row of what came of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from smallgroup.bench.paths import PLAIN, on
+from smallgroup.bench.timing import Call, Measured, ratio
+
+
+class Case(Protocol):
+    """A computation in the textbook form and as the package does it."""
+
+    @property
+    def name(self) -> str:
+        """What its row is called."""
+        ...
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """What its time depends on."""
+        ...
+
+    def plain(self) -> Call:
+        """The textbook form, ready to be called."""
+        ...
+
+    def fast(self) -> Call:
+        """What the package does, ready to be called; it gives the same numbers."""
+        ...
+
+
+@dataclass(frozen=True)
+class Row:
+    """Two ways of one computation, side by side."""
+
+    name: str
+    plain_seconds: float
+    fast_seconds: float
+    """Medians."""
+    ratio: float
+    """plain / fast, of the medians."""
+    spread: tuple[float, float]
+    """The lowest and the highest ratio of a round."""
+    plain_spread: tuple[float, float]
+    fast_spread: tuple[float, float]
+    """The shortest and the longest."""
+    difference: float
+    """How far their first results are apart, in units of the largest number of each."""
+    path: str
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `--json` prints it: sizes stand among the rest."""
+        found = dict(vars(self))
+        sizes = found.pop("sizes")
+        return {**found, **sizes}
+
+
+def row(case: Case, plain: Measured, fast: Measured, path: str) -> Row:
+    """What came of a case."""
+    found = ratio(plain, fast)
+    return Row(
+        name=case.name,
+        plain_seconds=plain.median,
+        fast_seconds=fast.median,
+        ratio=found.value,
+        spread=found.spread,
+        plain_spread=plain.spread,
+        fast_spread=fast.spread,
+        difference=difference(fast.first, plain.first),
+        path=path,
+        sizes=case.sizes,
+    )
+
+
+def prepared(make: Callable[[], Call], path: str) -> Call:
+    """A call that is made, and runs, on a path."""
+    with on(path):
+        call = make()
+
+    def inside() -> Sequence[Tensor | None]:
+        with on(path):
+            return call()
+
+    return inside
+
+
+def contenders(case: Case, path: str) -> tuple[Call, Call]:
+    """The plain and the fast one."""
+    return prepared(case.plain, PLAIN), prepared(case.fast, path)
+
+
+def difference(found: Sequence[Tensor | None], expected: Sequence[Tensor | None]) -> float:
+    """The largest over all results; what is not there counts as zero."""
+    apart = 0.0
+    for one, other in zip(found, expected, strict=True):
+        if one is None or other is None:
+            continue
+        scale = max(float(other.abs().max()), 1e-30)
+        apart = max(apart, float((one - other).abs().max()) / scale)
+    return apart

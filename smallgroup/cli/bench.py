@@ -1,0 +1,187 @@
+"""`smallgroup bench`: its commands and their options. What they do is imported when they are called."""
+
+from typing import Annotated, Any
+
+import typer
+
+from smallgroup.cli import options
+
+app = typer.Typer(
+    name="bench",
+    help="How fast this machine searches: the textbook form of a computation against the fast path, in turn, in one "
+    "run. Ratios are what counts; on a machine that does other things beside, look at their spread.",
+)
+
+
+def _count(help_: str, metavar: str = "N") -> Any:  # noqa: ANN401
+    return typer.Option(parser=options.whole_number, metavar=metavar, help=help_)
+
+
+Path = Annotated[
+    str,
+    typer.Option(
+        metavar="auto|torch|native",
+        help="What is compared with the plain form: pure torch, our own kernels, or the best there is here.",
+    ),
+]
+Rounds = Annotated[int | None, _count("Rounds that are counted, after one that warms up.")]
+Threads = Annotated[int | None, _count("Threads of torch. The default is torch's own choice.")]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Small sizes, to see that it runs. The ratios of small networks say little.")
+]
+Channels = Annotated[int | None, _count("Channels of the first cells.", "C")]
+Cells = Annotated[int | None, _count("Cells in all, in the DARTS space.")]
+CellsPerStage = Annotated[int | None, _count("Cells of each of the three stages, in NAS-Bench-201.")]
+Batch = Annotated[int | None, _count("Images of a batch.")]
+Size = Annotated[int | None, _count("Height and width of an image. The default is 32.", "PIXELS")]
+Spaces = Annotated[
+    list[str] | None, typer.Option("--space", metavar="darts|nas-bench-201", help="May stand several times.")
+]
+Methods = Annotated[
+    list[str] | None,
+    typer.Option("--method", metavar="NAME", help="See `smallgroup list methods`; may stand several times."),
+]
+Groups = Annotated[
+    list[int] | None,
+    typer.Option("--learners", parser=options.whole_number, metavar="K", help="May stand several times."),
+]
+Modes = Annotated[
+    list[str] | None,
+    typer.Option("--hypergradient", metavar="first-order|finite-difference|exact", help="May stand several times."),
+]
+
+
+@app.callback(invoke_without_command=True)
+def top(context: typer.Context) -> None:
+    """Without a command: what there is."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
+@app.command()
+def step(
+    *,
+    method: Methods = None,
+    space: Spaces = None,
+    learners: Groups = None,
+    hypergradient: Modes = None,
+    channels: Channels = None,
+    cells: Cells = None,
+    cells_per_stage: CellsPerStage = None,
+    batch: Batch = None,
+    size: Size = None,
+    rounds: Rounds = None,
+    threads: Threads = None,
+    path: Path = "auto",
+    quick: Quick = False,
+    json: options.Json = False,
+) -> None:
+    """Whole steps: the textbook form of a group's step against `smallgroup search`.
+
+    Without options: two DARTS learners at the size of the paper (first-order and finite differences), NAS-Bench-201
+    supernets, four learners beside two, and a training step of the network of DARTS_V2. That takes a quarter of an hour
+    or more; --quick a minute. With --method, --space, --learners or --hypergradient: every combination of what is
+    given. Sizes hold for every row that has them.
+
+    Rows have the medians of both forms, their ratio with the lowest and highest of a round, by how much the two
+    differed in the losses of their first step, and the fast time in units of the first row's.
+    """
+    from smallgroup.cli import bench_display  # noqa: PLC0415
+
+    which = _given(space=space, method=method, learners=learners, hypergradient=hypergradient)
+    sizes = _given(channels=channels, cells=cells, cells_per_stage=cells_per_stage, batch=batch, size=size)
+    bench_display.step(which, sizes, bench_display.Asked(path, rounds, threads, quick=quick, as_json=json))
+
+
+@app.command()
+def ops(
+    *,
+    channels: Channels = None,
+    batch: Batch = None,
+    size: Size = None,
+    rounds: Rounds = None,
+    threads: Threads = None,
+    path: Path = "auto",
+    quick: Quick = False,
+    json: options.Json = False,
+) -> None:
+    """Every operation of both spaces by itself, with strides 1 and 2: output, and gradients of input and weights.
+
+    By default 16 channels and a batch of 32 images of 32x32, as at the beginning of a supernet.
+    """
+    from smallgroup.cli import bench_display  # noqa: PLC0415
+
+    sizes = _given(channels=channels, batch=batch, size=size)
+    bench_display.operations(sizes, bench_display.Asked(path, rounds, threads, quick=quick, as_json=json))
+
+
+@app.command()
+def scaling(
+    *,
+    over: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="learners|batch|cells|channels", help="What grows; may stand several times. The default is all."
+        ),
+    ] = None,
+    method: options.Method = None,
+    space: options.Space = None,
+    hypergradient: options.Hypergradient = None,
+    channels: Channels = None,
+    cells: Cells = None,
+    cells_per_stage: CellsPerStage = None,
+    batch: Batch = None,
+    size: Size = None,
+    rounds: Rounds = None,
+    threads: Threads = None,
+    path: Path = "auto",
+    quick: Quick = False,
+    json: options.Json = False,
+) -> None:
+    """How a fast step grows: 1 to 8 learners, and one to four times the batch, the cells and the channels.
+
+    For each the exponent e of seconds = c size^e, by least squares of the logarithms: 1 is in proportion. Sizes that
+    are given are those the others grow from. A learner alone takes another step than one in a group: K = 1 is shown,
+    and the exponent is that of 2 to 8.
+    """
+    from smallgroup.cli import bench_display  # noqa: PLC0415
+
+    which = _given(space=space, method=method, hypergradient=hypergradient)
+    sizes = _given(channels=channels, cells=cells, cells_per_stage=cells_per_stage, batch=batch, size=size)
+    asked = bench_display.Asked(path, rounds, threads, quick=quick, as_json=json)
+    bench_display.scaling(which, sizes, over, asked)
+
+
+@app.command()
+def memory(
+    *,
+    method: Methods = None,
+    space: Spaces = None,
+    learners: Groups = None,
+    hypergradient: Modes = None,
+    channels: Channels = None,
+    cells: Cells = None,
+    cells_per_stage: CellsPerStage = None,
+    batch: Batch = None,
+    size: Size = None,
+    threads: Threads = None,
+    path: Path = "auto",
+    quick: Quick = False,
+    json: options.Json = False,
+) -> None:
+    """Peak memory of a step, beyond what the process had before its first one; the ratio is fast / plain.
+
+    Each form has a process of its own. Without options: two DARTS learners at the size of the paper, first-order, for
+    which the plain form needs several gigabytes.
+    """
+    from smallgroup.cli import bench_display  # noqa: PLC0415
+
+    which = _given(space=space, method=method, learners=learners, hypergradient=hypergradient)
+    sizes = _given(channels=channels, cells=cells, cells_per_stage=cells_per_stage, batch=batch, size=size)
+    bench_display.memory(which, sizes, bench_display.Asked(path, None, threads, quick=quick, as_json=json))
+
+
+def _given(**values: Any) -> dict[str, Any]:  # noqa: ANN401
+    """The options that were given."""
+    return {name: value for name, value in values.items() if value is not None and value != []}

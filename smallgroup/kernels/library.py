@@ -1,0 +1,142 @@
+"""The native kernels as a library: compiled once per machine by torch's extension builder, and kept.
+
+A build happens in a folder of its own and is moved into place when it is whole, so that one that is killed leaves
+nothing behind, and several processes that need it build it once.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from smallgroup.runtime.files import write_whole
+
+SWITCH = "SMALLGROUP_NATIVE"
+"""Environment variable: 0 does without the native kernels."""
+_SOURCES = Path(__file__).parent / "native"
+_NAME = "smallgroup_kernels"
+_PATIENCE = 900
+"""Seconds after which a compiler is given up."""
+_INSTRUCTIONS = {
+    "AVX2": ["-mavx2", "-mfma", "-mf16c", "-DCPU_CAPABILITY=AVX2", "-DCPU_CAPABILITY_AVX2"],
+    "AVX512": [
+        *("-mavx512f", "-mavx512dq", "-mavx512vl", "-mavx512bw", "-mfma", "-mf16c"),
+        *("-DCPU_CAPABILITY=AVX512", "-DCPU_CAPABILITY_AVX512"),
+    ],
+}
+"""What the compiler must know to use the vectors that torch uses; on other processors its defaults have them."""
+
+
+class NoKernels(RuntimeError):
+    """The native path was asked for, and cannot be had."""
+
+
+@cache
+def load() -> str | None:
+    """Make the operators known to torch, compiling them if need be; None, or in a few words why that failed."""
+    if os.environ.get(SWITCH) == "0":
+        return f"{SWITCH}=0 is set"
+    try:
+        built = _built()
+        torch.ops.load_library(str(built))  # type: ignore[no-untyped-call]
+    except Exception as error:  # whatever is wrong with a compiler, there is another path
+        return _in_short(error)
+    return None
+
+
+def require() -> None:
+    """Refuse to go on without the native kernels."""
+    problem = load()
+    if problem is not None:
+        raise NoKernels(f"kernels=native needs kernels compiled on this machine, but {problem}")
+
+
+@cache
+def identity() -> str:
+    """What the bits of the native path depend on beside the processor: sources, flags and compiler."""
+    return json.loads(_sidecar(_place()).read_text(encoding="utf-8"))["identity"]  # type: ignore[no-any-return]
+
+
+def _flags() -> list[str]:
+    instructions = _INSTRUCTIONS.get(torch.backends.cpu.get_cpu_capability(), [])
+    threads = [] if sys.platform == "darwin" else ["-fopenmp"]
+    return ["-O3", *instructions, *threads]
+
+
+def _key() -> str:
+    """Another source, another torch, another processor: another build."""
+    digest = hashlib.sha256(json.dumps([torch.__version__, sys.platform, _flags()]).encode())
+    for file in sorted(_SOURCES.iterdir()):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _place() -> Path:
+    cache_home = os.environ.get("XDG_CACHE_HOME")
+    home = Path(cache_home) if cache_home else Path.home() / ".cache"
+    return home / "smallgroup" / "kernels" / f"{_key()}.so"
+
+
+def _sidecar(place: Path) -> Path:
+    return place.with_suffix(".json")
+
+
+def _built() -> Path:
+    """The compiled library; whoever comes first compiles it, the others wait."""
+    place = _place()
+    if _whole(place):
+        return place
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with (place.with_suffix(".lock")).open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not _whole(place):
+            _compile(place)
+    return place
+
+
+def _whole(place: Path) -> bool:
+    """Whether the library is there as it was built: a file that was cut off or changed is built again."""
+    try:
+        known = json.loads(_sidecar(place).read_text(encoding="utf-8"))
+        return bool(known["sha256"] == hashlib.sha256(place.read_bytes()).hexdigest())
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _compile(place: Path) -> None:
+    compiler = os.environ.get("CXX", "c++")
+    if shutil.which(compiler) is None:
+        raise OSError(f"there is no C++ compiler ({compiler})")
+    print("Compiling kernels, once for this machine: about half a minute.", file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory(dir=place.parent) as folder:
+        command = [sys.executable, "-m", "smallgroup.kernels.compiler", folder, _NAME, str(_SOURCES / "library.cpp")]
+        command += _flags()
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_PATIENCE)
+        if done.returncode != 0:
+            raise OSError(f"the compiler failed: {_last_line(done.stderr)}")
+        content = (Path(folder) / f"{_NAME}.so").read_bytes()
+    version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False, timeout=60).stdout
+    digest = hashlib.sha256(f"{_key()} {version}".encode()).hexdigest()[:8]
+    write_whole(place, content)
+    known = {"identity": digest, "compiler": version.partition("\n")[0], "sha256": hashlib.sha256(content).hexdigest()}
+    write_whole(_sidecar(place), json.dumps(known))
+
+
+def _last_line(text: str) -> str:
+    """Of what a compiler says, the first error; of a traceback, its end."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if " error: " in line]
+    return (errors or lines[-1:] or ["it said nothing"])[0]
+
+
+def _in_short(error: BaseException) -> str:
+    words = " ".join(str(error).split())
+    return f"{words[:200]}{'...' if len(words) > 200 else ''}" or type(error).__name__

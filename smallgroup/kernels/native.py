@@ -1,0 +1,352 @@
+"""The path of our own kernels: torch operators in C++, and their derivatives."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+from smallgroup.kernels.terms import EPSILON, AnyTerm, Convolution, Deferred, Term
+
+
+class Native:
+    """See `terms.Backend`."""
+
+    def convolutions(self, inputs: Sequence[Term], layers: Sequence[Convolution], stride: int) -> list[AnyTerm]:
+        """Fused where a layer is depthwise or of one pixel; wider ones are torch's, which has good kernels for them."""
+        results: list[AnyTerm | None] = [None] * len(layers)
+        rectified: dict[int, Tensor] = {}
+        now: list[int] = []
+        for i, layer in enumerate(layers):
+            source = layer.source
+            if layer.filter is None and layer.matrix.shape[-1] > 1:
+                if source not in rectified:
+                    rectified[source] = functional.relu(self.normalised(inputs[source]))
+                results[i] = _wide(rectified[source], layer, stride)
+            elif layer.last:
+                results[i] = Deferred(inputs[source], layer, stride)
+            else:
+                now.append(i)
+        if now:
+            chosen = [layers[i] for i in now]
+            group, tensors = _grouped([inputs[layer.source] for layer in chosen], chosen, stride)
+            found = _Units.apply(group, *tensors)  # type: ignore[no-untyped-call]
+            for i, y, statistics in zip(now, found[: len(now)], found[len(now) :], strict=True):
+                _move_averages(layers[i], statistics, y)
+                results[i] = Term(y, statistics, _affine(layers[i].norm))
+        return [term for term in results if term is not None]
+
+    def pool(self, x: Tensor, *, average: bool, stride: int, normed: bool) -> Term:
+        """With statistics if a batch norm follows."""
+        y, statistics = _Pool.apply(x, stride, average)  # type: ignore[no-untyped-call]
+        return Term(y, statistics if normed else None)
+
+    def mix(self, terms: Sequence[AnyTerm], weights: Tensor) -> Tensor:
+        """One pass over all terms, those that were left to it among them."""
+        present = [(i, term) for i, term in enumerate(terms) if isinstance(term, Term)]
+        deferred: dict[tuple[Any, ...], list[tuple[int, Deferred]]] = {}
+        for i, term in enumerate(terms):
+            if isinstance(term, Deferred):
+                deferred.setdefault((term.stride, term.input.value.shape), []).append((i, term))
+        values = [term.value for _, term in present]
+        like = values[0] if values else next(iter(deferred.values()))[0][1].input.value
+        tensors = [*values, *(_or_nothing(term.affine, like) for _, term in present)]
+        groups, order = [], [i for i, _ in present]
+        for (stride, _), members in deferred.items():
+            layers = [term.layer for _, term in members]
+            group, own = _grouped([term.input for _, term in members], layers, stride)
+            groups.append(_Layers(group, layers))
+            tensors += own
+            tensors += [_or_nothing(_affine(layer.norm), like) for layer in layers]
+            order += [i for i, _ in members]
+        weights = weights.to(like)
+        if order != sorted(order):
+            weights = weights.index_select(0, torch.tensor(order))
+        plan = _Sum([_or_nothing(term.statistics, like) for _, term in present], groups)
+        mixed: Tensor = _Mix.apply(plan, weights, *tensors)  # type: ignore[no-untyped-call]
+        return mixed
+
+    def normalised(self, term: AnyTerm) -> Tensor:
+        """A mixture of one."""
+        if isinstance(term, Term) and term.statistics is None:
+            return term.value
+        value = term.value if isinstance(term, Term) else term.input.value
+        return self.mix([term], value.new_ones(1))
+
+
+NATIVE = Native()
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Layers that are computed in one call, on inputs of one size: what of them is constant."""
+
+    statistics: list[Tensor]
+    """Of the inputs."""
+    sources: list[int]
+    dilations: list[int]
+    stride: int
+
+    @property
+    def inputs(self) -> int:
+        return len(self.statistics)
+
+    @property
+    def layers(self) -> int:
+        return len(self.sources)
+
+    def forward(self, tensors: "_Tensors") -> tuple[list[Tensor], list[Tensor]]:
+        """Results and their statistics."""
+        ys, statistics = torch.ops.smallgroup.units_forward(
+            tensors.xs,
+            self.statistics,
+            tensors.affines,
+            True,
+            self.sources,
+            tensors.filters,
+            tensors.matrices,
+            self.dilations,
+            self.stride,
+            EPSILON,
+        )
+        return ys, statistics
+
+    def backward(
+        self,
+        gradients: list[Tensor],
+        results: list[Tensor],
+        coefficients: list[Tensor],
+        tensors: "_Tensors",
+        *,
+        of_weights: bool,
+    ) -> list[Tensor | None]:
+        """In the order of the tensors; with coefficients the gradients are those of a sum of the results."""
+        dxs, daffines, dfilters, dmatrices = torch.ops.smallgroup.units_backward(
+            gradients,
+            results,
+            coefficients,
+            tensors.xs,
+            self.statistics,
+            tensors.affines,
+            True,
+            self.sources,
+            tensors.filters,
+            tensors.matrices,
+            self.dilations,
+            self.stride,
+            of_weights,
+        )
+        of_inputs = [*dxs, *_nonempty(daffines, tensors.affines)]
+        if not of_weights:
+            return [*of_inputs, *([None] * (3 * self.layers))]
+        return [*of_inputs, *dfilters, *dmatrices, *(torch.zeros_like(bias) for bias in tensors.biases)]
+
+
+@dataclass(frozen=True)
+class _Tensors:
+    """The tensors of a group."""
+
+    xs: list[Tensor]
+    affines: list[Tensor]
+    filters: list[Tensor]
+    matrices: list[Tensor]
+    biases: list[Tensor]
+
+    @staticmethod
+    def of(group: _Group, tensors: Iterator[Tensor]) -> "_Tensors":
+        """The next ones of a row of tensors, as `_grouped` has put them there."""
+        inputs, layers = group.inputs, group.layers
+        xs = [_laid_out(x) for x in islice(tensors, inputs)]
+        return _Tensors(xs, *(list(islice(tensors, count)) for count in (inputs, layers, layers, layers)))
+
+    def all(self) -> list[Tensor]:
+        """In that row again."""
+        return [*self.xs, *self.affines, *self.filters, *self.matrices, *self.biases]
+
+
+def _grouped(inputs: Sequence[Term], layers: Sequence[Convolution], stride: int) -> tuple[_Group, list[Tensor]]:
+    """One group of layers, each with its input; an input that several share is taken once."""
+    unique: dict[int, Term] = {id(term.value): term for term in inputs}
+    places = {key: i for i, key in enumerate(unique)}
+    like = inputs[0].value
+    group = _Group(
+        [_or_nothing(term.statistics, like) for term in unique.values()],
+        [places[id(term.value)] for term in inputs],
+        [layer.dilation for layer in layers],
+        stride,
+    )
+    return group, [
+        *(term.value for term in unique.values()),
+        *(_or_nothing(term.affine, like) for term in unique.values()),
+        *(_or_nothing(layer.filter, like) for layer in layers),
+        *(layer.matrix for layer in layers),
+        *(_or_nothing(layer.bias, like) for layer in layers),
+    ]
+
+
+def _wide(x: Tensor, layer: Convolution, stride: int) -> Term:
+    y = functional.conv2d(x, layer.matrix, layer.bias, stride, layer.matrix.shape[-1] // 2)
+    statistics: Tensor = torch.ops.smallgroup.statistics(_dense(y.detach()), EPSILON)
+    _move_averages(replace(layer, bias=None), statistics, y)
+    return Term(y, statistics, _affine(layer.norm))
+
+
+def _affine(norm: nn.BatchNorm2d) -> Tensor | None:
+    return torch.stack([norm.weight, norm.bias]) if norm.affine else None
+
+
+@torch.no_grad()
+def _move_averages(layer: Convolution, statistics: Tensor, y: Tensor) -> None:
+    """The running averages of the layer's norm, if it keeps any, as torch moves them; y is without the bias."""
+    norm = layer.norm
+    mean, variance = norm.running_mean, norm.running_var
+    if mean is None or variance is None or norm.num_batches_tracked is None or not norm.training:
+        return
+    count = y.numel() / y.shape[1]
+    norm.num_batches_tracked.add_(1)
+    rate = norm.momentum if norm.momentum is not None else 1.0 / float(norm.num_batches_tracked)
+    mean.lerp_(statistics[0] if layer.bias is None else statistics[0] + layer.bias, rate)
+    variance.lerp_(statistics[2] * (count / (count - 1)), rate)
+
+
+def _or_nothing(tensor: Tensor | None, like: Tensor) -> Tensor:
+    """An empty tensor stands for None in lists of tensors."""
+    return like.new_empty(0) if tensor is None else tensor
+
+
+def _nonempty(gradients: Sequence[Tensor], tensors: Sequence[Tensor]) -> list[Tensor | None]:
+    """None for the empty tensors that stand for nothing."""
+    return [g if t.numel() else None for g, t in zip(gradients, tensors, strict=True)]
+
+
+def _laid_out(x: Tensor) -> Tensor:
+    """Channels side by side; a slice of the channels of wider images is fine as it is."""
+    _, c, h, w = x.shape
+    pixel = x.stride(3)
+    if x.stride(1) == 1 and w > 1 and pixel >= c and x.stride(2) == w * pixel and x.stride(0) == h * w * pixel:
+        return x
+    return _dense(x)
+
+
+def _dense(x: Tensor) -> Tensor:
+    return x.contiguous(memory_format=torch.channels_last)
+
+
+class _Units(torch.autograd.Function):
+    """convolution(depthwise(relu(normalised x))) of several layers: the results, and their statistics."""
+
+    @staticmethod
+    def forward(ctx: Any, group: _Group, *tensors: Tensor) -> tuple[Tensor, ...]:  # noqa: ANN401
+        taken = _Tensors.of(group, iter(tensors))
+        ys, statistics = group.forward(taken)
+        ctx.save_for_backward(*taken.all())
+        ctx.group, ctx.shapes = group, [y.shape for y in ys]
+        ctx.mark_non_differentiable(*statistics)
+        ctx.set_materialize_grads(False)
+        return (*ys, *statistics)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        group: _Group = ctx.group
+        taken = _Tensors.of(group, iter(ctx.saved_tensors))
+        of_results = zip(gradients[: group.layers], ctx.shapes, strict=True)
+        # A result that nobody used has no gradient.
+        given = [_dense(taken.xs[0].new_zeros(shape) if g is None else g) for g, shape in of_results]
+        of_weights = any(ctx.needs_input_grad[1 + 2 * group.inputs :])
+        return None, *group.backward(given, [], [], taken, of_weights=of_weights)
+
+
+class _Pool(torch.autograd.Function):
+    """3x3 pooling, and the statistics of its result."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, stride: int, average: bool) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+        x = _laid_out(x)
+        y, statistics, chosen = torch.ops.smallgroup.pool_forward(x, stride, average, EPSILON)
+        ctx.save_for_backward(x, chosen)
+        ctx.stride = stride
+        ctx.mark_non_differentiable(statistics)
+        ctx.set_materialize_grads(False)
+        return y, statistics
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor | None, _: None) -> tuple[Tensor | None, None, None]:  # noqa: ANN401
+        if gradient is None:
+            return None, None, None
+        x, chosen = ctx.saved_tensors
+        return torch.ops.smallgroup.pool_backward(_dense(gradient), x, ctx.stride, chosen), None, None
+
+
+class _Layers(NamedTuple):
+    """Layers of a group that a sum computes, and their constants."""
+
+    group: _Group
+    layers: Sequence[Convolution]
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """What of a mixture is constant: statistics of the terms that are there, and the layers that make the others."""
+
+    statistics: list[Tensor]
+    groups: list[_Layers]
+
+
+class _Mix(torch.autograd.Function):
+    """sum_i w_i normalised(y_i); some of the y_i are results of layers, computed here.
+
+    On the way back the gradients of those are never written down: the layers compute them from that of the sum.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, plan: _Sum, weights: Tensor, *tensors: Tensor) -> Tensor:  # noqa: ANN401
+        rest, count = iter(tensors), len(plan.statistics)
+        ys = [_dense(y) for y in islice(rest, count)]
+        affines, statistics, saved = list(islice(rest, count)), list(plan.statistics), []
+        for group, layers in plan.groups:
+            taken = _Tensors.of(group, rest)
+            made, found = group.forward(taken)
+            for layer, each, y in zip(layers, found, made, strict=True):
+                _move_averages(layer, each, y)
+            ys += made
+            statistics += found
+            affines += islice(rest, group.layers)
+            saved += taken.all()
+        ctx.save_for_backward(weights, *ys, *affines, *saved)
+        ctx.plan, ctx.statistics = plan, statistics
+        out: Tensor = torch.ops.smallgroup.mix_forward(ys, statistics, affines, weights)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        plan: _Sum = ctx.plan
+        count, terms = len(plan.statistics), len(ctx.statistics)
+        saved = iter(ctx.saved_tensors)
+        (weights,) = islice(saved, 1)
+        ys, affines = list(islice(saved, terms)), list(islice(saved, terms))
+        gradient = _dense(gradient)
+        wanted = [int(asked) for asked in ctx.needs_input_grad[2 : 2 + count]]
+        dys, daffines, dw, coefficients = torch.ops.smallgroup.mix_backward(
+            gradient, ys, ctx.statistics, affines, weights, wanted + [0] * (terms - count)
+        )
+        of_affines = _nonempty(daffines, affines)
+        result = [dy if asked else None for dy, asked in zip(dys, wanted, strict=False)]
+        result += of_affines[:count]
+        first = count
+        for group, _ in plan.groups:
+            own = slice(first, first + group.layers)
+            taken = _Tensors.of(group, saved)
+            start = 2 + len(result) + 2 * group.inputs
+            of_weights = any(ctx.needs_input_grad[start : start + 3 * group.layers])
+            given = [gradient] * group.layers
+            result += group.backward(given, ys[own], coefficients[own], taken, of_weights=of_weights)
+            result += of_affines[own]
+            first += group.layers
+        return None, dw, *result

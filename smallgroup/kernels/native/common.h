@@ -1,0 +1,251 @@
+// What all kernels share: vectors, images in channels_last layout, and sums whose order is fixed.
+#pragma once
+
+#include <ATen/Parallel.h>
+#include <ATen/cpu/vec/vec.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace smallgroup {
+
+using at::Tensor;
+template <typename T>
+using Vec = at::vec::Vectorized<T>;
+
+template <typename T>
+constexpr int64_t lanes() {
+  return Vec<T>::size();
+}
+
+inline int64_t round_up(int64_t n, int64_t to) {
+  return (n + to - 1) / to * to;
+}
+
+// `count` may be less than a vector: what is not there reads as zero and is not written.
+template <typename T>
+inline Vec<T> load(const T* from, int64_t count) {
+  return count >= lanes<T>() ? Vec<T>::loadu(from) : Vec<T>::loadu(from, count);
+}
+
+template <typename T>
+inline void store(const Vec<T>& value, T* to, int64_t count) {
+  if (count >= lanes<T>()) {
+    value.store(to);
+  } else {
+    value.store(to, count);
+  }
+}
+
+// Images [n, c, h, w] whose channels lie side by side; a slice of the channels of a wider image is one too.
+struct Images {
+  int64_t n, c, h, w, pixel;  // pixel: how far the next pixel is
+
+  explicit Images(const Tensor& t) : n(t.size(0)), c(t.size(1)), h(t.size(2)), w(t.size(3)), pixel(0) {
+    // A stride of a dimension of size one says nothing.
+    pixel = w > 1 ? t.stride(3) : h > 1 ? t.stride(2) : n > 1 ? t.stride(0) : c;
+    TORCH_CHECK((c == 1 || t.stride(1) == 1) && (h == 1 || t.stride(2) == w * pixel) &&
+                    (n == 1 || t.stride(0) == h * w * pixel),
+                "images must be in channels_last layout");
+  }
+  int64_t pixels() const { return h * w; }
+};
+
+inline Tensor new_images(const Tensor& like, int64_t n, int64_t c, int64_t h, int64_t w) {
+  return at::empty({n, c, h, w}, like.options(), at::MemoryFormat::ChannelsLast);
+}
+
+// Memory of one thread, aligned, filled with zeros at the start.
+template <typename T>
+class Scratch {
+ public:
+  explicit Scratch(int64_t size) : memory_(size + 64 / sizeof(T), T(0)) {
+    auto address = reinterpret_cast<uintptr_t>(memory_.data());
+    start_ = reinterpret_cast<T*>((address + 63) / 64 * 64);
+    size_ = size;
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  T* data() { return start_; }
+  void clear() { std::fill(start_, start_ + size_, T(0)); }
+
+ private:
+  std::vector<T> memory_;
+  T* start_;
+  int64_t size_;
+};
+
+// Mean and spread of the channels of one image, about a shift that is one of its values: no digits are lost where the
+// mean is far from zero.
+template <typename T>
+class Moments {
+ public:
+  explicit Moments(int64_t channels) : c_(channels), cp_(round_up(channels, lanes<T>())), data_(3 * cp_) {}
+
+  void begin(const T* first) {
+    data_.clear();
+    std::copy(first, first + c_, data_.data());
+  }
+
+  void add(const T* y, int64_t pixels, int64_t stride) {
+    constexpr int64_t v = lanes<T>();
+    T *shift = data_.data(), *one = shift + cp_, *two = one + cp_;
+    for (int64_t c = 0; c < c_; c += v) {
+      const int64_t count = c_ - c;
+      const Vec<T> s = Vec<T>::loadu(shift + c);
+      Vec<T> a[4], b[4];
+      for (int j = 0; j < 4; ++j) {
+        a[j] = Vec<T>(T(0));
+        b[j] = Vec<T>(T(0));
+      }
+      int64_t p = 0;
+      for (; p + 4 <= pixels; p += 4) {
+        for (int j = 0; j < 4; ++j) {
+          const Vec<T> d = load(y + (p + j) * stride + c, count) - s;
+          a[j] = a[j] + d;
+          b[j] = at::vec::fmadd(d, d, b[j]);
+        }
+      }
+      for (; p < pixels; ++p) {
+        const Vec<T> d = load(y + p * stride + c, count) - s;
+        a[0] = a[0] + d;
+        b[0] = at::vec::fmadd(d, d, b[0]);
+      }
+      (Vec<T>::loadu(one + c) + ((a[0] + a[1]) + (a[2] + a[3]))).store(one + c);
+      (Vec<T>::loadu(two + c) + ((b[0] + b[1]) + (b[2] + b[3]))).store(two + c);
+    }
+  }
+
+  // [2, c]: the mean, and the sum of squared deviations from it.
+  void end(int64_t pixels, double* mean, double* squares) {
+    const T *shift = data_.data(), *one = shift + cp_, *two = one + cp_;
+    for (int64_t c = 0; c < c_; ++c) {
+      const double sum = one[c];
+      mean[c] = shift[c] + sum / pixels;
+      squares[c] = std::max(0.0, two[c] - sum * sum / pixels);
+    }
+  }
+
+ private:
+  int64_t c_, cp_;
+  Scratch<T> data_;
+};
+
+// From the moments of the images, [images, 2, c], to [3, c]: mean, 1 / sqrt(variance + epsilon) and variance over all.
+template <typename T>
+void normalisers(const double* images, int64_t n, int64_t c, int64_t pixels, double epsilon, T* out) {
+  for (int64_t k = 0; k < c; ++k) {
+    double mean = 0, squares = 0;
+    for (int64_t i = 0; i < n; ++i) mean += images[i * 2 * c + k];
+    mean /= n;
+    for (int64_t i = 0; i < n; ++i) {
+      const double d = images[i * 2 * c + k] - mean;
+      squares += images[i * 2 * c + c + k] + pixels * d * d;
+    }
+    const double variance = squares / (static_cast<double>(n) * pixels);
+    out[k] = static_cast<T>(mean);
+    out[c + k] = static_cast<T>(1 / std::sqrt(variance + epsilon));
+    out[2 * c + k] = static_cast<T>(variance);
+  }
+}
+
+// How values are normalised before they are used: (x - mean) rstd scale + shift, by channel; rows of whole vectors, in
+// which the padding stays zero. Without statistics nothing is done.
+template <typename T>
+struct Norm {
+  bool present, affine;
+  int64_t cp;
+  std::vector<T> rows;  // mean, rstd, scale, shift
+
+  Norm(const Tensor& statistics, const Tensor& affine_, int64_t c)
+      : present(statistics.numel() > 0), affine(affine_.numel() > 0), cp(round_up(c, lanes<T>())), rows(4 * cp, T(0)) {
+    TORCH_CHECK(!present || (statistics.sizes() == at::IntArrayRef({3, c}) && statistics.is_contiguous()),
+                "statistics must be [3, channels]");
+    TORCH_CHECK(!affine || (present && affine_.sizes() == at::IntArrayRef({2, c}) && affine_.is_contiguous()),
+                "scale and shift must be [2, channels], of normalised values");
+    for (int64_t k = 0; k < c; ++k) {
+      rows[k] = present ? statistics.const_data_ptr<T>()[k] : T(0);
+      rows[cp + k] = present ? statistics.const_data_ptr<T>()[c + k] : T(1);
+      rows[2 * cp + k] = affine ? affine_.const_data_ptr<T>()[k] : T(1);
+      rows[3 * cp + k] = affine ? affine_.const_data_ptr<T>()[c + k] : T(0);
+    }
+  }
+  const T* mean() const { return rows.data(); }
+  const T* rstd() const { return rows.data() + cp; }
+  const T* scale() const { return rows.data() + 2 * cp; }
+  const T* shift() const { return rows.data() + 3 * cp; }
+};
+
+template <typename T>
+std::vector<Norm<T>> make_norms(at::TensorList statistics, at::TensorList affines, int64_t c) {
+  std::vector<Norm<T>> result;
+  for (size_t i = 0; i < statistics.size(); ++i) result.emplace_back(statistics[i], affines[i], c);
+  return result;
+}
+
+// Sums over pixels of g and of g * (x - mean) * rstd by channel: what a batch norm's derivative needs of the batch.
+template <typename T>
+void channel_sums(const T* g, int64_t g_stride, const T* x, int64_t x_stride, const T* mean, const T* rstd,
+                  int64_t pixels, int64_t channels, T* sum, T* product) {
+  constexpr int64_t v = lanes<T>();
+  for (int64_t c = 0; c < channels; c += v) {
+    const int64_t count = channels - c;
+    const Vec<T> m = Vec<T>::loadu(mean + c), r = Vec<T>::loadu(rstd + c);
+    Vec<T> a[4], b[4];
+    for (int j = 0; j < 4; ++j) {
+      a[j] = Vec<T>(T(0));
+      b[j] = Vec<T>(T(0));
+    }
+    int64_t p = 0;
+    for (; p + 4 <= pixels; p += 4) {
+      for (int j = 0; j < 4; ++j) {
+        const Vec<T> d = load(g + (p + j) * g_stride + c, count);
+        a[j] = a[j] + d;
+        b[j] = at::vec::fmadd(d, (load(x + (p + j) * x_stride + c, count) - m) * r, b[j]);
+      }
+    }
+    for (; p < pixels; ++p) {
+      const Vec<T> d = load(g + p * g_stride + c, count);
+      a[0] = a[0] + d;
+      b[0] = at::vec::fmadd(d, (load(x + p * x_stride + c, count) - m) * r, b[0]);
+    }
+    (Vec<T>::loadu(sum + c) + ((a[0] + a[1]) + (a[2] + a[3]))).store(sum + c);
+    (Vec<T>::loadu(product + c) + ((b[0] + b[1]) + (b[2] + b[3]))).store(product + c);
+  }
+}
+
+// The gradient of a term y of a sum from the gradient g of the sum:
+//   w scale rstd (g - mean g - y^ mean(g y^)) = a g - b - d (y - mean), by channel.
+template <typename T>
+struct Slope {
+  int64_t c, cp;
+  bool normed;
+  std::vector<T> rows;  // a, b, d, mean
+
+  Slope(const Tensor& coefficients, bool normed_)
+      : c(coefficients.size(1)), cp(round_up(c, lanes<T>())), normed(normed_), rows(4 * cp, T(0)) {
+    const T* from = coefficients.const_data_ptr<T>();
+    for (int64_t r = 0; r < 4; ++r) std::copy(from + r * c, from + (r + 1) * c, rows.data() + r * cp);
+  }
+
+  void apply(const T* g, const T* y, int64_t pixels, T* to) const {
+    constexpr int64_t v = lanes<T>();
+    for (int64_t k = 0; k < c; k += v) {
+      const Vec<T> a = Vec<T>::loadu(rows.data() + k), b = Vec<T>::loadu(rows.data() + cp + k);
+      const Vec<T> d = Vec<T>::loadu(rows.data() + 2 * cp + k), m = Vec<T>::loadu(rows.data() + 3 * cp + k);
+      const int64_t count = c - k;
+      if (normed) {
+        for (int64_t p = 0; p < pixels; ++p)
+          store(load(g + p * c + k, count) * a - b - (load(y + p * c + k, count) - m) * d, to + p * c + k, count);
+      } else {
+        for (int64_t p = 0; p < pixels; ++p) store(load(g + p * c + k, count) * a, to + p * c + k, count);
+      }
+    }
+  }
+};
+
+}  // namespace smallgroup

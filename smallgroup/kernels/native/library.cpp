@@ -1,0 +1,84 @@
+// The kernels as torch operators: smallgroup::units_forward and so on. Their derivatives are put together in Python.
+#include <ATen/Dispatch.h>
+#include <torch/library.h>
+
+#include "mixture.h"
+#include "pools.h"
+#include "units.h"
+
+namespace smallgroup {
+
+using Lists2 = std::tuple<std::vector<Tensor>, std::vector<Tensor>>;
+
+Lists2 units_forward(TensorList xs, TensorList statistics, TensorList affines, bool relu, IntArrayRef sources,
+                     TensorList filters, TensorList matrices, IntArrayRef dilations, int64_t stride, double epsilon) {
+  return AT_DISPATCH_FLOATING_TYPES(xs[0].scalar_type(), "units_forward", [&] {
+    return units_forward_t<scalar_t>(xs, statistics, affines, relu, sources, filters, matrices, dilations, stride,
+                                     epsilon);
+  });
+}
+
+Lists4 units_backward(TensorList gradients, TensorList results, TensorList coefficients, TensorList xs,
+                      TensorList statistics, TensorList affines, bool relu, IntArrayRef sources, TensorList filters,
+                      TensorList matrices, IntArrayRef dilations, int64_t stride, bool of_weights) {
+  return AT_DISPATCH_FLOATING_TYPES(xs[0].scalar_type(), "units_backward", [&] {
+    return units_backward_t<scalar_t>(gradients, results, coefficients, xs, statistics, affines, relu, sources, filters,
+                                      matrices, dilations, stride, of_weights);
+  });
+}
+
+std::tuple<Tensor, Tensor, Tensor> pool_forward(const Tensor& x, int64_t stride, bool average, double epsilon) {
+  return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "pool_forward",
+                                    [&] { return pool_forward_t<scalar_t>(x, stride, average, epsilon); });
+}
+
+Tensor pool_backward(const Tensor& dy, const Tensor& x, int64_t stride, const Tensor& chosen) {
+  return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "pool_backward",
+                                    [&] { return pool_backward_t<scalar_t>(dy, x, stride, chosen); });
+}
+
+Tensor mix_forward(TensorList ys, TensorList statistics, TensorList affines, const Tensor& weights) {
+  return AT_DISPATCH_FLOATING_TYPES(ys[0].scalar_type(), "mix_forward",
+                                    [&] { return mix_forward_t<scalar_t>(ys, statistics, affines, weights); });
+}
+
+MixGradients mix_backward(const Tensor& gradient, TensorList ys, TensorList statistics, TensorList affines,
+                          const Tensor& weights, IntArrayRef wanted) {
+  return AT_DISPATCH_FLOATING_TYPES(ys[0].scalar_type(), "mix_backward", [&] {
+    return mix_backward_t<scalar_t>(gradient, ys, statistics, affines, weights, wanted);
+  });
+}
+
+Tensor statistics(const Tensor& y, double epsilon) {
+  return AT_DISPATCH_FLOATING_TYPES(y.scalar_type(), "statistics", [&] { return statistics_t<scalar_t>(y, epsilon); });
+}
+
+}  // namespace smallgroup
+
+TORCH_LIBRARY(smallgroup, m) {
+  m.def(
+      "units_forward(Tensor[] xs, Tensor[] statistics, Tensor[] affines, bool relu, int[] sources, Tensor[] filters, "
+      "Tensor[] matrices, int[] dilations, int stride, float epsilon) -> (Tensor[], Tensor[])");
+  m.def(
+      "units_backward(Tensor[] gradients, Tensor[] results, Tensor[] coefficients, Tensor[] xs, Tensor[] statistics, "
+      "Tensor[] affines, bool relu, int[] sources, Tensor[] filters, Tensor[] matrices, int[] dilations, int stride, "
+      "bool of_weights) -> "
+      "(Tensor[], Tensor[], Tensor[], Tensor[])");
+  m.def("pool_forward(Tensor x, int stride, bool average, float epsilon) -> (Tensor, Tensor, Tensor)");
+  m.def("pool_backward(Tensor dy, Tensor x, int stride, Tensor chosen) -> Tensor");
+  m.def("mix_forward(Tensor[] ys, Tensor[] statistics, Tensor[] affines, Tensor weights) -> Tensor");
+  m.def(
+      "mix_backward(Tensor gradient, Tensor[] ys, Tensor[] statistics, Tensor[] affines, Tensor weights, int[] wanted) "
+      "-> (Tensor[], Tensor[], Tensor, Tensor[])");
+  m.def("statistics(Tensor y, float epsilon) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(smallgroup, CPU, m) {
+  m.impl("units_forward", &smallgroup::units_forward);
+  m.impl("units_backward", &smallgroup::units_backward);
+  m.impl("pool_forward", &smallgroup::pool_forward);
+  m.impl("pool_backward", &smallgroup::pool_backward);
+  m.impl("mix_forward", &smallgroup::mix_forward);
+  m.impl("mix_backward", &smallgroup::mix_backward);
+  m.impl("statistics", &smallgroup::statistics);
+}

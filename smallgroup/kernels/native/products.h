@@ -1,0 +1,107 @@
+// Products of a few pixels with small matrices: all accumulators of a block stay in registers.
+#pragma once
+
+#include "common.h"
+
+namespace smallgroup {
+
+// acc[m][v] += sum_l a[m * lda + l] * b[l * ldb + v], for M pixels and N vectors of outputs.
+template <typename T, int M, int N>
+inline void product_block(const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth, Vec<T> (&acc)[M][N]) {
+  constexpr int64_t v = lanes<T>();
+  for (int64_t l = 0; l < depth; ++l) {
+    Vec<T> row[N];
+    for (int j = 0; j < N; ++j) row[j] = Vec<T>::loadu(b + l * ldb + j * v);
+    for (int m = 0; m < M; ++m) {
+      const Vec<T> x(a[m * lda + l]);
+      for (int j = 0; j < N; ++j) acc[m][j] = at::vec::fmadd(x, row[j], acc[m][j]);
+    }
+  }
+}
+
+// Where the products of one block come from: `taps` matrices of [depth, ldb], each for pixels at an offset of its own.
+template <typename T>
+struct Taps {
+  const int64_t* offsets;
+  int64_t count;
+};
+
+template <typename T, int M, int N>
+inline void product_tile(const T* a, int64_t lda, Taps<T> taps, const T* b, int64_t ldb, int64_t depth, T* out,
+                         int64_t ldo, int64_t valid, bool accumulate) {
+  constexpr int64_t v = lanes<T>();
+  Vec<T> acc[M][N];
+  for (int m = 0; m < M; ++m)
+    for (int j = 0; j < N; ++j)
+      acc[m][j] = accumulate ? load(out + m * ldo + j * v, valid - j * v) : Vec<T>(T(0));
+  for (int64_t t = 0; t < taps.count; ++t)
+    product_block<T, M, N>(a + taps.offsets[t], lda, b + t * depth * ldb, ldb, depth, acc);
+  for (int m = 0; m < M; ++m)
+    for (int j = 0; j < N; ++j) store(acc[m][j], out + m * ldo + j * v, valid - j * v);
+}
+
+template <typename T, int N>
+inline void product_columns(const T* a, int64_t lda, int64_t pixels, Taps<T> taps, const T* b, int64_t ldb,
+                            int64_t depth, T* out, int64_t ldo, int64_t valid, bool accumulate) {
+  constexpr int M = N == 2 ? 6 : 8;
+  int64_t p = 0;
+  for (; p + M <= pixels; p += M)
+    product_tile<T, M, N>(a + p * lda, lda, taps, b, ldb, depth, out + p * ldo, ldo, valid, accumulate);
+  for (; p + 2 <= pixels; p += 2)
+    product_tile<T, 2, N>(a + p * lda, lda, taps, b, ldb, depth, out + p * ldo, ldo, valid, accumulate);
+  for (; p < pixels; ++p)
+    product_tile<T, 1, N>(a + p * lda, lda, taps, b, ldb, depth, out + p * ldo, ldo, valid, accumulate);
+}
+
+// out[p, :] = sum_t a[p + offset_t, :depth] @ b[t], `columns` wide; b has rows of `ldb`, padded with zeros to whole
+// vectors.
+template <typename T>
+void product(const T* a, int64_t lda, int64_t pixels, Taps<T> taps, const T* b, int64_t ldb, int64_t depth, T* out,
+             int64_t ldo, int64_t columns, bool accumulate = false) {
+  constexpr int64_t v = lanes<T>();
+  int64_t c = 0;
+  for (; c + v < columns; c += 2 * v)
+    product_columns<T, 2>(a, lda, pixels, taps, b + c, ldb, depth, out + c, ldo, columns - c, accumulate);
+  if (c < columns)
+    product_columns<T, 1>(a, lda, pixels, taps, b + c, ldb, depth, out + c, ldo, columns - c, accumulate);
+}
+
+template <typename T, int M, int N>
+inline void outer_tile(const T* a, int64_t lda, const T* b, int64_t ldb, int64_t pixels, T* out, int64_t ldo) {
+  constexpr int64_t v = lanes<T>();
+  Vec<T> acc[M][N];
+  for (int m = 0; m < M; ++m)
+    for (int j = 0; j < N; ++j) acc[m][j] = Vec<T>::loadu(out + m * ldo + j * v);
+  for (int64_t p = 0; p < pixels; ++p) {
+    Vec<T> row[N];
+    for (int j = 0; j < N; ++j) row[j] = Vec<T>::loadu(b + p * ldb + j * v);
+    for (int m = 0; m < M; ++m) {
+      const Vec<T> x(a[p * lda + m]);
+      for (int j = 0; j < N; ++j) acc[m][j] = at::vec::fmadd(x, row[j], acc[m][j]);
+    }
+  }
+  for (int m = 0; m < M; ++m)
+    for (int j = 0; j < N; ++j) acc[m][j].store(out + m * ldo + j * v);
+}
+
+template <typename T, int N>
+inline void outer_columns(const T* a, int64_t lda, int64_t rows, const T* b, int64_t ldb, int64_t pixels, T* out,
+                          int64_t ldo) {
+  constexpr int M = N == 2 ? 6 : 8;
+  int64_t r = 0;
+  for (; r + M <= rows; r += M) outer_tile<T, M, N>(a + r, lda, b, ldb, pixels, out + r * ldo, ldo);
+  for (; r + 2 <= rows; r += 2) outer_tile<T, 2, N>(a + r, lda, b, ldb, pixels, out + r * ldo, ldo);
+  for (; r < rows; ++r) outer_tile<T, 1, N>(a + r, lda, b, ldb, pixels, out + r * ldo, ldo);
+}
+
+// out[r, :] += sum_p a[p, r] * b[p, :]: the gradient of a matrix. `columns` are whole vectors.
+template <typename T>
+void outer(const T* a, int64_t lda, int64_t rows, const T* b, int64_t ldb, int64_t columns, int64_t pixels, T* out,
+           int64_t ldo) {
+  constexpr int64_t v = lanes<T>();
+  int64_t c = 0;
+  for (; c + v < columns; c += 2 * v) outer_columns<T, 2>(a, lda, rows, b + c, ldb, pixels, out + c, ldo);
+  if (c < columns) outer_columns<T, 1>(a, lda, rows, b + c, ldb, pixels, out + c, ldo);
+}
+
+}  // namespace smallgroup

@@ -1,0 +1,77 @@
+"""Which path is in use: chosen for a block of code, or the best there is."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from smallgroup.kernels import library, native, pure
+from smallgroup.kernels.terms import Backend
+from smallgroup.runtime.checks import check_choice
+
+Path = Literal["plain", "torch", "native"]
+PATHS: tuple[str, ...] = get_args(Path)
+AUTO = "auto"
+
+_chosen: ContextVar[Path | None] = ContextVar("kernels", default=None)
+_BACKENDS: dict[Path, Backend] = {"torch": pure.PURE, "native": native.NATIVE}
+
+
+def available() -> tuple[Path, ...]:
+    """The paths of this machine; asking compiles the kernels, if that was not done before."""
+    return ("plain", "torch", "native") if library.load() is None else ("plain", "torch")
+
+
+def best() -> Path:
+    """The fastest one there is."""
+    return "native" if library.load() is None else "torch"
+
+
+def current() -> Path:
+    """The path in use."""
+    return _chosen.get() or best()
+
+
+def describe(path: Path) -> str:
+    """The path as results record it: with what its bits depend on."""
+    return f"native {library.identity()}" if path == "native" else path
+
+
+def in_words(path: Path) -> str:
+    """The path as people are told about it; where it is not the fastest one, why not."""
+    if path == "torch" and (problem := library.load()) is not None:
+        return f"torch's, because there are none of our own here: {problem}"
+    return {"plain": "torch's, layer by layer", "torch": "torch's", "native": "native, compiled on this machine"}[path]
+
+
+@contextmanager
+def using(path: str = AUTO) -> Iterator[Path]:
+    """Compute on this path; `auto` is the best there is."""
+    check_choice("kernels", path, (AUTO, *PATHS))
+    chosen: Path = best() if path == AUTO else path  # type: ignore[assignment]  # checked above
+    if chosen == "native":
+        library.require()
+    token = _chosen.set(chosen)
+    try:
+        yield chosen
+    finally:
+        _chosen.reset(token)
+
+
+def backend_for(x: Tensor) -> Backend | None:
+    """The functions for images like these; None: the plain path.
+
+    Forward-mode differentiation, half precision and tensors without values have the plain path only.
+    """
+    if x.dtype not in (torch.float32, torch.float64) or x.device.type not in ("cpu", "cuda"):
+        return None
+    if forward_ad._current_level >= 0 or torch.is_autocast_enabled(x.device.type):
+        return None
+    path = current()
+    if path == "native" and x.device.type != "cpu":
+        path = "torch"
+    return _BACKENDS.get(path)

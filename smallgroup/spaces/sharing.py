@@ -1,0 +1,91 @@
+"""The operations of all edges that leave a node, with what they have in common computed once."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from smallgroup.kernels import AnyTerm, Backend, Term
+from smallgroup.spaces.layers import Convolutions, FactorizedReduce, Pool, side_by_side
+from smallgroup.spaces.space import Choice
+
+if TYPE_CHECKING:
+    from smallgroup.spaces.edges import MixedEdge
+
+Terms = list[tuple[int, AnyTerm]]
+"""The outputs of an edge's operations by their column, not weighted yet."""
+
+
+def running(names: Sequence[str | None], choice: Choice) -> list[tuple[int, str]]:
+    """The operations of an edge that are to run, by column; `none` gives nothing, so it is not among them."""
+    return [
+        (i, name)
+        for i, name in enumerate(names)
+        if name is not None and name != "none" and choice.kept[i] and (choice.active[i] or choice.evaluate != "active")
+    ]
+
+
+def leaving(backend: Backend, x: Tensor, edges: Sequence[tuple["MixedEdge", Choice]]) -> list[Terms]:
+    """The terms of each edge: ReLU and pooling once per node, convolutions of one depth in one call."""
+    places = [(e, i, name) for e, (edge, choice) in enumerate(edges) for i, name in running(edge.names, choice)]
+    constant = [edges[e][1].evaluate == "detached" and not edges[e][1].active[i] for e, i, _ in places]
+    found: list[Terms] = [[] for _ in edges]
+    for without_gradient in (False, True):
+        taken = [place for place, c in zip(places, constant, strict=True) if c == without_gradient]
+        operations = [edges[e][0].operations[name] for e, _, name in taken]
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not without_gradient):
+            outputs = _outputs(backend, x, operations)
+        for (e, i, name), term in zip(taken, outputs, strict=True):
+            edge, choice = edges[e]
+            transform = choice.transform if edge.transforms and choice.is_transformed(name) else None
+            found[e].append((i, term if transform is None else Term(transform(name, backend.normalised(term)))))
+    return [sorted(terms, key=lambda term: term[0]) for terms in found]
+
+
+def _outputs(backend: Backend, x: Tensor, operations: Sequence[nn.Module]) -> list[AnyTerm]:
+    """One term per operation."""
+    outputs: list[AnyTerm | None] = [None] * len(operations)
+    pools: dict[tuple[bool, int, bool], Term] = {}
+    for p, operation in enumerate(operations):
+        if isinstance(operation, Pool):
+            key = (operation.average, operation.stride, operation.normed)
+            if key not in pools:
+                average, stride, normed = key
+                pools[key] = backend.pool(x, average=average, stride=stride, normed=normed)
+            outputs[p] = pools[key]
+        elif isinstance(operation, nn.Identity):
+            outputs[p] = Term(x)
+        elif not isinstance(operation, Convolutions | FactorizedReduce):
+            outputs[p] = Term(operation(x))
+    _halve(backend, x, operations, outputs)
+    _convolve(backend, x, operations, outputs)
+    done = [term for term in outputs if term is not None]
+    assert len(done) == len(operations)  # every operation is of one of the kinds above
+    return done
+
+
+def _halve(backend: Backend, x: Tensor, operations: Sequence[nn.Module], outputs: list[AnyTerm | None]) -> None:
+    """Skip connections of half the size, on one copy of the pixels they pick."""
+    found = [(p, operation) for p, operation in enumerate(operations) if isinstance(operation, FactorizedReduce)]
+    if found:
+        layers = [operation.stage() for _, operation in found]
+        for (p, _), term in zip(found, backend.convolutions([Term(side_by_side(x))], layers, 1), strict=True):
+            outputs[p] = term
+
+
+def _convolve(backend: Backend, x: Tensor, operations: Sequence[nn.Module], outputs: list[AnyTerm | None]) -> None:
+    """All first stages on x, then all second stages on their results, and so on."""
+    left = [(p, operation) for p, operation in enumerate(operations) if isinstance(operation, Convolutions)]
+    number = 0
+    while left:
+        inputs, sources = [Term(x)], [0] * len(left)
+        if number:
+            inputs = [term for p, _ in left if isinstance(term := outputs[p], Term)]
+            sources = list(range(len(left)))
+        stride = left[0][1].stride if number == 0 else 1
+        layers = [operation.stage(number, s) for (_, operation), s in zip(left, sources, strict=True)]
+        for (p, _), term in zip(left, backend.convolutions(inputs, layers, stride), strict=True):
+            outputs[p] = term
+        number += 1
+        left = [(p, operation) for p, operation in left if len(operation.stages) > number]

@@ -1,0 +1,109 @@
+"""The kernels are compiled once, wholly or not at all, and their absence is a sentence."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from smallgroup import kernels
+from smallgroup.kernels import library
+from tests.kernels.layers import SEARCH, images, layer
+from tests.kernels.test_paths import computed, largest_difference
+
+PROBE = "from smallgroup.kernels import library; print(library.load() or 'loaded')"
+
+
+def asked(tmp_path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A fresh process with a cache of its own."""
+    env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), **environment}
+    return subprocess.run([sys.executable, "-c", PROBE], env=env, capture_output=True, text=True, check=True)
+
+
+def test_no_compiler_is_a_few_words_and_the_other_path(tmp_path: Path) -> None:
+    done = asked(tmp_path, CXX="no-such-compiler")
+    assert done.stdout == "there is no C++ compiler (no-such-compiler)\n"
+    assert "Traceback" not in done.stderr
+
+
+def test_a_compiler_that_fails_is_a_few_words(tmp_path: Path) -> None:
+    compiler = tmp_path / "broken"
+    compiler.write_text("#!/bin/sh\necho 'x.cpp:1: error: it is broken' >&2\nexit 1\n")
+    compiler.chmod(0o755)
+    done = asked(tmp_path, CXX=str(compiler))
+    assert done.stdout.startswith("the compiler failed: ")
+    assert done.stdout.count("\n") == 1
+    assert not list((tmp_path / "smallgroup" / "kernels").glob("*.so"))
+
+
+def test_a_cache_that_cannot_be_written_is_a_few_words(tmp_path: Path) -> None:
+    (tmp_path / "smallgroup").write_text("in the way")
+    assert "Traceback" not in asked(tmp_path).stderr
+
+
+def test_the_switch(tmp_path: Path) -> None:
+    assert asked(tmp_path, SMALLGROUP_NATIVE="0").stdout == "SMALLGROUP_NATIVE=0 is set\n"
+
+
+def test_a_damaged_library_is_not_loaded(tmp_path: Path) -> None:
+    place = tmp_path / "x.so"
+    place.write_bytes(b"library")
+    assert not library._whole(place)
+    sidecar = library._sidecar(place)
+    sidecar.write_text(json.dumps({"sha256": "0" * 64, "identity": "x"}))
+    assert not library._whole(place)
+    sidecar.write_text("[]")
+    assert not library._whole(place)
+
+
+def test_native_without_kernels_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "load", lambda: "there is no C++ compiler (c++)")
+    with (
+        pytest.raises(library.NoKernels, match="kernels=native needs kernels compiled .* no C"),
+        kernels.using("native"),
+    ):
+        pass
+    with kernels.using("auto") as path:
+        assert path == "torch"
+    assert "no C++ compiler" in kernels.in_words("torch")
+
+
+def test_a_path_must_be_one_of_them() -> None:
+    with pytest.raises(ValueError, match="kernels must be one of"), kernels.using("fast"):
+        pass
+
+
+def test_threads_are_those_of_torch() -> None:
+    """The kernels start no threads of their own: with torch on one thread the process has no more afterwards."""
+    if "native" not in kernels.available() or not Path("/proc/self/task").exists():
+        pytest.skip("there are no native kernels here, or no list of threads")
+    code = """
+import os, torch
+torch.set_num_threads(1)
+from smallgroup.kernels import library
+from smallgroup.spaces.layers import SEARCH, relu_conv_norm
+library.load()
+x, module = torch.randn(8, 16, 16, 16), relu_conv_norm(16, 16, SEARCH)
+before = len(os.listdir("/proc/self/task"))
+module(x).sum().backward()
+print(len(os.listdir("/proc/self/task")) - before)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "0\n"
+
+
+def test_the_number_of_threads_changes_rounding_at_most() -> None:
+    if "native" not in kernels.available():
+        pytest.skip("there are no native kernels here")
+    before = torch.get_num_threads()
+    found = []
+    try:
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            found.append(computed("native", layer("sep_conv_3x3", 16, 1, SEARCH), images((5, 16, 8, 8)))[0])
+    finally:
+        torch.set_num_threads(before)
+    assert largest_difference(*found) < 1e-11
