@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from smallgroup.kernels import AnyTerm, Backend, Term, backend_for
 from smallgroup.networks.auxiliary import build_auxiliary
 from smallgroup.networks.drop_path import Key, check_probability, draw_paths, through
 from smallgroup.networks.layout import laid_out
@@ -14,6 +15,7 @@ from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, Genotype
 from smallgroup.spaces.darts.operations import build
 from smallgroup.spaces.darts.skeleton import build_stem, reduction_cells
 from smallgroup.spaces.layers import FULL, FactorizedReduce, relu_conv_norm
+from smallgroup.spaces.sharing import outputs
 
 
 class DartsNetwork(nn.Module):
@@ -125,6 +127,10 @@ class _Cell(nn.Module):
     def forward(self, before: Tensor, last: Tensor, kept: Tensor | None = None) -> Tensor:
         """Every node is the sum of its edges; the output is the nodes of `concat` side by side."""
         states: dict[int, Tensor] = {0: self.preprocess0(before), 1: self.preprocess1(last)}
+        backend = backend_for(last) if self.training else None
+        if backend is not None:
+            self._add_nodes(backend, states, kept)
+            return torch.cat([states[node] for node in self.concat], dim=1)
         for index, ((node, source), operation) in enumerate(zip(self.edges, self.operations, strict=True)):
             term: Tensor = operation(states[source])
             # A skip that halves the size is a convolution, and dropped like one.
@@ -132,3 +138,23 @@ class _Cell(nn.Module):
                 term = through(term, kept[:, index])
             states[node] = states[node] + term if node in states else term
         return torch.cat([states[node] for node in self.concat], dim=1)
+
+    def _add_nodes(self, backend: Backend, states: dict[int, Tensor], kept: Tensor | None) -> None:
+        """The same on a fast path: all edges that leave a node at once, and a node as one sum."""
+        terms: dict[int, AnyTerm] = {}
+
+        def leave(source: int) -> None:
+            edges = [index for index, (_, from_) in enumerate(self.edges) if from_ == source]
+            found = outputs(backend, states[source], [self.operations[index] for index in edges])
+            for index, term in zip(edges, found, strict=True):
+                if kept is not None and not isinstance(self.operations[index], nn.Identity):
+                    terms[index] = Term(through(backend.normalised(term), kept[:, index]))
+                else:
+                    terms[index] = term
+
+        leave(0)
+        leave(1)
+        for node in dict.fromkeys(node for node, _ in self.edges):
+            into = [terms[index] for index, (to, _) in enumerate(self.edges) if to == node]
+            states[node] = backend.mix(into, states[0].new_ones(len(into)))
+            leave(node)

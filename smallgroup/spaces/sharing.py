@@ -35,17 +35,17 @@ def leaving(backend: Backend, x: Tensor, edges: Sequence[tuple["MixedEdge", Choi
         taken = [place for place, c in zip(places, constant, strict=True) if c == without_gradient]
         operations = [edges[e][0].operations[name] for e, _, name in taken]
         with torch.set_grad_enabled(torch.is_grad_enabled() and not without_gradient):
-            outputs = _outputs(backend, x, operations)
-        for (e, i, name), term in zip(taken, outputs, strict=True):
+            found_here = outputs(backend, x, operations)
+        for (e, i, name), term in zip(taken, found_here, strict=True):
             edge, choice = edges[e]
             transform = choice.transform if edge.transforms and choice.is_transformed(name) else None
             found[e].append((i, term if transform is None else Term(transform(name, backend.normalised(term)))))
     return [sorted(terms, key=lambda term: term[0]) for terms in found]
 
 
-def _outputs(backend: Backend, x: Tensor, operations: Sequence[nn.Module]) -> list[AnyTerm]:
-    """One term per operation."""
-    outputs: list[AnyTerm | None] = [None] * len(operations)
+def outputs(backend: Backend, x: Tensor, operations: Sequence[nn.Module]) -> list[AnyTerm]:
+    """What operations on one input give, a term for each; batch norms must use the statistics of the batch."""
+    found: list[AnyTerm | None] = [None] * len(operations)
     pools: dict[tuple[bool, int, bool], Term] = {}
     for p, operation in enumerate(operations):
         if isinstance(operation, Pool):
@@ -53,14 +53,14 @@ def _outputs(backend: Backend, x: Tensor, operations: Sequence[nn.Module]) -> li
             if key not in pools:
                 average, stride, normed = key
                 pools[key] = backend.pool(x, average=average, stride=stride, normed=normed)
-            outputs[p] = pools[key]
+            found[p] = pools[key]
         elif isinstance(operation, nn.Identity):
-            outputs[p] = Term(x)
+            found[p] = Term(x)
         elif not isinstance(operation, Convolutions | FactorizedReduce):
-            outputs[p] = Term(operation(x))
-    _halve(backend, x, operations, outputs)
-    _convolve(backend, x, operations, outputs)
-    done = [term for term in outputs if term is not None]
+            found[p] = Term(operation(x))
+    _halve(backend, x, operations, found)
+    _convolve(backend, x, operations, found)
+    done = [term for term in found if term is not None]
     assert len(done) == len(operations)  # every operation is of one of the kinds above
     return done
 

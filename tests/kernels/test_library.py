@@ -62,7 +62,7 @@ def test_a_damaged_library_is_not_loaded(tmp_path: Path) -> None:
 def test_native_without_kernels_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "load", lambda: "there is no C++ compiler (c++)")
     with (
-        pytest.raises(library.NoKernels, match="kernels=native needs kernels compiled .* no C"),
+        pytest.raises(library.NoKernels, match=r"kernels=native needs kernels compiled .* no C"),
         kernels.using("native"),
     ):
         pass

@@ -83,6 +83,7 @@ struct Frame {
     wo = (w - 1) / stride + 1;
     row = (w + 2 * pad) * cp;
   }
+  bool seamless() const { return pad == 0 && stride == 1; }
   int64_t bordered() const { return (h + 2 * pad) * row; }
   // The upper left tap of a unit for output row i, in an image with border.
   int64_t at(const Unit<T>& unit, int64_t i, int64_t step) const {
@@ -95,19 +96,20 @@ template <typename T>
 void fill_input(const Frame<T>& frame, const T* x, int64_t pixel, const Norm<T>& norm, bool relu, T* to) {
   constexpr int64_t v = lanes<T>();
   const Vec<T> zero(T(0));
+  Scratch<T> factor(frame.cp);
+  for (int64_t c = 0; c < frame.cp; ++c) factor.data()[c] = norm.rstd()[c] * norm.scale()[c];
   for (int64_t i = 0; i < frame.h; ++i) {
     T* row = to + (i + frame.pad) * frame.row + frame.pad * frame.cp;
     const T* from = x + i * frame.w * pixel;
-    for (int64_t c = 0; c < frame.c; c += v) {
-      const Vec<T> m = Vec<T>::loadu(norm.mean() + c), s = Vec<T>::loadu(norm.rstd() + c) * Vec<T>::loadu(norm.scale() + c);
-      const Vec<T> shift = Vec<T>::loadu(norm.shift() + c);
-      for (int64_t j = 0; j < frame.w; ++j) {
-        Vec<T> value = load(from + j * pixel + c, frame.c - c);
-        if (norm.present) value = at::vec::fmadd(value - m, s, shift);
+    for (int64_t j = 0; j < frame.w; ++j, row += frame.cp, from += pixel)
+      for (int64_t c = 0; c < frame.c; c += v) {
+        Vec<T> value = load(from + c, frame.c - c);
+        if (norm.present)
+          value = at::vec::fmadd(value - Vec<T>::loadu(norm.mean() + c), Vec<T>::loadu(factor.data() + c),
+                                 Vec<T>::loadu(norm.shift() + c));
         if (relu) value = at::vec::maximum(value, zero);
-        value.store(row + j * frame.cp + c);
+        value.store(row + c);
       }
-    }
   }
 }
 
@@ -146,8 +148,10 @@ void unit_forward(const Frame<T>& frame, const Unit<T>& unit, const std::vector<
       product<T>(rows, frame.cp, count * frame.wo, {&nothing, 1}, unit.matrix.data(), unit.out_p, unit.in, out,
                  unit.out, unit.out);
     } else {
-      for (int64_t r = 0; r < count; ++r)
-        product<T>(input + frame.at(unit, i + r, frame.stride), frame.stride * frame.cp, frame.wo,
+      // Without border and stride the rows of an image are one.
+      const int64_t joined = frame.seamless() ? count : 1;
+      for (int64_t r = 0; r < count; r += joined)
+        product<T>(input + frame.at(unit, i + r, frame.stride), frame.stride * frame.cp, joined * frame.wo,
                    {offsets.data(), unit.taps}, unit.matrix.data(), unit.out_p, unit.in, out + r * frame.wo * unit.out,
                    unit.out, unit.out);
     }
@@ -255,19 +259,20 @@ struct UnitGradient {
   void dense(const T* input, const T* dy, T* inner, int64_t inner_row, T* to) const {
     const int64_t cp = frame.cp, nothing = 0;
     const bool gathers = frame.stride == 1 && unit.taps > 1;
-    for (int64_t i = 0; i < frame.ho; ++i) {
+    const int64_t joined = frame.seamless() ? rows_at_a_time(frame.ho, frame.wo) : 1;
+    for (int64_t i = 0; i < frame.ho; i += joined) {
       const T* g = dy + i * frame.wo * unit.out;
-      const int64_t place = frame.at(unit, i, frame.stride);
+      const int64_t place = frame.at(unit, i, frame.stride), pixels = std::min(joined, frame.ho - i) * frame.wo;
       if (matrix)
         for (int64_t t = 0; t < unit.taps; ++t)
-          outer<T>(g, unit.out, unit.out, input + place + offsets[t], frame.stride * cp, cp, frame.wo,
+          outer<T>(g, unit.out, unit.out, input + place + offsets[t], frame.stride * cp, cp, pixels,
                    matrix + t * unit.out * cp, cp);
       if (gathers) {
         T* copy = inner + (i + frame.pad) * inner_row + frame.pad * unit.out;
         std::copy(g, g + frame.wo * unit.out, copy);
       } else {
         for (int64_t t = 0; t < unit.taps; ++t)
-          product<T>(g, unit.out, frame.wo, {&nothing, 1}, unit.back.data() + t * unit.out * cp, cp, unit.out,
+          product<T>(g, unit.out, pixels, {&nothing, 1}, unit.back.data() + t * unit.out * cp, cp, unit.out,
                      to + place + offsets[t], frame.stride * cp, cp, true);
       }
     }
