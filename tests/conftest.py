@@ -1,7 +1,11 @@
 """What holds for the whole suite."""
 
+from collections.abc import Iterator
+
 import pytest
 import torch
+
+from smallgroup import kernels
 
 # The networks of the tests are tiny: on two threads they mostly wait for one another.
 torch.set_num_threads(1)
@@ -22,3 +26,10 @@ LONGEST = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first, all else in its order."""
     items.sort(key=lambda item: not any(name in item.nodeid for name in LONGEST))
+
+
+@pytest.fixture
+def plain_kernels() -> Iterator[None]:
+    """Layer by layer, so that hooks on single layers see them."""
+    with kernels.using("plain"):
+        yield

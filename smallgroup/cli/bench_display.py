@@ -20,6 +20,7 @@ from smallgroup.bench.paths import fast_path
 from smallgroup.bench.timing import Turn, Watch
 from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_json
+from smallgroup.runtime.allocator import keep_memory
 from smallgroup.runtime.checks import check_counts
 from smallgroup.runtime.environment import threads
 from smallgroup.runtime.memory import memory_explained
@@ -49,6 +50,7 @@ class Asked:
         """The path, the rounds and who watches them; the path comes last, because it may have to be compiled."""
         rounds = self.rounds if self.rounds is not None else QUICK_ROUNDS if self.quick else usual
         check_counts(rounds=rounds)
+        keep_memory()  # as runs do; it serves both contenders
         with threads(self.threads), memory_explained(ADVICE):
             path = fast_path(self.path)
             with _watched() as watch:

@@ -70,7 +70,8 @@ def test_parity_in_several_batch_sizes(
         assert found.shape == (count, 10)
         assert expected.std() > 0.01  # or there would be nothing to compare
         assert (found - expected).abs().max() <= 1e-5 * expected.abs().max()
-    assert 0 <= exports[space, format].difference <= 1e-5
+    largest = exports[space, format].tolerance / export.TOLERANCE  # of the logits the export was checked on
+    assert 0 <= exports[space, format].difference <= 1e-6 * max(largest, 1.0)
     assert exports[space, format].difference < exports[space, format].tolerance
 
 

@@ -13,6 +13,7 @@ from smallgroup.spaces.genotypes import published
 from smallgroup.spaces.layers import FactorizedReduce, Pool
 from smallgroup.spaces.nas_bench_201 import Cell
 
+pytestmark = pytest.mark.usefixtures("plain_kernels")  # the tests look at the outputs of single operations
 DARTS_V2 = published()["DARTS_V2"]
 KEY: Key = (0, "train", 3, 14)
 
