@@ -14,6 +14,7 @@ import torch
 from smallgroup.bench.cases import prepared
 from smallgroup.bench.group_step import GroupStep
 from smallgroup.bench.paths import PLAIN
+from smallgroup.runtime.allocator import keep_memory
 from smallgroup.runtime.memory import memory_in_use, peak_memory
 
 _STATUS = Path("/proc/self/status")
@@ -22,6 +23,7 @@ _STATUS = Path("/proc/self/status")
 def main(text: str) -> None:
     """Read what to do, do it, print the bytes."""
     asked = json.loads(text)
+    keep_memory()
     torch.set_num_threads(asked["threads"])
     case, path = GroupStep(**asked["case"]), asked["path"]
     call = prepared(case.plain if path == PLAIN else case.fast, path)

@@ -1,10 +1,11 @@
 """The path of torch operators alone: layers as they are, shared where they can be, gradients the cheaper way."""
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
@@ -12,7 +13,7 @@ from smallgroup.kernels.terms import EPSILON, AnyTerm, Convolution, Term
 
 
 class Pure:
-    """See `terms.Backend`. Batch norms are not put off here: terms have no statistics."""
+    """See `terms.Backend`. Empty statistics say that a term is still to be normalised: the sum does it."""
 
     def convolutions(self, inputs: Sequence[Term], layers: Sequence[Convolution], stride: int) -> list[AnyTerm]:
         """Each input is rectified once, whatever number of layers it has."""
@@ -25,7 +26,9 @@ class Pure:
             if layer.filter is not None:
                 x, step = _depthwise(x, layer.filter, stride, layer.dilation), 1
             y = functional.conv2d(x, layer.matrix, layer.bias, step, layer.matrix.shape[-1] // 2)
-            results.append(Term(layer.norm(y)))
+            results.append(
+                Term(y, y.new_empty(0)) if layer.last and not _has_state(layer.norm) else Term(layer.norm(y))
+            )
         return results
 
     def pool(self, x: Tensor, *, average: bool, stride: int, normed: bool) -> Term:
@@ -34,21 +37,29 @@ class Pure:
             y = functional.avg_pool2d(x, 3, stride, 1, count_include_pad=False)
         else:
             y = functional.max_pool2d(x, 3, stride, 1)
-        return Term(functional.batch_norm(y, None, None, training=True, eps=EPSILON) if normed else y)
+        return Term(y, y.new_empty(0) if normed else None)
 
     def mix(self, terms: Sequence[AnyTerm], weights: Tensor) -> Tensor:
-        """Accumulated: no product is kept."""
-        values = [self.normalised(term) for term in terms]
-        mixed: Tensor = _Sum.apply(weights.to(values[0]), *values)  # type: ignore[no-untyped-call]
+        """Accumulated: neither products nor normalised terms are kept."""
+        present = [term for term in terms if isinstance(term, Term)]  # nothing is deferred here
+        values, raw = [term.value for term in present], [term.statistics is not None for term in present]
+        mixed: Tensor = _Sum.apply(raw, weights.to(values[0]), *values)  # type: ignore[no-untyped-call]
         return mixed
 
     def normalised(self, term: AnyTerm) -> Tensor:
-        """As it is."""
+        """By the statistics of the batch, if it is not yet."""
         assert isinstance(term, Term)  # nothing is deferred here
-        return term.value
+        if term.statistics is None:
+            return term.value
+        return functional.batch_norm(term.value, None, None, training=True, eps=EPSILON)
 
 
 PURE = Pure()
+
+
+def _has_state(norm: nn.BatchNorm2d) -> bool:
+    """Whether a norm is more than a function of the batch."""
+    return norm.affine or norm.running_mean is not None
 
 
 def _depthwise(x: Tensor, weight: Tensor, stride: int, dilation: int) -> Tensor:
@@ -121,26 +132,39 @@ def _filter_gradient(x: Tensor, gradient: Tensor, stride: int, dilation: int, si
 
 
 class _Sum(torch.autograd.Function):
-    """sum_i w_i y_i, term after term into one tensor."""
+    """sum_i w_i y_i, term after term into one tensor; raw terms are normalised on the way, in both directions."""
 
     @staticmethod
-    def forward(ctx: Any, weights: Tensor, *terms: Tensor) -> Tensor:  # noqa: ANN401
-        ctx.save_for_backward(weights, *terms)
-        factors = weights.tolist()
-        total: Tensor = terms[0] * factors[0]
-        for factor, term in zip(factors[1:], terms[1:], strict=True):
-            total.add_(term, alpha=factor)
+    def forward(ctx: Any, raw: Sequence[bool], weights: Tensor, *terms: Tensor) -> Tensor:  # noqa: ANN401
+        statistics: list[Tensor] = []
+        total: Tensor | None = None
+        for factor, term, is_raw in zip(weights.tolist(), terms, raw, strict=True):
+            value = term
+            if is_raw:
+                value, *found = torch.native_batch_norm(term, None, None, None, None, True, 0.0, EPSILON)
+                statistics += found
+            total = value * factor if total is None else total.add_(value, alpha=factor)
+        assert total is not None
+        ctx.save_for_backward(weights, *terms, *statistics)
+        ctx.raw = raw
         return total
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        weights, *terms = ctx.saved_tensors
-        dw = None
-        if ctx.needs_input_grad[0]:
-            dw = torch.stack([(gradient * term).sum() for term in terms])
-        of_terms = [
-            gradient * weight if asked else None
-            for weight, asked in zip(weights, ctx.needs_input_grad[1:], strict=True)
-        ]
-        return dw, *of_terms
+        weights, *saved = ctx.saved_tensors
+        terms, statistics = saved[: len(ctx.raw)], iter(saved[len(ctx.raw) :])
+        shares, of_terms = [], []
+        for weight, term, is_raw in zip(weights.tolist(), terms, ctx.raw, strict=True):
+            if is_raw:
+                # With a scale of one its gradient is that of the mixing weight, by channel.
+                scale = term.new_ones(term.shape[1])
+                slope, share, _ = torch.ops.aten.native_batch_norm_backward(
+                    gradient, term, scale, None, None, *islice(statistics, 2), True, EPSILON, [True, True, False]
+                )
+                of_terms.append(slope.mul_(weight))
+                shares.append(share.sum())
+            else:
+                of_terms.append(gradient * weight)
+                shares.append((gradient * term).sum())
+        return None, torch.stack(shares), *of_terms
