@@ -20,10 +20,11 @@ from smallgroup.kernels.selection import (
     in_words,
     using,
 )
-from smallgroup.kernels.terms import AnyTerm, Backend, Convolution, Term
+from smallgroup.kernels.terms import EPSILON, AnyTerm, Backend, Convolution, Term
 
 __all__ = [
     "AUTO",
+    "EPSILON",
     "PATHS",
     "AnyTerm",
     "Backend",

@@ -8,12 +8,15 @@ import fcntl
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from functools import cache
 from pathlib import Path
+from typing import IO
 
 import torch
 
@@ -96,30 +99,57 @@ def _built() -> Path:
         return place
     place.parent.mkdir(parents=True, exist_ok=True)
     with (place.with_suffix(".lock")).open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        _wait_for(lock)
         if not _whole(place):
+            for left in place.parent.glob(f"{place.stem}-*"):  # by a build that was killed
+                shutil.rmtree(left, ignore_errors=True)
             _compile(place)
     return place
+
+
+def _wait_for(lock: IO[str]) -> None:
+    """Until nobody else builds; the system lets go of a lock when its owner ends, however it ends."""
+    deadline, told = time.monotonic() + _PATIENCE, False
+    while True:
+        try:
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise OSError(f"another process has been compiling them for {_PATIENCE} s") from None
+            if not told:
+                print("Waiting for kernels that another process compiles.", file=sys.stderr, flush=True)
+            told = True
+            time.sleep(0.2)
 
 
 def _whole(place: Path) -> bool:
     """Whether the library is there as it was built: a file that was cut off or changed is built again."""
     try:
         known = json.loads(_sidecar(place).read_text(encoding="utf-8"))
-        return bool(known["sha256"] == hashlib.sha256(place.read_bytes()).hexdigest())
+        return isinstance(known["identity"], str) and bool(
+            known["sha256"] == hashlib.sha256(place.read_bytes()).hexdigest()
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
 
+def _compiler() -> str:
+    """The program that CXX names; of several words, as with a cache in front, the one that is no option and there."""
+    words = shlex.split(os.environ.get("CXX", "")) or ["c++"]
+    found = [word for word in words if not word.startswith("-") and shutil.which(word) is not None]
+    if not found:
+        raise OSError(f"there is no C++ compiler ({words[0]})")
+    return found[-1]
+
+
 def _compile(place: Path) -> None:
-    compiler = os.environ.get("CXX", "c++")
-    if shutil.which(compiler) is None:
-        raise OSError(f"there is no C++ compiler ({compiler})")
+    compiler = _compiler()
     print("Compiling kernels, once for this machine: about half a minute.", file=sys.stderr, flush=True)
-    with tempfile.TemporaryDirectory(dir=place.parent) as folder:
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix=f"{place.stem}-") as folder:
         command = [sys.executable, "-m", "smallgroup.kernels.compiler", folder, _NAME, str(_SOURCES / "library.cpp")]
         command += _flags()
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_PATIENCE)
+        own = {**os.environ, "CXX": compiler}
+        done = subprocess.run(command, env=own, capture_output=True, text=True, check=False, timeout=_PATIENCE)
         if done.returncode != 0:
             raise OSError(f"the compiler failed: {_last_line(done.stderr)}")
         content = (Path(folder) / f"{_NAME}.so").read_bytes()

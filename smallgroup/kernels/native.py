@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from smallgroup.kernels.terms import EPSILON, AnyTerm, Convolution, Deferred, Term
+from smallgroup.kernels.terms import EPSILON, AnyTerm, Convolution, Deferred, Term, check_values, differentiable_once
 
 
 class Native:
@@ -43,6 +42,8 @@ class Native:
     def pool(self, x: Tensor, *, average: bool, stride: int, normed: bool) -> Term:
         """With statistics if a batch norm follows."""
         y, statistics = _Pool.apply(x, stride, average)  # type: ignore[no-untyped-call]
+        if normed:
+            check_values(y)
         return Term(y, statistics if normed else None)
 
     def mix(self, terms: Sequence[AnyTerm], weights: Tensor) -> Tensor:
@@ -51,23 +52,21 @@ class Native:
         deferred: dict[tuple[Any, ...], list[tuple[int, Deferred]]] = {}
         for i, term in enumerate(terms):
             if isinstance(term, Deferred):
-                deferred.setdefault((term.stride, term.input.value.shape), []).append((i, term))
+                key = (term.stride, term.input.value.shape, term.constant)
+                deferred.setdefault(key, []).append((i, term))
         values = [term.value for _, term in present]
         like = values[0] if values else next(iter(deferred.values()))[0][1].input.value
         tensors = [*values, *(_or_nothing(term.affine, like) for _, term in present)]
         groups, order = [], [i for i, _ in present]
-        for (stride, _), members in deferred.items():
+        for (stride, *_), members in deferred.items():
             layers = [term.layer for _, term in members]
             group, own = _grouped([term.input for _, term in members], layers, stride)
             groups.append(_Layers(group, layers))
             tensors += own
             tensors += [_or_nothing(_affine(layer.norm), like) for layer in layers]
             order += [i for i, _ in members]
-        weights = weights.to(like)
-        if order != sorted(order):
-            weights = weights.index_select(0, torch.tensor(order))
-        plan = _Sum([_or_nothing(term.statistics, like) for _, term in present], groups)
-        mixed: Tensor = _Mix.apply(plan, weights, *tensors)  # type: ignore[no-untyped-call]
+        plan = _Sum([_or_nothing(term.statistics, like) for _, term in present], groups, order)
+        mixed: Tensor = _Mix.apply(plan, weights.to(like), *tensors)  # type: ignore[no-untyped-call]
         return mixed
 
     def normalised(self, term: AnyTerm) -> Tensor:
@@ -201,7 +200,11 @@ def _affine(norm: nn.BatchNorm2d) -> Tensor | None:
 
 @torch.no_grad()
 def _move_averages(layer: Convolution, statistics: Tensor, y: Tensor) -> None:
-    """The running averages of the layer's norm, if it keeps any, as torch moves them; y is without the bias."""
+    """Check that the layer's norm can be taken, and move its running averages, if it keeps any, as torch does.
+
+    y is without the bias.
+    """
+    check_values(y)
     norm = layer.norm
     mean, variance = norm.running_mean, norm.running_var
     if mean is None or variance is None or norm.num_batches_tracked is None or not norm.training:
@@ -250,7 +253,7 @@ class _Units(torch.autograd.Function):
         return (*ys, *statistics)
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         group: _Group = ctx.group
         taken = _Tensors.of(group, iter(ctx.saved_tensors))
@@ -275,7 +278,7 @@ class _Pool(torch.autograd.Function):
         return y, statistics
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, gradient: Tensor | None, _: None) -> tuple[Tensor | None, None, None]:  # noqa: ANN401
         if gradient is None:
             return None, None, None
@@ -296,6 +299,12 @@ class _Sum:
 
     statistics: list[Tensor]
     groups: list[_Layers]
+    places: list[int]
+    """Where in the sum the terms stand, those that are there first: added in one order whoever makes them."""
+
+    def in_order(self, made: Sequence[Tensor]) -> list[Tensor]:
+        """As they stand in the sum."""
+        return [tensor for _, tensor in sorted(zip(self.places, made, strict=True), key=lambda pair: pair[0])]
 
 
 class _Mix(torch.autograd.Function):
@@ -318,13 +327,14 @@ class _Mix(torch.autograd.Function):
             statistics += found
             affines += islice(rest, group.layers)
             saved += taken.all()
+        ys, affines, statistics = (plan.in_order(made) for made in (ys, affines, statistics))
         ctx.save_for_backward(weights, *ys, *affines, *saved)
         ctx.plan, ctx.statistics = plan, statistics
         out: Tensor = torch.ops.smallgroup.mix_forward(ys, statistics, affines, weights)
         return out
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         plan: _Sum = ctx.plan
         count, terms = len(plan.statistics), len(ctx.statistics)
@@ -332,21 +342,30 @@ class _Mix(torch.autograd.Function):
         (weights,) = islice(saved, 1)
         ys, affines = list(islice(saved, terms)), list(islice(saved, terms))
         gradient = _dense(gradient)
-        wanted = [int(asked) for asked in ctx.needs_input_grad[2 : 2 + count]]
+        present, places = plan.places[:count], iter(plan.places[count:])
+        wanted = [0] * terms
+        for place, asked in zip(present, ctx.needs_input_grad[2 : 2 + count], strict=True):
+            wanted[place] = int(asked)
         dys, daffines, dw, coefficients = torch.ops.smallgroup.mix_backward(
-            gradient, ys, ctx.statistics, affines, weights, wanted + [0] * (terms - count)
+            gradient, ys, ctx.statistics, affines, weights, wanted
         )
         of_affines = _nonempty(daffines, affines)
-        result = [dy if asked else None for dy, asked in zip(dys, wanted, strict=False)]
-        result += of_affines[:count]
-        first = count
+        result = [dys[place] if wanted[place] else None for place in present]
+        result += [of_affines[place] for place in present]
         for group, _ in plan.groups:
-            own = slice(first, first + group.layers)
+            own = list(islice(places, group.layers))
             taken = _Tensors.of(group, saved)
             start = 2 + len(result) + 2 * group.inputs
             of_weights = any(ctx.needs_input_grad[start : start + 3 * group.layers])
-            given = [gradient] * group.layers
-            result += group.backward(given, ys[own], coefficients[own], taken, of_weights=of_weights)
-            result += of_affines[own]
-            first += group.layers
+            if of_weights or any(ctx.needs_input_grad[2 + len(result) : start]):
+                result += group.backward(
+                    [gradient] * group.layers,
+                    [ys[place] for place in own],
+                    [coefficients[place] for place in own],
+                    taken,
+                    of_weights=of_weights,
+                )
+            else:
+                result += [None] * (2 * group.inputs + 3 * group.layers)
+            result += [of_affines[place] for place in own]
         return None, dw, *result

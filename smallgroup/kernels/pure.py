@@ -6,10 +6,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from smallgroup.kernels.terms import EPSILON, AnyTerm, Convolution, Term
+from smallgroup.kernels.terms import EPSILON, AnyTerm, Convolution, Term, check_values, differentiable_once
 
 
 class Pure:
@@ -83,7 +82,7 @@ class _Depthwise(torch.autograd.Function):
         return functional.conv2d(x, weight, None, stride, ctx.padding, dilation, len(weight))
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:  # noqa: ANN401
         x, weight = ctx.saved_tensors
         needs_x, needs_weight = ctx.needs_input_grad[:2]
@@ -138,33 +137,45 @@ class _Sum(torch.autograd.Function):
     def forward(ctx: Any, raw: Sequence[bool], weights: Tensor, *terms: Tensor) -> Tensor:  # noqa: ANN401
         statistics: list[Tensor] = []
         total: Tensor | None = None
-        for factor, term, is_raw in zip(weights.tolist(), terms, raw, strict=True):
+        for factor, term, is_raw in zip(_factors(weights), terms, raw, strict=True):
             value = term
             if is_raw:
+                check_values(term)
                 value, *found = torch.native_batch_norm(term, None, None, None, None, True, 0.0, EPSILON)
                 statistics += found
-            total = value * factor if total is None else total.add_(value, alpha=factor)
+            total = value * factor if total is None else _added(total, value, factor)
         assert total is not None
         ctx.save_for_backward(weights, *terms, *statistics)
         ctx.raw = raw
         return total
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         weights, *saved = ctx.saved_tensors
         terms, statistics = saved[: len(ctx.raw)], iter(saved[len(ctx.raw) :])
-        shares, of_terms = [], []
-        for weight, term, is_raw in zip(weights.tolist(), terms, ctx.raw, strict=True):
+        shares: list[Tensor] = []
+        of_terms: list[Tensor | None] = []
+        wanted = ctx.needs_input_grad[2:]
+        for weight, term, is_raw, asked in zip(_factors(weights), terms, ctx.raw, wanted, strict=True):
             if is_raw:
                 # With a scale of one its gradient is that of the mixing weight, by channel.
                 scale = term.new_ones(term.shape[1])
                 slope, share, _ = torch.ops.aten.native_batch_norm_backward(
-                    gradient, term, scale, None, None, *islice(statistics, 2), True, EPSILON, [True, True, False]
+                    gradient, term, scale, None, None, *islice(statistics, 2), True, EPSILON, [asked, True, False]
                 )
-                of_terms.append(slope.mul_(weight))
+                of_terms.append(slope.mul_(weight) if asked else None)
                 shares.append(share.sum())
             else:
-                of_terms.append(gradient * weight)
+                of_terms.append(gradient * weight if asked else None)
                 shares.append((gradient * term).sum())
         return None, torch.stack(shares), *of_terms
+
+
+def _factors(weights: Tensor) -> list[Any]:
+    """As numbers, but on another device as tensors, so that nobody waits for it."""
+    return weights.tolist() if weights.device.type == "cpu" else list(weights.unbind())
+
+
+def _added(total: Tensor, value: Tensor, factor: float | Tensor) -> Tensor:
+    return total.add_(value * factor) if isinstance(factor, Tensor) else total.add_(value, alpha=factor)

@@ -1,9 +1,11 @@
 """What the kernels work on: results whose batch norm is still to come, and the convolutions between them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Any, NamedTuple, Protocol
 
+import torch
 from torch import Tensor, nn
 
 EPSILON = 1e-5
@@ -49,8 +51,48 @@ class Deferred(NamedTuple):
     layer: Convolution
     stride: int
 
+    @property
+    def constant(self) -> bool:
+        """Whether no gradient is asked of it."""
+        own = (self.input.value, self.layer.matrix, self.layer.filter)
+        return not any(tensor is not None and tensor.requires_grad for tensor in own)
+
+    def detached(self) -> "Deferred":
+        """The same without gradients."""
+        layer = replace(
+            self.layer,
+            matrix=self.layer.matrix.detach(),
+            filter=None if self.layer.filter is None else self.layer.filter.detach(),
+            bias=None if self.layer.bias is None else self.layer.bias.detach(),
+        )
+        return Deferred(self.input._replace(value=self.input.value.detach()), layer, self.stride)
+
 
 AnyTerm = Term | Deferred
+
+
+def check_values(y: Tensor) -> None:
+    """A batch norm by the statistics of the batch, as torch has it."""
+    if y.numel() <= y.shape[1]:
+        raise ValueError(f"a batch norm needs more than one value per channel, but images are {tuple(y.shape)}")
+
+
+Backward = Callable[..., Any]
+
+
+def differentiable_once(backward: Backward) -> Backward:
+    """Refuse second derivatives, which would be wrong without a word."""
+
+    @wraps(backward)
+    def checked(*arguments: Any) -> Any:  # noqa: ANN401
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "the fast kernels are differentiable once, but a second derivative was asked for (create_graph=True); "
+                'compute it inside `with smallgroup.kernels.using("plain"):`'
+            )
+        return backward(*arguments)
+
+    return checked
 
 
 class Backend(Protocol):

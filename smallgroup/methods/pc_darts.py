@@ -81,13 +81,9 @@ class PartialEdge(MixedEdge):
         super().__init__(replace(parts, channels=first))
         self.groups, self.first, self.stride = part, first, parts.stride
 
-    def part(self, inputs: Tensor) -> Tensor:
-        """The first channels."""
-        return inputs[:, : self.first]
-
     def finish(self, mixed: Tensor, inputs: Tensor, choice: Choice) -> Tensor:  # noqa: ARG002
         """Half the size where the edge halves it: what is passed by through 2x2 max pooling."""
-        if self.groups == 1:  # there is nothing to pass by, and nothing to shuffle
+        if self.groups == 1 or self.first is None:  # there is nothing to pass by, and nothing to shuffle
             return mixed
         rest = inputs[:, self.first :]
         if self.stride == 2:

@@ -14,7 +14,7 @@ from smallgroup.runtime.checks import check_counts
 from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, Genotype
 from smallgroup.spaces.darts.operations import build
 from smallgroup.spaces.darts.skeleton import build_stem, reduction_cells
-from smallgroup.spaces.layers import FULL, FactorizedReduce, relu_conv_norm
+from smallgroup.spaces.layers import FULL, FactorizedReduce, by_batch, relu_conv_norm
 from smallgroup.spaces.sharing import outputs
 
 
@@ -127,7 +127,7 @@ class _Cell(nn.Module):
     def forward(self, before: Tensor, last: Tensor, kept: Tensor | None = None) -> Tensor:
         """Every node is the sum of its edges; the output is the nodes of `concat` side by side."""
         states: dict[int, Tensor] = {0: self.preprocess0(before), 1: self.preprocess1(last)}
-        backend = backend_for(last) if self.training else None
+        backend = backend_for(last) if by_batch(self) else None
         if backend is not None:
             self._add_nodes(backend, states, kept)
             return torch.cat([states[node] for node in self.concat], dim=1)

@@ -16,12 +16,14 @@ from smallgroup.spaces.space import Choice, EdgeBuilder, EdgeParts, Kind, Mixtur
 class MixedEdge(nn.Module):
     """sum_i w_i o_i(x), over the operations that are to run. `none` runs only where nothing else does.
 
-    A method's edge that mixes and does something beside it says so in `part` and `finish`, not in `forward`: then
+    A method's edge that mixes and does something beside it says so in `first` and `finish`, not in `forward`: then
     what the edges of a node have in common is still computed once.
     """
 
     transforms: ClassVar[bool] = True
     """Whether the outputs of operations go through the transform of the choice."""
+    first: int | None = None
+    """How many of the first channels go through the operations; None: all."""
 
     def __init__(self, parts: EdgeParts) -> None:
         super().__init__()
@@ -29,17 +31,13 @@ class MixedEdge(nn.Module):
         made = {n: parts.make(n, parts.channels, parts.stride) for n in parts.operations if n is not None}
         self.operations = nn.ModuleDict(made)
 
-    def part(self, inputs: Tensor) -> Tensor:
-        """What goes through the operations: all of it."""
-        return inputs
-
     def finish(self, mixed: Tensor, inputs: Tensor, choice: Choice) -> Tensor:  # noqa: ARG002
         """What the edge makes of the mixed output: nothing else."""
         return mixed
 
     def forward(self, inputs: Tensor, choice: Choice) -> Tensor:
         """The mixed output, finished."""
-        return self.finish(self._mixed(self.part(inputs), choice), inputs, choice)
+        return self.finish(self._mixed(_part(inputs, self.first), choice), inputs, choice)
 
     def _mixed(self, inputs: Tensor, choice: Choice) -> Tensor:
         terms = [choice.weights[i] * self._output(i, name, inputs, choice) for i, name in running(self.names, choice)]
@@ -54,7 +52,9 @@ class MixedEdge(nn.Module):
         constant = choice.evaluate == "detached" and not choice.active[i]
         with torch.set_grad_enabled(torch.is_grad_enabled() and not constant):
             output: Tensor = self.operations[name](inputs)
-        return choice.transform(name, output) if choice.transform is not None and self.transforms else output
+        if choice.transform is None or not self.transforms or not choice.is_transformed(name):
+            return output
+        return choice.transform(name, output)
 
 
 class MixedNodes(nn.Module):
@@ -79,11 +79,8 @@ class MixedNodes(nn.Module):
             self.edges.append(build_edge(EdgeParts(remaining(kind, mask, e), channels, stride, make)))
             self.incoming.setdefault(node, []).append((e, source))
             self.outgoing.setdefault(source, []).append(e)
-        # An edge with a `forward` of its own is called as it is.
         self._mixing = {
-            e: edge
-            for e, edge in enumerate(self.edges)
-            if isinstance(edge, MixedEdge) and type(edge).forward is MixedEdge.forward
+            e: edge for e, edge in enumerate(self.edges) if isinstance(edge, MixedEdge) and _only_mixes(edge)
         }
 
     def forward(self, inputs: Sequence[Tensor], mixture: Mixture, cell: int) -> list[Tensor]:
@@ -104,20 +101,21 @@ class MixedNodes(nn.Module):
         choices = [mixture.choice(cell, e) for e in range(len(self.edges))]
         states: list[Tensor] = []
         terms: dict[int, Terms] = {}
+        mixing = {e: edge for e, edge in self._mixing.items() if not _watched(edge)}
 
         def arrive(x: Tensor) -> None:
-            edges = [e for e in self.outgoing.get(len(states), ()) if e in self._mixing]
+            out = [e for e in self.outgoing.get(len(states), ()) if e in mixing]
             states.append(x)
-            if edges:
-                part = self._mixing[edges[0]].part(x)  # edges of one builder take the same part
-                found = leaving(backend, part, [(self._mixing[e], choices[e]) for e in edges])
+            for first in dict.fromkeys(mixing[e].first for e in out):
+                edges = [e for e in out if mixing[e].first == first]
+                found = leaving(backend, _part(x, first), [(mixing[e], choices[e]) for e in edges])
                 terms.update(zip(edges, found, strict=True))
 
         for x in inputs:
             arrive(x)
         for incoming in self.incoming.values():
             edges = [e for e, _ in incoming]
-            only_mix = all(e in self._mixing and type(self._mixing[e]).finish is MixedEdge.finish for e in edges)
+            only_mix = all(e in mixing and type(mixing[e]).finish is MixedEdge.finish for e in edges)
             if only_mix and any(terms[e] for e in edges):
                 arrive(_node(backend, {e: terms[e] for e in edges}, mixture))
                 continue
@@ -132,6 +130,21 @@ class MixedNodes(nn.Module):
             return output
         weights = torch.stack([choice.weights[i] for i, _ in terms])
         return self._mixing[e].finish(backend.mix([term for _, term in terms], weights), x, choice)
+
+
+def _part(inputs: Tensor, first: int | None) -> Tensor:
+    return inputs if first is None else inputs[:, :first]
+
+
+def _only_mixes(edge: MixedEdge) -> bool:
+    """Whether an edge computes as this class says; one with a way of its own is called as it is."""
+    own = ("forward", "_mixed", "_output")
+    return all(getattr(type(edge), name) is getattr(MixedEdge, name) for name in own)
+
+
+def _watched(edge: MixedEdge) -> bool:
+    """Whether somebody wants to see what goes in and out of the edge."""
+    return bool(edge._forward_hooks or edge._forward_pre_hooks)
 
 
 def _node(backend: Backend, terms: dict[int, Terms], mixture: Mixture) -> Tensor:

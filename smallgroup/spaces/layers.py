@@ -1,12 +1,13 @@
 """Layers that supernets and derived networks share, in the style of either."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from smallgroup.kernels import AnyTerm, Convolution, Term, backend_for
+from smallgroup.kernels import EPSILON, AnyTerm, Convolution, Term, backend_for
 
 
 @dataclass(frozen=True)
@@ -35,23 +36,24 @@ def batch_norm(channels: int, style: Style, *, affine: bool | None = None) -> nn
 class Convolutions(nn.Sequential):
     """ReLU, depthwise filter or none, convolution, batch norm; once or several times over, the first with a stride.
 
-    What stands here in torch's layers is the plain form. The other paths of `smallgroup.kernels` take the layers apart.
+    What stands here in torch's layers is the plain form. The other paths of `smallgroup.kernels` take the layers apart,
+    if they are of that form: layers of another one are computed as they are.
     """
 
     def __init__(self, *layers: nn.Module) -> None:
         super().__init__(*layers)
         self.stages: list[tuple[int | None, int, int]] = []
-        """Where filter, convolution and norm of each stage stand among the layers."""
-        convolved: list[int] = []
-        for i, layer in enumerate(layers):
-            if isinstance(layer, nn.Conv2d):
-                convolved.append(i)
-            elif isinstance(layer, nn.BatchNorm2d):
-                (*filtered, last), convolved = convolved, []
-                self.stages.append((filtered[0] if filtered else None, last, i))
-        first = layers[1]
-        assert isinstance(first, nn.Conv2d)
-        self.stride = first.stride[0]
+        """Where filter, convolution and norm of each stage stand among the layers; empty: they are of another form."""
+        self.stride = 1
+        ends = [i for i, layer in enumerate(layers) if isinstance(layer, nn.BatchNorm2d)]
+        begins = [0, *(i + 1 for i in ends[:-1])]
+        stages = [layers[begin : end + 1] for begin, end in zip(begins, ends, strict=True)]
+        if not ends or ends[-1] + 1 != len(layers) or not all(_is_stage(s, n == 0) for n, s in enumerate(stages)):
+            return
+        self.stages = [
+            (end - 2 if end - begin == 3 else None, end - 1, end) for begin, end in zip(begins, ends, strict=True)
+        ]
+        self.stride = cast(nn.Conv2d, layers[1]).stride[0]
 
     def stage(self, number: int, source: int = 0) -> Convolution:
         """One stage, on one of several inputs."""
@@ -70,8 +72,7 @@ class Convolutions(nn.Sequential):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """[n, c, h, w] to [n, outputs, h, w], or half the size."""
-        norms = [cast(nn.BatchNorm2d, self[norm]) for *_, norm in self.stages]
-        backend = backend_for(inputs) if all(map(by_batch, norms)) else None
+        backend = backend_for(inputs) if self.stages and by_batch(self) else None
         if backend is None:
             plain: Tensor = super().forward(inputs)  # type: ignore[no-untyped-call]
             return plain
@@ -124,7 +125,7 @@ class FactorizedReduce(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """[n, c, h, w] to [n, outputs, ceil(h / 2), ceil(w / 2)]."""
-        backend = backend_for(inputs) if by_batch(self.norm) else None
+        backend = backend_for(inputs) if by_batch(self) else None
         if backend is not None:
             (term,) = backend.convolutions([Term(side_by_side(inputs))], [self.stage()], 1)
             return backend.normalised(term)
@@ -154,9 +155,38 @@ def side_by_side(x: Tensor) -> Tensor:
     return torch.cat(halves(x), dim=1)
 
 
-def by_batch(norm: nn.BatchNorm2d) -> bool:
-    """Whether a norm uses the statistics of the batch, as the fast paths do."""
-    return norm.training or norm.running_mean is None
+def by_batch(module: nn.Module) -> bool:
+    """Whether all norms of a module are by the statistics of the batch, as the fast paths compute them."""
+    norms = (layer for layer in module.modules() if isinstance(layer, nn.BatchNorm2d))
+    return all((norm.training or norm.running_mean is None) and norm.eps == EPSILON for norm in norms)
+
+
+def _is_stage(layers: Sequence[nn.Module], first: bool) -> bool:
+    """ReLU, a depthwise filter or none, a convolution, a batch norm; all of one size but for a stride at the start."""
+    relu, *convolutions, _ = layers
+    if type(relu) is not nn.ReLU or not all(type(layer) is nn.Conv2d for layer in convolutions):
+        return False
+    *filters, last = cast(list[nn.Conv2d], convolutions)
+    if len(filters) > 1 or any(one.groups != one.in_channels or one.bias is not None for one in filters):
+        return False
+    if last.groups != 1 or last.dilation != (1, 1) or (filters and last.kernel_size != (1, 1)):
+        return False
+    if filters and (filters[0].out_channels != filters[0].in_channels or filters[0].kernel_size[0] not in (3, 5, 7)):
+        return False
+    steps = [one.stride for one in (*filters, last)]
+    return (
+        all(map(_keeps_size, (*filters, last)))
+        and steps[1:] == [(1, 1)] * len(filters)
+        and (steps[0] == (1, 1) or (first and steps[0] == (2, 2)))
+    )
+
+
+def _keeps_size(layer: nn.Conv2d) -> bool:
+    """Whether a convolution without stride leaves height and width as they are, with zeros around the image."""
+    (size, other), (dilation, same) = layer.kernel_size, layer.dilation
+    reach = dilation * (size // 2)
+    square = size == other and dilation == same and size % 2 == 1
+    return square and layer.padding == (reach, reach) and layer.padding_mode == "zeros"
 
 
 class Zero(nn.Module):

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from smallgroup.kernels import AnyTerm, Backend, Term
+from smallgroup.kernels.terms import Deferred
 from smallgroup.spaces.layers import Convolutions, FactorizedReduce, Pool, side_by_side
 from smallgroup.spaces.space import Choice
 
@@ -36,6 +37,8 @@ def leaving(backend: Backend, x: Tensor, edges: Sequence[tuple["MixedEdge", Choi
         operations = [edges[e][0].operations[name] for e, _, name in taken]
         with torch.set_grad_enabled(torch.is_grad_enabled() and not without_gradient):
             found_here = outputs(backend, x, operations)
+        if without_gradient:  # what was left to the sum is to have none there either
+            found_here = [term.detached() if isinstance(term, Deferred) else term for term in found_here]
         for (e, i, name), term in zip(taken, found_here, strict=True):
             edge, choice = edges[e]
             transform = choice.transform if edge.transforms and choice.is_transformed(name) else None
@@ -56,7 +59,7 @@ def outputs(backend: Backend, x: Tensor, operations: Sequence[nn.Module]) -> lis
             found[p] = pools[key]
         elif isinstance(operation, nn.Identity):
             found[p] = Term(x)
-        elif not isinstance(operation, Convolutions | FactorizedReduce):
+        elif not isinstance(operation, FactorizedReduce) and not _taken_apart(operation):
             found[p] = Term(operation(x))
     _halve(backend, x, operations, found)
     _convolve(backend, x, operations, found)
@@ -65,27 +68,40 @@ def outputs(backend: Backend, x: Tensor, operations: Sequence[nn.Module]) -> lis
     return done
 
 
-def _halve(backend: Backend, x: Tensor, operations: Sequence[nn.Module], outputs: list[AnyTerm | None]) -> None:
+def _halve(backend: Backend, x: Tensor, operations: Sequence[nn.Module], found: list[AnyTerm | None]) -> None:
     """Skip connections of half the size, on one copy of the pixels they pick."""
-    found = [(p, operation) for p, operation in enumerate(operations) if isinstance(operation, FactorizedReduce)]
-    if found:
-        layers = [operation.stage() for _, operation in found]
-        for (p, _), term in zip(found, backend.convolutions([Term(side_by_side(x))], layers, 1), strict=True):
-            outputs[p] = term
+    halving = [(p, operation) for p, operation in enumerate(operations) if isinstance(operation, FactorizedReduce)]
+    if halving:
+        layers = [operation.stage() for _, operation in halving]
+        for (p, _), term in zip(halving, backend.convolutions([Term(side_by_side(x))], layers, 1), strict=True):
+            found[p] = term
 
 
-def _convolve(backend: Backend, x: Tensor, operations: Sequence[nn.Module], outputs: list[AnyTerm | None]) -> None:
-    """All first stages on x, then all second stages on their results, and so on."""
-    left = [(p, operation) for p, operation in enumerate(operations) if isinstance(operation, Convolutions)]
-    number = 0
-    while left:
-        inputs, sources = [Term(x)], [0] * len(left)
-        if number:
-            inputs = [term for p, _ in left if isinstance(term := outputs[p], Term)]
-            sources = list(range(len(left)))
-        stride = left[0][1].stride if number == 0 else 1
-        layers = [operation.stage(number, s) for (_, operation), s in zip(left, sources, strict=True)]
-        for (p, _), term in zip(left, backend.convolutions(inputs, layers, stride), strict=True):
-            outputs[p] = term
+def _taken_apart(operation: nn.Module) -> bool:
+    return isinstance(operation, Convolutions) and bool(operation.stages)
+
+
+def _convolve(backend: Backend, x: Tensor, operations: Sequence[nn.Module], found: list[AnyTerm | None]) -> None:
+    """All first stages on x, those of one stride at once, then all second stages on their results, and so on."""
+    every = [(p, one) for p, one in enumerate(operations) if isinstance(one, Convolutions) and one.stages]
+    for stride in sorted({one.stride for _, one in every}):
+        layers = [(p, one) for p, one in every if one.stride == stride]
+        _advance(backend, [Term(x)], layers, 0, found)
+    number = 1
+    while left := [(p, one) for p, one in every if len(one.stages) > number]:
+        _advance(backend, [term for p, _ in left if isinstance(term := found[p], Term)], left, number, found)
         number += 1
-        left = [(p, operation) for p, operation in left if len(operation.stages) > number]
+
+
+def _advance(
+    backend: Backend,
+    inputs: Sequence[Term],
+    layers: Sequence[tuple[int, Convolutions]],
+    number: int,
+    found: list[AnyTerm | None],
+) -> None:
+    """One stage of several operations: on one input, or each on its own."""
+    stages = [one.stage(number, s if number else 0) for s, (_, one) in enumerate(layers)]
+    stride = 1 if number else layers[0][1].stride
+    for (p, _), term in zip(layers, backend.convolutions(inputs, stages, stride), strict=True):
+        found[p] = term

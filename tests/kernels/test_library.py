@@ -1,5 +1,6 @@
 """The kernels are compiled once, wholly or not at all, and their absence is a sentence."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -27,6 +28,14 @@ def test_no_compiler_is_a_few_words_and_the_other_path(tmp_path: Path) -> None:
     done = asked(tmp_path, CXX="no-such-compiler")
     assert done.stdout == "there is no C++ compiler (no-such-compiler)\n"
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "program"), [("sh", "sh"), ("env sh", "sh"), ("sh -m64", "sh"), ("nothing sh", "sh")]
+)
+def test_a_compiler_may_be_several_words(words: str, program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", words)
+    assert library._compiler() == program
 
 
 def test_a_compiler_that_fails_is_a_few_words(tmp_path: Path) -> None:
@@ -57,6 +66,10 @@ def test_a_damaged_library_is_not_loaded(tmp_path: Path) -> None:
     assert not library._whole(place)
     sidecar.write_text("[]")
     assert not library._whole(place)
+    sidecar.write_text(json.dumps({"sha256": hashlib.sha256(b"library").hexdigest()}))
+    assert not library._whole(place)
+    sidecar.write_text(json.dumps({"sha256": hashlib.sha256(b"library").hexdigest(), "identity": "x"}))
+    assert library._whole(place)
 
 
 def test_native_without_kernels_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,6 +82,14 @@ def test_native_without_kernels_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     with kernels.using("auto") as path:
         assert path == "torch"
     assert "no C++ compiler" in kernels.in_words("torch")
+
+
+def test_a_run_records_which_kernels_it_had() -> None:
+    if "native" not in kernels.available():
+        pytest.skip("there are no native kernels here")
+    assert kernels.describe("native") == f"native {library.identity()}"
+    assert len(library.identity()) == 8
+    assert kernels.describe("torch") == "torch"
 
 
 def test_a_path_must_be_one_of_them() -> None:

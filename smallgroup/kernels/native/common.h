@@ -45,7 +45,13 @@ inline void store(const Vec<T>& value, T* to, int64_t count) {
 struct Images {
   int64_t n, c, h, w, pixel;  // pixel: how far the next pixel is
 
-  explicit Images(const Tensor& t) : n(t.size(0)), c(t.size(1)), h(t.size(2)), w(t.size(3)), pixel(0) {
+  explicit Images(const Tensor& t) : n(0), c(0), h(0), w(0), pixel(0) {
+    TORCH_CHECK(t.dim() == 4, "images must be [n, c, h, w], but they are ", t.sizes());
+    n = t.size(0);
+    c = t.size(1);
+    h = t.size(2);
+    w = t.size(3);
+    TORCH_CHECK(c > 0 && h > 0 && w > 0, "images must have pixels, but they are ", t.sizes());
     // A stride of a dimension of size one says nothing.
     pixel = w > 1 ? t.stride(3) : h > 1 ? t.stride(2) : n > 1 ? t.stride(0) : c;
     TORCH_CHECK((c == 1 || t.stride(1) == 1) && (h == 1 || t.stride(2) == w * pixel) &&
@@ -80,23 +86,40 @@ class Scratch {
 };
 
 // Mean and spread of the channels of one image, about a shift that is one of its values: no digits are lost where the
-// mean is far from zero.
+// mean is far from zero. A few pixels at a time are added in the precision of the images, these sums in double.
 template <typename T>
 class Moments {
  public:
-  explicit Moments(int64_t channels) : c_(channels), cp_(round_up(channels, lanes<T>())), data_(3 * cp_) {}
+  explicit Moments(int64_t channels)
+      : c_(channels), shift_(round_up(channels, lanes<T>())), one_(channels), two_(channels) {}
 
   void begin(const T* first) {
-    data_.clear();
-    std::copy(first, first + c_, data_.data());
+    std::copy(first, first + c_, shift_.data());
+    std::fill(one_.begin(), one_.end(), 0.0);
+    std::fill(two_.begin(), two_.end(), 0.0);
   }
 
   void add(const T* y, int64_t pixels, int64_t stride) {
+    for (int64_t p = 0; p < pixels; p += kBlock) add_block(y + p * stride, std::min(kBlock, pixels - p), stride);
+  }
+
+  // The mean, and the sum of squared deviations from it.
+  void end(int64_t pixels, double* mean, double* squares) {
+    for (int64_t c = 0; c < c_; ++c) {
+      mean[c] = shift_.data()[c] + one_[c] / pixels;
+      squares[c] = std::max(0.0, two_[c] - one_[c] * one_[c] / pixels);
+      if (std::isnan(two_[c])) squares[c] = two_[c];
+    }
+  }
+
+ private:
+  static constexpr int64_t kBlock = 64;
+
+  void add_block(const T* y, int64_t pixels, int64_t stride) {
     constexpr int64_t v = lanes<T>();
-    T *shift = data_.data(), *one = shift + cp_, *two = one + cp_;
     for (int64_t c = 0; c < c_; c += v) {
       const int64_t count = c_ - c;
-      const Vec<T> s = Vec<T>::loadu(shift + c);
+      const Vec<T> s = Vec<T>::loadu(shift_.data() + c);
       Vec<T> a[4], b[4];
       for (int j = 0; j < 4; ++j) {
         a[j] = Vec<T>(T(0));
@@ -115,24 +138,19 @@ class Moments {
         a[0] = a[0] + d;
         b[0] = at::vec::fmadd(d, d, b[0]);
       }
-      (Vec<T>::loadu(one + c) + ((a[0] + a[1]) + (a[2] + a[3]))).store(one + c);
-      (Vec<T>::loadu(two + c) + ((b[0] + b[1]) + (b[2] + b[3]))).store(two + c);
+      T one[lanes<T>()], two[lanes<T>()];
+      ((a[0] + a[1]) + (a[2] + a[3])).store(one);
+      ((b[0] + b[1]) + (b[2] + b[3])).store(two);
+      for (int64_t l = 0; l < std::min(v, count); ++l) {
+        one_[c + l] += one[l];
+        two_[c + l] += two[l];
+      }
     }
   }
 
-  // [2, c]: the mean, and the sum of squared deviations from it.
-  void end(int64_t pixels, double* mean, double* squares) {
-    const T *shift = data_.data(), *one = shift + cp_, *two = one + cp_;
-    for (int64_t c = 0; c < c_; ++c) {
-      const double sum = one[c];
-      mean[c] = shift[c] + sum / pixels;
-      squares[c] = std::max(0.0, two[c] - sum * sum / pixels);
-    }
-  }
-
- private:
-  int64_t c_, cp_;
-  Scratch<T> data_;
+  int64_t c_;
+  Scratch<T> shift_;
+  std::vector<double> one_, two_;
 };
 
 // From the moments of the images, [images, 2, c], to [3, c]: mean, 1 / sqrt(variance + epsilon) and variance over all.
@@ -181,7 +199,8 @@ struct Norm {
 };
 
 template <typename T>
-std::vector<Norm<T>> make_norms(at::TensorList statistics, at::TensorList affines, int64_t c) {
+std::vector<Norm<T>> make_norms(at::TensorList statistics, at::TensorList affines, size_t count, int64_t c) {
+  TORCH_CHECK(statistics.size() == count && affines.size() == count, "every input must have its statistics, or none");
   std::vector<Norm<T>> result;
   for (size_t i = 0; i < statistics.size(); ++i) result.emplace_back(statistics[i], affines[i], c);
   return result;

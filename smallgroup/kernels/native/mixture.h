@@ -19,7 +19,7 @@ struct Terms {
 
   Terms(TensorList ys, TensorList statistics, TensorList affines)
       : c(ys[0].size(1)), cp(round_up(c, lanes<T>())), pixels(ys[0].numel() / c), count(ys.size()),
-        norms(make_norms<T>(statistics, affines, c)) {
+        norms(make_norms<T>(statistics, affines, ys.size(), c)) {
     for (const auto& each : ys) {
       TORCH_CHECK(each.sizes() == ys[0].sizes() && Images(each).pixel == c, "terms must be dense and of one size");
       y.push_back(each.template const_data_ptr<T>());
@@ -127,6 +127,8 @@ MixGradients mix_backward_t(const Tensor& gradient, TensorList ys, TensorList st
                             const Tensor& weights, at::IntArrayRef wanted) {
   const Terms<T> terms(ys, statistics, affines);
   TORCH_CHECK(gradient.sizes() == ys[0].sizes() && Images(gradient).pixel == terms.c, "the gradient must be dense");
+  TORCH_CHECK(weights.numel() == terms.count && static_cast<int64_t>(wanted.size()) == terms.count,
+              "a mixture must have a weight for every term");
   const Tensor w = weights.contiguous();
   const T *share = w.const_data_ptr<T>(), *g = gradient.const_data_ptr<T>();
   const int64_t cp = terms.cp;

@@ -108,6 +108,8 @@ Tensor pool_backward_t(const Tensor& dy, const Tensor& x, int64_t stride, const 
   const Pool<T> pool(x, stride);
   const auto& in = pool.x;
   const bool average = chosen.numel() == 0;
+  TORCH_CHECK(dy.sizes() == at::IntArrayRef({in.n, in.c, pool.ho, pool.wo}) && Images(dy).pixel == in.c,
+              "the gradient must be dense and of the size of the result");
   Tensor dx = new_images(x, in.n, in.c, in.h, in.w);
   T* to = dx.template data_ptr<T>();
   const T* from = dy.const_data_ptr<T>();

@@ -78,7 +78,11 @@ struct Frame {
 
   Frame(const Images& x, int64_t stride_, const std::vector<Unit<T>>& units)
       : n(x.n), c(x.c), h(x.h), w(x.w), cp(round_up(x.c, lanes<T>())), stride(stride_), pad(0) {
-    for (const auto& unit : units) pad = std::max(pad, unit.pad);
+    TORCH_CHECK(stride >= 1, "a stride must be positive");
+    for (const auto& unit : units) {
+      TORCH_CHECK(unit.in == c, "units must take the channels of their input");
+      pad = std::max(pad, unit.pad);
+    }
     ho = (h - 1) / stride + 1;
     wo = (w - 1) / stride + 1;
     row = (w + 2 * pad) * cp;
@@ -118,6 +122,18 @@ std::vector<Unit<T>> make_units(TensorList filters, TensorList matrices, IntArra
   std::vector<Unit<T>> units;
   for (size_t u = 0; u < matrices.size(); ++u) units.emplace_back(filters[u], matrices[u], dilations[u], backward);
   return units;
+}
+
+// What the kernels rely on without looking again.
+inline void check_calls(TensorList xs, IntArrayRef sources, TensorList filters, TensorList matrices,
+                        IntArrayRef dilations) {
+  const size_t count = matrices.size();
+  TORCH_CHECK(sources.size() == count && filters.size() == count && dilations.size() == count,
+              "every unit must have a source, a filter or none, a matrix and a dilation");
+  for (const int64_t source : sources)
+    TORCH_CHECK(source >= 0 && source < static_cast<int64_t>(xs.size()), "a source must be one of the inputs");
+  for (const auto& x : xs)
+    TORCH_CHECK(x.sizes() == xs[0].sizes() && x.scalar_type() == xs[0].scalar_type(), "inputs must be of one size");
 }
 
 // Rows that are convolved at a time: enough pixels for the blocks of a product.
@@ -169,7 +185,8 @@ std::tuple<std::vector<Tensor>, std::vector<Tensor>> units_forward_t(
   const auto units = make_units<T>(filters, matrices, dilations, false);
   const Images shape(xs[0]);
   const Frame<T> frame(shape, stride, units);
-  const auto norms = make_norms<T>(statistics, affines, frame.c);
+  check_calls(xs, sources, filters, matrices, dilations);
+  const auto norms = make_norms<T>(statistics, affines, xs.size(), frame.c);
   const int64_t inputs = xs.size(), n = frame.n;
   std::vector<const T*> x;
   std::vector<int64_t> pixel;
@@ -182,7 +199,6 @@ std::tuple<std::vector<Tensor>, std::vector<Tensor>> units_forward_t(
   std::vector<std::vector<double>> summaries;
   std::vector<std::vector<int64_t>> offsets;
   for (const auto& unit : units) {
-    TORCH_CHECK(unit.in == frame.c, "units must take the channels of their input");
     ys.push_back(new_images(xs[0], n, unit.out, frame.ho, frame.wo));
     found.push_back(at::empty({3, unit.out}, xs[0].options()));
     y.push_back(ys.back().template data_ptr<T>());
@@ -350,7 +366,8 @@ Lists4 units_backward_t(TensorList gradients, TensorList results, TensorList coe
   const auto units = make_units<T>(filters, matrices, dilations, true);
   const Images shape(xs[0]);
   const Frame<T> frame(shape, stride, units);
-  const auto norms = make_norms<T>(statistics, affines, frame.c);
+  check_calls(xs, sources, filters, matrices, dilations);
+  const auto norms = make_norms<T>(statistics, affines, xs.size(), frame.c);
   const int64_t inputs = xs.size(), n = frame.n, cp = frame.cp, count = units.size();
   std::vector<const T*> x, dy;
   std::vector<int64_t> pixel;
@@ -365,6 +382,9 @@ Lists4 units_backward_t(TensorList gradients, TensorList results, TensorList coe
   int64_t widest = cp;
   std::vector<Slope<T>> slopes;
   std::vector<const T*> y;
+  TORCH_CHECK(static_cast<int64_t>(gradients.size()) == count && results.size() == coefficients.size() &&
+                  (coefficients.empty() || static_cast<int64_t>(coefficients.size()) == count),
+              "every unit must have a gradient");
   for (size_t u = 0; u < coefficients.size(); ++u) {
     TORCH_CHECK(results[u].sizes() == gradients[u].sizes() && Images(results[u]).pixel == units[u].out,
                 "results must be dense and of the size of their gradients");
