@@ -22,6 +22,8 @@ from smallgroup.spaces import SPACES, DartsSpace, NasBench201Space, Space
 
 CLASSES = 10
 _SEED = 0
+_MOST = 10_000
+"""Far beyond any use."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +49,8 @@ class GroupStep:
         check_choice("method", self.method, tuple(METHODS))
         check_choice("hypergradient", self.hypergradient, get_args(Hypergradient))
         check_counts(learners=self.learners, batch=self.batch)
+        if max(self.learners, self.batch) > _MOST:
+            raise ValueError(f"learners and batch must be at most {_MOST}, but got {self.learners} and {self.batch}")
         self.build_space()  # which checks the rest
 
     @property
