@@ -6,6 +6,7 @@ The job says what a step is and what an epoch leaves behind; it knows nothing of
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from signal import Signals
@@ -50,6 +51,10 @@ class Job(Protocol):
 
     def load_state(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
         """Take up what `state` gave."""
+        ...
+
+    def close(self) -> None:
+        """Let go of processes and files; called when a run ends, however it ends."""
         ...
 
 
@@ -119,7 +124,7 @@ class Runner:
 
     def run(self, job: Job, *, resume: bool = False) -> float:
         """Run the job to its end and give the seconds it took, over all its parts."""
-        with locked(self.folder), watched() as ending:
+        with locked(self.folder), watched() as ending, closing(job):
             metrics, checkpoints = (
                 Metrics(self.folder / METRICS),
                 Checkpoints(self.folder / CHECKPOINTS, keep=self.keep),

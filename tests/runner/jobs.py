@@ -24,6 +24,7 @@ class Walk:
         self.step = 0
         self.x, self.velocity = torch.zeros(8, dtype=torch.float64), torch.zeros(8, dtype=torch.float64)
         self.fail_at = -1
+        self.closed = False
 
     @property
     def finished(self) -> bool:
@@ -38,6 +39,9 @@ class Walk:
         self.x = torch.tanh(self.x.roll(1) + 0.1 * self.velocity)
         self.step += 1
         return None if self.step % self.steps else [{"epoch": self.step // self.steps - 1, "x": float(self.x.sum())}]
+
+    def close(self) -> None:
+        self.closed = True
 
     def state(self) -> tuple[Mapping[str, Tensor], Mapping[str, Any]]:
         tensors = {"x": self.x} if self.forgets else {"x": self.x, "velocity": self.velocity}

@@ -13,7 +13,7 @@ import torch
 
 from smallgroup.runner import Interrupted, Metrics, Watcher, read_rows
 from smallgroup.runtime.environment import Environment
-from tests.runner.jobs import Walk, runner
+from tests.runner.jobs import Walk, interrupted, runner
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
@@ -41,6 +41,18 @@ def test_resumed_at_any_step_it_gives_the_same_bits(tmp_path: Path, step: int) -
     assert torch.equal(whole.x, again.x)
     assert torch.equal(whole.velocity, again.velocity)
     assert rows(tmp_path / "whole") == rows(tmp_path / "part")
+
+
+def test_a_job_is_closed_however_the_run_ends(tmp_path: Path) -> None:
+    whole, failing, stopped = Walk(), Walk(), Walk()
+    runner(tmp_path / "whole").run(whole)
+    failing.fail_at = 3
+    with pytest.raises(FloatingPointError):
+        runner(tmp_path / "failing").run(failing)
+    interrupted(stopped, tmp_path / "stopped", 4)
+    assert whole.closed
+    assert failing.closed
+    assert stopped.closed
 
 
 def test_a_job_that_forgets_something_is_noticed_by_this_comparison(tmp_path: Path) -> None:

@@ -76,6 +76,10 @@ class Course(ABC):
             times.append(time.monotonic() - start)
         return median(times[1:])
 
+    def close(self) -> None:
+        """End the processes that read images."""
+        self._reader.close()
+
     def _take_step(self) -> None:
         images, labels = self._reader.batch(self.step)
         images = images.contiguous(memory_format=torch.channels_last)

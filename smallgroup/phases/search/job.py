@@ -89,6 +89,11 @@ class SearchJob:
         """Whether the steps of an epoch are taken, but what it leaves behind is not there yet."""
         return self.step == (self.epochs_done + 1) * self.course.steps_per_epoch
 
+    def close(self) -> None:
+        """End the processes that read images."""
+        for reader in (self._read_train, self._read_validation, self._read_unlabeled):
+            reader.close()
+
     def advance(self) -> Sequence[Mapping[str, Any]] | None:
         """One step; at the end of an epoch its metrics, a row per learner."""
         step = self._current
