@@ -46,13 +46,12 @@ class Convolutions(nn.Sequential):
         """Where filter, convolution and norm of each stage stand among the layers; empty: they are of another form."""
         self.stride = 1
         ends = [i for i, layer in enumerate(layers) if isinstance(layer, nn.BatchNorm2d)]
-        begins = [0, *(i + 1 for i in ends[:-1])]
-        stages = [layers[begin : end + 1] for begin, end in zip(begins, ends, strict=True)]
-        if not ends or ends[-1] + 1 != len(layers) or not all(_is_stage(s, n == 0) for n, s in enumerate(stages)):
+        if not ends or ends[-1] + 1 != len(layers):
             return
-        self.stages = [
-            (end - 2 if end - begin == 3 else None, end - 1, end) for begin, end in zip(begins, ends, strict=True)
-        ]
+        spans = list(zip([0, *(end + 1 for end in ends[:-1])], ends, strict=True))
+        if not all(_is_stage(layers[begin : end + 1], first=begin == 0) for begin, end in spans):
+            return
+        self.stages = [(end - 2 if end - begin == 3 else None, end - 1, end) for begin, end in spans]
         self.stride = cast(nn.Conv2d, layers[1]).stride[0]
 
     def stage(self, number: int, source: int = 0) -> Convolution:
@@ -161,8 +160,10 @@ def by_batch(module: nn.Module) -> bool:
     return all((norm.training or norm.running_mean is None) and norm.eps == EPSILON for norm in norms)
 
 
-def _is_stage(layers: Sequence[nn.Module], first: bool) -> bool:
+def _is_stage(layers: Sequence[nn.Module], *, first: bool) -> bool:
     """ReLU, a depthwise filter or none, a convolution, a batch norm; all of one size but for a stride at the start."""
+    if len(layers) < 3:
+        return False
     relu, *convolutions, _ = layers
     if type(relu) is not nn.ReLU or not all(type(layer) is nn.Conv2d for layer in convolutions):
         return False

@@ -146,7 +146,7 @@ def test_who_watches_an_edge_sees_it(path: str) -> None:
     assert len(seen) == 1
 
 
-FORMS = {
+FORMS: dict[str, list[nn.Module]] = {
     "dilated": [nn.ReLU(), nn.Conv2d(4, 4, 3, padding=2, dilation=2), nn.BatchNorm2d(4)],
     "reflecting": [nn.ReLU(), nn.Conv2d(4, 4, 3, padding=1, padding_mode="reflect"), nn.BatchNorm2d(4)],
     "leaky": [nn.LeakyReLU(0.3), nn.Conv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4)],
@@ -159,6 +159,9 @@ FORMS = {
         *(nn.ReLU(), nn.Conv2d(4, 4, 1), nn.BatchNorm2d(4)),
         *(nn.ReLU(), nn.Conv2d(4, 4, 3, padding=1, stride=2), nn.BatchNorm2d(4)),
     ],
+    "no norm": [nn.ReLU(), nn.Conv2d(4, 4, 1)],
+    "no convolution": [nn.ReLU(), nn.BatchNorm2d(4)],
+    "a norm alone": [nn.BatchNorm2d(4)],
     "no norm at the end": [nn.ReLU(), nn.Conv2d(4, 4, 1), nn.BatchNorm2d(4), nn.ReLU()],
 }
 
