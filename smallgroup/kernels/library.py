@@ -38,7 +38,7 @@ _INSTRUCTIONS = {
 """What the compiler must know to use the vectors that torch uses; on other processors its defaults have them."""
 
 
-class NoKernels(RuntimeError):
+class NoKernels(ValueError):
     """The native path was asked for, and cannot be had."""
 
 
