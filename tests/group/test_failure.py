@@ -226,3 +226,17 @@ def test_a_direction_that_is_not_finite_is_skipped_counted_and_reported(mode: st
     assert report.skipped == 5
     assert report.learners[0].norms["label"] > 0
     assert all(bool(t.isfinite().all()) for a in report.learners for t in a.gradient.values())
+
+
+def test_a_failed_step_leaves_the_learning_rate_that_was_set_before_it() -> None:
+    """Schedules change it between steps; what an earlier step began with must not come back."""
+    learners = make_learners(2)
+    group = SmallGroup(learners, hypergradient="first-order")
+    group.step(*make_batches(seed=1))
+    for own in group.optimizers:
+        assert own.w is not None
+        own.w.param_groups[0]["lr"] = 0.123
+    spoil(learners[1], "val")
+    with pytest.raises(NonFiniteError):
+        group.step(*make_batches(seed=2))
+    assert [own.w.param_groups[0]["lr"] for own in group.optimizers if own.w is not None] == [0.123, 0.123]
