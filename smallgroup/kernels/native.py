@@ -119,15 +119,17 @@ class _Group:
         gradients: list[Tensor],
         results: list[Tensor],
         coefficients: list[Tensor],
+        weights: list[Tensor],
         tensors: "_Tensors",
         *,
         of_weights: bool,
     ) -> list[Tensor | None]:
-        """In the order of the tensors; with coefficients the gradients are those of a sum of the results."""
+        """In the order of the tensors; with coefficients the gradients are those of a weighted sum of the results."""
         dxs, daffines, dfilters, dmatrices = torch.ops.smallgroup.units_backward(
             gradients,
             results,
             coefficients,
+            weights,
             tensors.xs,
             self.statistics,
             tensors.affines,
@@ -261,7 +263,7 @@ class _Units(torch.autograd.Function):
         # A result that nobody used has no gradient.
         given = [_dense(taken.xs[0].new_zeros(shape) if g is None else g) for g, shape in of_results]
         of_weights = any(ctx.needs_input_grad[1 + 2 * group.inputs :])
-        return None, *group.backward(given, [], [], taken, of_weights=of_weights)
+        return None, *group.backward(given, [], [], [], taken, of_weights=of_weights)
 
 
 class _Pool(torch.autograd.Function):
@@ -341,7 +343,7 @@ class _Mix(torch.autograd.Function):
         saved = iter(ctx.saved_tensors)
         (weights,) = islice(saved, 1)
         ys, affines = list(islice(saved, terms)), list(islice(saved, terms))
-        gradient = _dense(gradient)
+        gradient = _laid_out(gradient)
         present, places = plan.places[:count], iter(plan.places[count:])
         wanted = [0] * terms
         for place, asked in zip(present, ctx.needs_input_grad[2 : 2 + count], strict=True):
@@ -362,6 +364,7 @@ class _Mix(torch.autograd.Function):
                     [gradient] * group.layers,
                     [ys[place] for place in own],
                     [coefficients[place] for place in own],
+                    [weights[..., place].contiguous() for place in own],
                     taken,
                     of_weights=of_weights,
                 )

@@ -41,6 +41,8 @@ class Pure:
     def mix(self, terms: Sequence[AnyTerm], weights: Tensor) -> Tensor:
         """Accumulated: neither products nor normalised terms are kept."""
         present = [term for term in terms if isinstance(term, Term)]  # nothing is deferred here
+        if weights.dim() > 1:
+            return _by_image([self.normalised(term) for term in present], weights)
         values, raw = [term.value for term in present], [term.statistics is not None for term in present]
         mixed: Tensor = _Sum.apply(raw, weights.to(values[0]), *values)  # type: ignore[no-untyped-call]
         return mixed
@@ -204,8 +206,17 @@ class _Sum(torch.autograd.Function):
                 shares.append(share.sum())
             else:
                 of_terms.append(gradient * weight if asked else None)
-                shares.append((gradient * term).sum())
+                shares.append((gradient * term).sum() if ctx.needs_input_grad[1] else weights.new_zeros(()))
         return None, torch.stack(shares), *of_terms
+
+
+def _by_image(values: Sequence[Tensor], weights: Tensor) -> Tensor:
+    """With weights of every image, [images, terms]."""
+    first, *factors = weights.to(values[0])[..., None, None, None].unbind(dim=1)
+    total = values[0] * first
+    for value, factor in zip(values[1:], factors, strict=True):
+        total = torch.addcmul(total, value, factor)
+    return total
 
 
 def _like(image: Tensor, gradient: Tensor) -> Tensor:

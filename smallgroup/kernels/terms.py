@@ -107,7 +107,7 @@ class Backend(Protocol):
         ...
 
     def mix(self, terms: Sequence[AnyTerm], weights: Tensor) -> Tensor:
-        """sum_i weights[i] terms[i]."""
+        """sum_i weights[i] terms[i]; the weights are [terms], or [images, terms]."""
         ...
 
     def normalised(self, term: AnyTerm) -> Tensor:

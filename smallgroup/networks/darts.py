@@ -146,15 +146,17 @@ class _Cell(nn.Module):
         def leave(source: int) -> None:
             edges = [index for index, (_, from_) in enumerate(self.edges) if from_ == source]
             found = outputs(backend, states[source], [self.operations[index] for index in edges])
-            for index, term in zip(edges, found, strict=True):
-                if kept is not None and not isinstance(self.operations[index], nn.Identity):
-                    terms[index] = Term(through(backend.normalised(term), kept[:, index]))
-                else:
-                    terms[index] = term
+            terms.update(zip(edges, found, strict=True))
 
+        weights = states[0].new_ones(len(self.edges)) if kept is None else self._weights(kept)
         leave(0)
         leave(1)
         for node in dict.fromkeys(node for node, _ in self.edges):
-            into = [terms[index] for index, (to, _) in enumerate(self.edges) if to == node]
-            states[node] = backend.mix(into, states[0].new_ones(len(into)))
+            into = [index for index, (to, _) in enumerate(self.edges) if to == node]
+            states[node] = backend.mix([terms[index] for index in into], weights[..., into])
             leave(node)
+
+    def _weights(self, kept: Tensor) -> Tensor:
+        """What each edge's term is multiplied by for each image: mere copies are never dropped."""
+        copies = [isinstance(operation, nn.Identity) for operation in self.operations]
+        return kept.masked_fill(torch.tensor(copies, device=kept.device), 1)

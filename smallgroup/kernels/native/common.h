@@ -26,10 +26,36 @@ inline int64_t round_up(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;
 }
 
-// `count` may be less than a vector: what is not there reads as zero and is not written.
+// `count` may be less than a vector: what is not there reads as zero and is not written. Torch's vectors of eight bytes'
+// width and more go through memory for this, and a network of 36 channels does it at every pixel.
+#if defined(CPU_CAPABILITY_AVX2)
+inline __m256i first(int64_t count) {
+  alignas(32) static const int32_t kMask[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(kMask + 8 - count));
+}
+inline Vec<float> load_part(const float* from, int64_t count) { return _mm256_maskload_ps(from, first(count)); }
+inline Vec<double> load_part(const double* from, int64_t count) { return _mm256_maskload_pd(from, first(2 * count)); }
+inline void store_part(const Vec<float>& value, float* to, int64_t count) {
+  if (count == 4) return _mm_storeu_ps(to, _mm256_castps256_ps128(value));  // several times faster on some processors
+  _mm256_maskstore_ps(to, first(count), value);
+}
+inline void store_part(const Vec<double>& value, double* to, int64_t count) {
+  _mm256_maskstore_pd(to, first(2 * count), value);
+}
+#else
+template <typename T>
+inline Vec<T> load_part(const T* from, int64_t count) {
+  return Vec<T>::loadu(from, count);
+}
+template <typename T>
+inline void store_part(const Vec<T>& value, T* to, int64_t count) {
+  value.store(to, count);
+}
+#endif
+
 template <typename T>
 inline Vec<T> load(const T* from, int64_t count) {
-  return count >= lanes<T>() ? Vec<T>::loadu(from) : Vec<T>::loadu(from, count);
+  return count >= lanes<T>() ? Vec<T>::loadu(from) : load_part(from, count);
 }
 
 template <typename T>
@@ -37,7 +63,7 @@ inline void store(const Vec<T>& value, T* to, int64_t count) {
   if (count >= lanes<T>()) {
     value.store(to);
   } else {
-    value.store(to, count);
+    store_part(value, to, count);
   }
 }
 
@@ -59,6 +85,17 @@ struct Images {
                 "images must be in channels_last layout");
   }
   int64_t pixels() const { return h * w; }
+
+  // The same memory as more and smaller images, whole rows of these: what looks at single pixels works on a few of them
+  // while they are in the nearest memory.
+  Images in_strips(int64_t values) const {
+    Images strips = *this;
+    strips.h = 1;
+    for (int64_t rows = 2; rows <= h && rows * w * c <= values; ++rows)
+      if (h % rows == 0) strips.h = rows;
+    strips.n = n * (h / strips.h);
+    return strips;
+  }
 };
 
 inline Tensor new_images(const Tensor& like, int64_t n, int64_t c, int64_t h, int64_t w) {
@@ -238,7 +275,8 @@ void channel_sums(const T* g, int64_t g_stride, const T* x, int64_t x_stride, co
 }
 
 // The gradient of a term y of a sum from the gradient g of the sum:
-//   w scale rstd (g - mean g - y^ mean(g y^)) = a g - b - d (y - mean), by channel.
+//   scale rstd (w g - mean(w g) - y^ mean(w g y^)) = a w g - b - d (y - mean), by channel;
+// w is the weight of the term, which every image may have one of its own of.
 template <typename T>
 struct Slope {
   int64_t c, cp;
@@ -251,17 +289,18 @@ struct Slope {
     for (int64_t r = 0; r < 4; ++r) std::copy(from + r * c, from + (r + 1) * c, rows.data() + r * cp);
   }
 
-  void apply(const T* g, const T* y, int64_t pixels, T* to) const {
+  // g may lie farther apart than its channels.
+  void apply(const T* g, int64_t pixel, const T* y, int64_t pixels, T weight, T* to) const {
     constexpr int64_t v = lanes<T>();
     for (int64_t k = 0; k < c; k += v) {
-      const Vec<T> a = Vec<T>::loadu(rows.data() + k), b = Vec<T>::loadu(rows.data() + cp + k);
+      const Vec<T> a = Vec<T>::loadu(rows.data() + k) * Vec<T>(weight), b = Vec<T>::loadu(rows.data() + cp + k);
       const Vec<T> d = Vec<T>::loadu(rows.data() + 2 * cp + k), m = Vec<T>::loadu(rows.data() + 3 * cp + k);
       const int64_t count = c - k;
       if (normed) {
         for (int64_t p = 0; p < pixels; ++p)
-          store(load(g + p * c + k, count) * a - b - (load(y + p * c + k, count) - m) * d, to + p * c + k, count);
+          store(load(g + p * pixel + k, count) * a - b - (load(y + p * c + k, count) - m) * d, to + p * c + k, count);
       } else {
-        for (int64_t p = 0; p < pixels; ++p) store(load(g + p * c + k, count) * a, to + p * c + k, count);
+        for (int64_t p = 0; p < pixels; ++p) store(load(g + p * pixel + k, count) * a, to + p * c + k, count);
       }
     }
   }

@@ -18,12 +18,12 @@ Lists2 units_forward(TensorList xs, TensorList statistics, TensorList affines, b
   });
 }
 
-Lists4 units_backward(TensorList gradients, TensorList results, TensorList coefficients, TensorList xs,
-                      TensorList statistics, TensorList affines, bool relu, IntArrayRef sources, TensorList filters,
-                      TensorList matrices, IntArrayRef dilations, int64_t stride, bool of_weights) {
+Lists4 units_backward(TensorList gradients, TensorList results, TensorList coefficients, TensorList weights,
+                      TensorList xs, TensorList statistics, TensorList affines, bool relu, IntArrayRef sources,
+                      TensorList filters, TensorList matrices, IntArrayRef dilations, int64_t stride, bool of_weights) {
   return AT_DISPATCH_FLOATING_TYPES(xs[0].scalar_type(), "units_backward", [&] {
-    return units_backward_t<scalar_t>(gradients, results, coefficients, xs, statistics, affines, relu, sources, filters,
-                                      matrices, dilations, stride, of_weights);
+    return units_backward_t<scalar_t>(gradients, results, coefficients, weights, xs, statistics, affines, relu, sources,
+                                      filters, matrices, dilations, stride, of_weights);
   });
 }
 
@@ -60,8 +60,8 @@ TORCH_LIBRARY(smallgroup, m) {
       "units_forward(Tensor[] xs, Tensor[] statistics, Tensor[] affines, bool relu, int[] sources, Tensor[] filters, "
       "Tensor[] matrices, int[] dilations, int stride, float epsilon) -> (Tensor[], Tensor[])");
   m.def(
-      "units_backward(Tensor[] gradients, Tensor[] results, Tensor[] coefficients, Tensor[] xs, Tensor[] statistics, "
-      "Tensor[] affines, bool relu, int[] sources, Tensor[] filters, Tensor[] matrices, int[] dilations, int stride, "
+      "units_backward(Tensor[] gradients, Tensor[] results, Tensor[] coefficients, Tensor[] weights, Tensor[] xs, "
+      "Tensor[] statistics, Tensor[] affines, bool relu, int[] sources, Tensor[] filters, Tensor[] matrices, int[] dilations, int stride, "
       "bool of_weights) -> "
       "(Tensor[], Tensor[], Tensor[], Tensor[])");
   m.def("pool_forward(Tensor x, int stride, bool average, float epsilon) -> (Tensor, Tensor, Tensor)");

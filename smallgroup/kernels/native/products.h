@@ -19,17 +19,10 @@ C10_ALWAYS_INLINE void product_block(const T* a, int64_t lda, const T* b, int64_
   }
 }
 
-// Where the products of one block come from: `taps` matrices of [depth, ldb], each for pixels at an offset of its own.
-template <typename T>
-struct Taps {
-  const int64_t* offsets;
-  int64_t count;
-};
-
 // One tile. Whole: all N vectors of the outputs are there; checks for less would cost the accumulators their registers.
 template <typename T, int M, int N, bool Whole, bool Added>
-inline void product_tile(const T* a, int64_t lda, Taps<T> taps, const T* b, int64_t ldb, int64_t depth, T* out,
-                         int64_t ldo, int64_t valid) {
+inline void product_tile(const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth, T* out, int64_t ldo,
+                         int64_t valid) {
   constexpr int64_t v = lanes<T>();
   Vec<T> acc[M][N];
   for (int m = 0; m < M; ++m)
@@ -37,8 +30,7 @@ inline void product_tile(const T* a, int64_t lda, Taps<T> taps, const T* b, int6
       const T* from = out + m * ldo + j * v;
       acc[m][j] = !Added ? Vec<T>(T(0)) : Whole ? Vec<T>::loadu(from) : load(from, valid - j * v);
     }
-  for (int64_t t = 0; t < taps.count; ++t)
-    product_block<T, M, N>(a + taps.offsets[t], lda, b + t * depth * ldb, ldb, depth, acc);
+  product_block<T, M, N>(a, lda, b, ldb, depth, acc);
   for (int m = 0; m < M; ++m)
     for (int j = 0; j < N; ++j) {
       if constexpr (Whole) {
@@ -50,38 +42,37 @@ inline void product_tile(const T* a, int64_t lda, Taps<T> taps, const T* b, int6
 }
 
 template <typename T, int N, bool Whole, bool Added>
-void product_columns(const T* a, int64_t lda, int64_t pixels, Taps<T> taps, const T* b, int64_t ldb, int64_t depth,
-                     T* out, int64_t ldo, int64_t valid) {
+void product_columns(const T* a, int64_t lda, int64_t pixels, const T* b, int64_t ldb, int64_t depth, T* out,
+                     int64_t ldo, int64_t valid) {
   constexpr int M = N == 2 ? 4 : 8;  // sizes of images are multiples of these
   int64_t p = 0;
   for (; p + M <= pixels; p += M)
-    product_tile<T, M, N, Whole, Added>(a + p * lda, lda, taps, b, ldb, depth, out + p * ldo, ldo, valid);
+    product_tile<T, M, N, Whole, Added>(a + p * lda, lda, b, ldb, depth, out + p * ldo, ldo, valid);
   for (; p < pixels; ++p)
-    product_tile<T, 1, N, Whole, Added>(a + p * lda, lda, taps, b, ldb, depth, out + p * ldo, ldo, valid);
+    product_tile<T, 1, N, Whole, Added>(a + p * lda, lda, b, ldb, depth, out + p * ldo, ldo, valid);
 }
 
 template <typename T, bool Added>
-void product_all(const T* a, int64_t lda, int64_t pixels, Taps<T> taps, const T* b, int64_t ldb, int64_t depth, T* out,
-                 int64_t ldo, int64_t columns) {
+void product_all(const T* a, int64_t lda, int64_t pixels, const T* b, int64_t ldb, int64_t depth, T* out, int64_t ldo,
+                 int64_t columns) {
   constexpr int64_t v = lanes<T>();
   int64_t c = 0;
   for (; c + 2 * v <= columns; c += 2 * v)
-    product_columns<T, 2, true, Added>(a, lda, pixels, taps, b + c, ldb, depth, out + c, ldo, 2 * v);
+    product_columns<T, 2, true, Added>(a, lda, pixels, b + c, ldb, depth, out + c, ldo, 2 * v);
   for (; c + v <= columns; c += v)
-    product_columns<T, 1, true, Added>(a, lda, pixels, taps, b + c, ldb, depth, out + c, ldo, v);
+    product_columns<T, 1, true, Added>(a, lda, pixels, b + c, ldb, depth, out + c, ldo, v);
   if (c < columns)
-    product_columns<T, 1, false, Added>(a, lda, pixels, taps, b + c, ldb, depth, out + c, ldo, columns - c);
+    product_columns<T, 1, false, Added>(a, lda, pixels, b + c, ldb, depth, out + c, ldo, columns - c);
 }
 
-// out[p, :] = sum_t a[p + offset_t, :depth] @ b[t], `columns` wide; b has rows of `ldb`, padded with zeros to whole
-// vectors.
+// out[p, :] = a[p, :depth] @ b, `columns` wide; b has rows of `ldb`, padded with zeros to whole vectors.
 template <typename T>
-void product(const T* a, int64_t lda, int64_t pixels, Taps<T> taps, const T* b, int64_t ldb, int64_t depth, T* out,
-             int64_t ldo, int64_t columns, bool added = false) {
+void product(const T* a, int64_t lda, int64_t pixels, const T* b, int64_t ldb, int64_t depth, T* out, int64_t ldo,
+             int64_t columns, bool added = false) {
   if (added) {
-    product_all<T, true>(a, lda, pixels, taps, b, ldb, depth, out, ldo, columns);
+    product_all<T, true>(a, lda, pixels, b, ldb, depth, out, ldo, columns);
   } else {
-    product_all<T, false>(a, lda, pixels, taps, b, ldb, depth, out, ldo, columns);
+    product_all<T, false>(a, lda, pixels, b, ldb, depth, out, ldo, columns);
   }
 }
 

@@ -14,25 +14,23 @@ using at::IntArrayRef;
 template <typename T>
 struct Unit {
   bool depthwise;
-  int64_t k, dilation, pad, in, out, in_p, out_p, taps;
-  std::vector<T> filter, flipped;    // [k * k, in_p]: the depthwise filter, and turned around
-  std::vector<T> matrix;             // [taps, in, out_p]: the convolution
-  std::vector<T> back, back_turned;  // [taps, out, in_p]: the same for gradients, and with the taps in reverse
+  int64_t k, dilation, pad, in, out, in_p, out_p;
+  std::vector<T> filter, flipped;  // [k * k, in_p]: the depthwise filter, and turned around
+  std::vector<T> matrix;           // [in, out_p]: the convolution of one pixel
+  std::vector<T> back;             // [out, in_p]: the same for gradients
 
   Unit(const Tensor& f, const Tensor& m, int64_t dilation_, bool backward) : dilation(dilation_) {
     depthwise = f.numel() > 0;
     in = m.size(1);
     out = m.size(0);
-    const int64_t dense = m.size(2);
-    TORCH_CHECK(m.size(3) == dense && dense % 2 == 1, "convolutions must be square and odd");
-    TORCH_CHECK(!depthwise || (f.size(0) == in && f.size(1) == 1 && f.size(2) == f.size(3) && dense == 1),
+    TORCH_CHECK(m.size(2) == 1 && m.size(3) == 1, "convolutions must be of one pixel");
+    TORCH_CHECK(!depthwise || (f.size(0) == in && f.size(1) == 1 && f.size(2) == f.size(3)),
                 "a depthwise filter must fit the convolution behind it");
-    k = depthwise ? f.size(2) : dense;
+    k = depthwise ? f.size(2) : 1;
     TORCH_CHECK(!depthwise || k == 3 || k == 5 || k == 7, "depthwise kernels are 3, 5 or 7 wide");
     pad = dilation * (k / 2);
     in_p = round_up(in, lanes<T>());
     out_p = round_up(out, lanes<T>());
-    taps = dense * dense;
     if (depthwise) {
       const auto a = f.accessor<T, 4>();
       filter.assign(k * k * in_p, T(0));
@@ -44,30 +42,9 @@ struct Unit {
         }
     }
     const auto a = m.accessor<T, 4>();
-    if (!backward) matrix.assign(taps * in * out_p, T(0));
-    if (backward) {
-      back.assign(taps * out * in_p, T(0));
-      back_turned.assign(taps * out * in_p, T(0));
-    }
-    for (int64_t t = 0; t < taps; ++t)
-      for (int64_t o = 0; o < out; ++o)
-        for (int64_t c = 0; c < in; ++c) {
-          const T value = a[o][c][t / dense][t % dense];
-          if (!backward) {
-            matrix[(t * in + c) * out_p + o] = value;
-          } else {
-            back[(t * out + o) * in_p + c] = value;
-            back_turned[((taps - 1 - t) * out + o) * in_p + c] = value;
-          }
-        }
-  }
-
-  // Where the taps of the convolution lie, seen from the upper left one.
-  std::vector<int64_t> offsets(int64_t row, int64_t pixel) const {
-    std::vector<int64_t> result(taps, 0);
-    if (!depthwise)
-      for (int64_t t = 0; t < taps; ++t) result[t] = (t / k) * dilation * row + (t % k) * dilation * pixel;
-    return result;
+    (backward ? back : matrix).assign(backward ? out * in_p : in * out_p, T(0));
+    for (int64_t o = 0; o < out; ++o)
+      for (int64_t c = 0; c < in; ++c) (backward ? back[o * in_p + c] : matrix[c * out_p + o]) = a[o][c][0][0];
   }
 };
 
@@ -117,6 +94,16 @@ void fill_input(const Frame<T>& frame, const T* x, int64_t pixel, const Norm<T>&
   }
 }
 
+// The images that units work on, one at a time: those of the batch, or parts of them, if no unit looks beyond a pixel.
+template <typename T>
+Images pieces(const Tensor& x, int64_t stride, const std::vector<Unit<T>>& units) {
+  constexpr int64_t kValues = 1 << 14;
+  const Images whole(x);
+  for (const auto& unit : units)
+    if (unit.pad > 0) return whole;
+  return stride == 1 ? whole.in_strips(kValues) : whole;
+}
+
 template <typename T>
 std::vector<Unit<T>> make_units(TensorList filters, TensorList matrices, IntArrayRef dilations, bool backward) {
   std::vector<Unit<T>> units;
@@ -151,25 +138,22 @@ void depthwise_rows(const Frame<T>& frame, const Unit<T>& unit, const T* input, 
 }
 
 template <typename T>
-void unit_forward(const Frame<T>& frame, const Unit<T>& unit, const std::vector<int64_t>& offsets, const T* input,
-                  T* rows, T* y, Moments<T>& moments, double* summary) {
+void unit_forward(const Frame<T>& frame, const Unit<T>& unit, const T* input, T* rows, T* y, Moments<T>& moments,
+                  double* summary) {
   const int64_t pixels = frame.ho * frame.wo, step = rows_at_a_time(frame.ho, frame.wo);
-  const int64_t nothing = 0;
   bool first = true;
   for (int64_t i = 0; i < frame.ho; i += step) {
     const int64_t count = std::min(step, frame.ho - i);
     T* out = y + i * frame.wo * unit.out;
     if (unit.depthwise) {
       depthwise_rows(frame, unit, input, i, count, rows);
-      product<T>(rows, frame.cp, count * frame.wo, {&nothing, 1}, unit.matrix.data(), unit.out_p, unit.in, out,
-                 unit.out, unit.out);
+      product<T>(rows, frame.cp, count * frame.wo, unit.matrix.data(), unit.out_p, unit.in, out, unit.out, unit.out);
     } else {
       // Without border and stride the rows of an image are one.
       const int64_t joined = frame.seamless() ? count : 1;
       for (int64_t r = 0; r < count; r += joined)
         product<T>(input + frame.at(unit, i + r, frame.stride), frame.stride * frame.cp, joined * frame.wo,
-                   {offsets.data(), unit.taps}, unit.matrix.data(), unit.out_p, unit.in, out + r * frame.wo * unit.out,
-                   unit.out, unit.out);
+                   unit.matrix.data(), unit.out_p, unit.in, out + r * frame.wo * unit.out, unit.out, unit.out);
     }
     if (first) moments.begin(out);
     first = false;
@@ -183,7 +167,7 @@ std::tuple<std::vector<Tensor>, std::vector<Tensor>> units_forward_t(
     TensorList xs, TensorList statistics, TensorList affines, bool relu, IntArrayRef sources, TensorList filters,
     TensorList matrices, IntArrayRef dilations, int64_t stride, double epsilon) {
   const auto units = make_units<T>(filters, matrices, dilations, false);
-  const Images shape(xs[0]);
+  const Images shape = pieces(xs[0], stride, units);
   const Frame<T> frame(shape, stride, units);
   check_calls(xs, sources, filters, matrices, dilations);
   const auto norms = make_norms<T>(statistics, affines, xs.size(), frame.c);
@@ -197,13 +181,11 @@ std::tuple<std::vector<Tensor>, std::vector<Tensor>> units_forward_t(
   std::vector<Tensor> ys, found;
   std::vector<T*> y;
   std::vector<std::vector<double>> summaries;
-  std::vector<std::vector<int64_t>> offsets;
   for (const auto& unit : units) {
-    ys.push_back(new_images(xs[0], n, unit.out, frame.ho, frame.wo));
+    ys.push_back(new_images(xs[0], xs[0].size(0), unit.out, (xs[0].size(2) - 1) / stride + 1, frame.wo));
     found.push_back(at::empty({3, unit.out}, xs[0].options()));
     y.push_back(ys.back().template data_ptr<T>());
     summaries.emplace_back(n * 2 * unit.out);
-    offsets.push_back(unit.offsets(frame.row, frame.cp));
   }
   at::parallel_for(0, inputs * n, 1, [&](int64_t begin, int64_t end) {
     Scratch<T> input(frame.bordered()), rows(rows_at_a_time(frame.ho, frame.wo) * frame.wo * frame.cp);
@@ -213,8 +195,7 @@ std::tuple<std::vector<Tensor>, std::vector<Tensor>> units_forward_t(
       for (size_t u = 0; u < units.size(); ++u) {
         if (sources[u] != s) continue;
         Moments<T> moments(units[u].out);
-        unit_forward(frame, units[u], offsets[u], input.data(), rows.data(),
-                     y[u] + i * frame.ho * frame.wo * units[u].out, moments,
+        unit_forward(frame, units[u], input.data(), rows.data(), y[u] + i * frame.ho * frame.wo * units[u].out, moments,
                      summaries[u].data() + i * 2 * units[u].out);
       }
     }
@@ -224,82 +205,79 @@ std::tuple<std::vector<Tensor>, std::vector<Tensor>> units_forward_t(
   return {ys, found};
 }
 
+// The gradient of a unit's result on one image: as it is, or made from that of a sum it is a term of, a few rows at a
+// time.
+template <typename T>
+struct Incoming {
+  const T* g;
+  int64_t pixel, channels;  // of g, and of the result
+  const Slope<T>* slope;    // null: as it is
+  const T* y;
+  T weight;
+  T* made;
+
+  const T* at(int64_t first, int64_t pixels) const {
+    if (!slope) return g + first * channels;
+    slope->apply(g + first * pixel, pixel, y + first * channels, pixels, weight, made);
+    return made;
+  }
+};
+
 // Gradients of one unit on one image: its weights' are added to `filter` and `matrix` (null: not wanted), its input's
 // to `to`, which has a border.
 template <typename T>
 struct UnitGradient {
   const Frame<T>& frame;
   const Unit<T>& unit;
-  const std::vector<int64_t>& offsets;
   T* filter;
   T* matrix;
 
-  void add(const T* input, const T* dy, T* rows, T* inner, int64_t inner_row, T* to) const {
+  void add(const T* input, const Incoming<T>& dy, T* rows, T* inner, T* to) const {
     if (unit.depthwise) {
-      separable(input, dy, rows, inner, inner_row, to);
+      separable(input, dy, rows, inner, to);
     } else {
-      dense(input, dy, inner, inner_row, to);
+      pointwise(input, dy, to);
     }
   }
 
  private:
   // `inner` is the gradient of the depthwise result, with a border where the stride is one.
-  void separable(const T* input, const T* dy, T* rows, T* inner, int64_t inner_row, T* to) const {
-    const int64_t cp = frame.cp, step = rows_at_a_time(frame.ho, frame.wo), nothing = 0;
+  void separable(const T* input, const Incoming<T>& dy, T* rows, T* inner, T* to) const {
+    const int64_t cp = frame.cp, step = rows_at_a_time(frame.ho, frame.wo);
     const int64_t row = unit.dilation * frame.row, pixel = unit.dilation * cp, stride = frame.stride * cp;
     const bool gathers = frame.stride == 1;
+    int64_t done = 0;  // rows of the input whose gradient is complete
     for (int64_t i = 0; i < frame.ho; i += step) {
       const int64_t count = std::min(step, frame.ho - i);
-      const T* g = dy + i * frame.wo * unit.out;
+      const T* g = dy.at(i * frame.wo, count * frame.wo);
       if (matrix) {
         depthwise_rows(frame, unit, input, i, count, rows);
         outer<T>(g, unit.out, unit.out, rows, cp, cp, count * frame.wo, matrix, cp);
       }
       for (int64_t r = 0; r < count; ++r) {
         T* d = gathers ? inner + (i + r + frame.pad) * frame.row + frame.pad * cp : rows;
-        product<T>(g + r * frame.wo * unit.out, unit.out, frame.wo, {&nothing, 1}, unit.back.data(), cp, unit.out, d, cp,
-                   cp);
+        product<T>(g + r * frame.wo * unit.out, unit.out, frame.wo, unit.back.data(), cp, unit.out, d, cp, cp);
         const int64_t place = frame.at(unit, i + r, frame.stride);
         if (filter) filter_gradient<T>(unit.k, input + place, row, pixel, stride, d, cp, frame.wo, filter);
         if (!gathers) scatter_row<T>(unit.k, to + place, row, pixel, stride, unit.filter.data(), cp, frame.wo, d);
       }
+      if (!gathers) continue;
+      // While the rows of `inner` that these need are near.
+      const int64_t ready = i + count == frame.ho ? frame.h : i + count - unit.pad;
+      for (; done < ready; ++done)
+        depthwise_row<T>(unit.k, inner + frame.at(unit, done, 1), row, pixel, cp, unit.flipped.data(), cp, frame.w,
+                         to + (done + frame.pad) * frame.row + frame.pad * cp, true);
     }
-    if (gathers)
-      for (int64_t i = 0; i < frame.h; ++i)
-        depthwise_row<T>(unit.k, inner + frame.at(unit, i, 1), row, pixel, cp, unit.flipped.data(), cp, frame.w,
-                         to + (i + frame.pad) * frame.row + frame.pad * cp, true);
-    (void)inner_row;
   }
 
-  // `inner` is a copy of dy with a border, where the kernel is wider than a pixel and the stride is one.
-  void dense(const T* input, const T* dy, T* inner, int64_t inner_row, T* to) const {
-    const int64_t cp = frame.cp, nothing = 0;
-    const bool gathers = frame.stride == 1 && unit.taps > 1;
-    const int64_t joined = frame.seamless() ? rows_at_a_time(frame.ho, frame.wo) : 1;
+  void pointwise(const T* input, const Incoming<T>& dy, T* to) const {
+    const int64_t cp = frame.cp, joined = frame.seamless() ? rows_at_a_time(frame.ho, frame.wo) : 1;
     for (int64_t i = 0; i < frame.ho; i += joined) {
-      const T* g = dy + i * frame.wo * unit.out;
       const int64_t place = frame.at(unit, i, frame.stride), pixels = std::min(joined, frame.ho - i) * frame.wo;
-      if (matrix)
-        for (int64_t t = 0; t < unit.taps; ++t)
-          outer<T>(g, unit.out, unit.out, input + place + offsets[t], frame.stride * cp, cp, pixels,
-                   matrix + t * unit.out * cp, cp);
-      if (gathers) {
-        T* copy = inner + (i + frame.pad) * inner_row + frame.pad * unit.out;
-        std::copy(g, g + frame.wo * unit.out, copy);
-      } else {
-        for (int64_t t = 0; t < unit.taps; ++t)
-          product<T>(g, unit.out, pixels, {&nothing, 1}, unit.back.data() + t * unit.out * cp, cp, unit.out,
-                     to + place + offsets[t], frame.stride * cp, cp, true);
-      }
+      const T* g = dy.at(i * frame.wo, pixels);
+      if (matrix) outer<T>(g, unit.out, unit.out, input + place, frame.stride * cp, cp, pixels, matrix, cp);
+      product<T>(g, unit.out, pixels, unit.back.data(), cp, unit.out, to + place, frame.stride * cp, cp, true);
     }
-    if (!gathers) return;
-    std::vector<int64_t> around(unit.taps);
-    for (int64_t t = 0; t < unit.taps; ++t)
-      around[t] = (t / unit.k) * unit.dilation * inner_row + (t % unit.k) * unit.dilation * unit.out;
-    for (int64_t i = 0; i < frame.h; ++i)
-      product<T>(inner + (i + frame.pad - unit.pad) * inner_row + (frame.pad - unit.pad) * unit.out, unit.out, frame.w,
-                 {around.data(), unit.taps}, unit.back_turned.data(), cp, unit.out,
-                 to + (i + frame.pad) * frame.row + frame.pad * cp, cp, cp, true);
   }
 };
 
@@ -346,73 +324,75 @@ std::pair<Tensor, Tensor> weights_of(const Unit<T>& unit, const T* from, const a
       for (int64_t c = 0; c < unit.in; ++c) a[c][0][t / unit.k][t % unit.k] = from[t * unit.in_p + c];
     from += unit.k * unit.k * unit.in_p;
   }
-  const int64_t dense = unit.depthwise ? 1 : unit.k;
-  Tensor matrix = at::empty({unit.out, unit.in, dense, dense}, options);
-  auto a = matrix.template accessor<T, 4>();
-  for (int64_t t = 0; t < unit.taps; ++t)
-    for (int64_t o = 0; o < unit.out; ++o)
-      for (int64_t c = 0; c < unit.in; ++c) a[o][c][t / dense][t % dense] = from[(t * unit.out + o) * unit.in_p + c];
+  Tensor matrix = at::empty({unit.out, unit.in, 1, 1}, options);
+  for (int64_t o = 0; o < unit.out; ++o)
+    std::copy(from + o * unit.in_p, from + o * unit.in_p + unit.in, matrix.template data_ptr<T>() + o * unit.in);
   return {filter, matrix};
 }
 
 using Lists4 = std::tuple<std::vector<Tensor>, std::vector<Tensor>, std::vector<Tensor>, std::vector<Tensor>>;
 
 // Gradients of the inputs, of their scales and shifts, of the filters and of the matrices; weights only if wanted.
-// Where there are coefficients, a gradient is that of a sum of which the unit's result is a term.
+// Where there are coefficients, a gradient is that of a sum of which the unit's result is a term, with a weight for all
+// images, or for each.
 template <typename T>
-Lists4 units_backward_t(TensorList gradients, TensorList results, TensorList coefficients, TensorList xs, TensorList statistics, TensorList affines, bool relu,
-                        IntArrayRef sources, TensorList filters, TensorList matrices, IntArrayRef dilations,
-                        int64_t stride, bool of_weights) {
+Lists4 units_backward_t(TensorList gradients, TensorList results, TensorList coefficients, TensorList weights,
+                        TensorList xs, TensorList statistics, TensorList affines, bool relu, IntArrayRef sources,
+                        TensorList filters, TensorList matrices, IntArrayRef dilations, int64_t stride,
+                        bool of_weights) {
   const auto units = make_units<T>(filters, matrices, dilations, true);
-  const Images shape(xs[0]);
+  const Images shape = pieces(xs[0], stride, units);
   const Frame<T> frame(shape, stride, units);
   check_calls(xs, sources, filters, matrices, dilations);
   const auto norms = make_norms<T>(statistics, affines, xs.size(), frame.c);
   const int64_t inputs = xs.size(), n = frame.n, cp = frame.cp, count = units.size();
   std::vector<const T*> x, dy;
-  std::vector<int64_t> pixel;
+  std::vector<int64_t> pixel, dy_pixel;
   std::vector<Tensor> dxs;
   std::vector<T*> dx;
   for (const auto& each : xs) {
     x.push_back(each.template const_data_ptr<T>());
     pixel.push_back(Images(each).pixel);
-    dxs.push_back(new_images(each, n, frame.c, frame.h, frame.w));
+    dxs.push_back(new_images(each, each.size(0), frame.c, each.size(2), each.size(3)));
     dx.push_back(dxs.back().template data_ptr<T>());
   }
   int64_t widest = cp;
   std::vector<Slope<T>> slopes;
-  std::vector<const T*> y;
+  std::vector<const T*> y, weight;
   TORCH_CHECK(static_cast<int64_t>(gradients.size()) == count && results.size() == coefficients.size() &&
+                  weights.size() == coefficients.size() &&
                   (coefficients.empty() || static_cast<int64_t>(coefficients.size()) == count),
               "every unit must have a gradient");
   for (size_t u = 0; u < coefficients.size(); ++u) {
     TORCH_CHECK(results[u].sizes() == gradients[u].sizes() && Images(results[u]).pixel == units[u].out,
                 "results must be dense and of the size of their gradients");
+    TORCH_CHECK((weights[u].numel() == 1 || weights[u].numel() == xs[0].size(0)) && weights[u].is_contiguous(),
+                "a term must have one weight, or one for every image");
     slopes.emplace_back(coefficients[u], true);
     y.push_back(results[u].template const_data_ptr<T>());
+    weight.push_back(weights[u].template const_data_ptr<T>());
   }
-  std::vector<std::vector<int64_t>> offsets;
   std::vector<int64_t> start(count + 1, 0);  // of each unit's weights in the sums of a thread
   for (int64_t u = 0; u < count; ++u) {
     const auto& unit = units[u];
     const Images g(gradients[u]);
-    TORCH_CHECK(g.n == n && g.c == unit.out && g.h == frame.ho && g.w == frame.wo && g.pixel == g.c,
-                "gradients must be dense and of the size of the results");
+    TORCH_CHECK(g.n == xs[0].size(0) && g.c == unit.out && g.h == (xs[0].size(2) - 1) / stride + 1 &&
+                    g.w == frame.wo && (g.pixel == g.c || !slopes.empty()),
+                "gradients must be of the size of the results, and dense");
     dy.push_back(gradients[u].template const_data_ptr<T>());
-    offsets.push_back(unit.offsets(frame.row, cp));
-    start[u + 1] = start[u] + (unit.depthwise ? unit.k * unit.k * cp : 0) + unit.taps * unit.out * cp;
+    dy_pixel.push_back(g.pixel);
+    start[u + 1] = start[u] + (unit.depthwise ? unit.k * unit.k * cp : 0) + unit.out * cp;
     widest = std::max(widest, unit.out);
   }
   std::vector<std::vector<T>> sums(at::get_num_threads());  // of the weights' gradients: threads have fixed shares
   std::vector<T> of_norms(inputs * n * 2 * cp, T(0));       // sums of g and of g x^, by input and image
   at::parallel_for(0, inputs * n, 1, [&](int64_t begin, int64_t end) {
     Scratch<T> input(frame.bordered()), bordered(frame.bordered());
-    Scratch<T> inner((frame.h + 2 * frame.pad) * (frame.w + 2 * frame.pad) * widest);
-    Scratch<T> rows(rows_at_a_time(frame.ho, frame.wo) * frame.wo * cp);
-    Scratch<T> slope(slopes.empty() ? 0 : frame.ho * frame.wo * widest);
+    Scratch<T> inner(frame.bordered());
+    const int64_t at_once = rows_at_a_time(frame.ho, frame.wo) * frame.wo;
+    Scratch<T> rows(at_once * cp), made(at_once * widest);
     auto& own = sums[at::get_thread_num()];
     if (of_weights && own.empty()) own.assign(start[count], T(0));
-    int64_t border_of = -1;  // the width whose border `inner` has
     for (int64_t task = begin; task < end; ++task) {
       const int64_t s = task / n, i = task % n;
       const T* image = x[s] + i * shape.pixels() * pixel[s];
@@ -421,19 +401,17 @@ Lists4 units_backward_t(TensorList gradients, TensorList results, TensorList coe
       for (int64_t u = 0; u < count; ++u) {
         if (sources[u] != s) continue;
         const auto& unit = units[u];
-        const int64_t width = unit.depthwise ? cp : unit.out;
-        if (border_of != width) inner.clear();
-        border_of = width;
-        T* weights = of_weights ? own.data() + start[u] : nullptr;
-        UnitGradient<T> gradient{frame, unit, offsets[u], weights,
-                                 weights && unit.depthwise ? weights + unit.k * unit.k * cp : weights};
-        const int64_t place = i * frame.ho * frame.wo * unit.out;
-        const T* g = dy[u] + place;
+        T* to = of_weights ? own.data() + start[u] : nullptr;
+        const UnitGradient<T> gradient{frame, unit, to, to && unit.depthwise ? to + unit.k * unit.k * cp : to};
+        const int64_t place = i * frame.ho * frame.wo;
+        Incoming<T> dy_here{dy[u] + place * dy_pixel[u], dy_pixel[u], unit.out, nullptr, nullptr, T(1), made.data()};
         if (!slopes.empty()) {
-          slopes[u].apply(g, y[u] + place, frame.ho * frame.wo, slope.data());
-          g = slope.data();
+          const int64_t number = weights[u].numel() == 1 ? 0 : i * weights[u].numel() / n;  // of the image
+          dy_here.slope = &slopes[u];
+          dy_here.y = y[u] + place * unit.out;
+          dy_here.weight = weight[u][number];
         }
-        gradient.add(input.data(), g, rows.data(), inner.data(), (frame.w + 2 * frame.pad) * width, bordered.data());
+        gradient.add(input.data(), dy_here, rows.data(), inner.data(), bordered.data());
       }
       T* out = dx[s] + i * shape.pixels() * frame.c;
       finish_input<T>(frame, input.data(), bordered.data(), relu, out);
