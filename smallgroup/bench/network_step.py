@@ -37,7 +37,7 @@ class NetworkStep:
     genotype: str = "DARTS_V2"
     channels: int = 36
     cells: int = 20
-    batch: int = 32
+    batch: int = 96
     size: int = 32
 
     def __post_init__(self) -> None:

@@ -1,5 +1,7 @@
 """SGD with momentum and decay in one pass over the weights, for networks of very many small ones."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 from torch.optim import SGD
@@ -14,8 +16,12 @@ class FusedSGD(SGD):
     time in any step: they begin with a buffer of zeros, to which the first gradient is added as it is.
     """
 
-    def __init__(self, weights: list[Tensor], *, lr: float, momentum: float = 0.0, weight_decay: float = 0.0) -> None:
-        super().__init__(weights, lr=lr, momentum=momentum, weight_decay=weight_decay, fused=True)
+    def __init__(
+        self, weights: Sequence[Tensor], *, lr: float, momentum: float = 0.0, weight_decay: float = 0.0
+    ) -> None:
+        super().__init__(list(weights), lr=lr, momentum=momentum, weight_decay=weight_decay, fused=True)
+        # Else a scaler of gradients would leave it to the kernel to undo the scale, and to leave out steps.
+        self._step_supports_amp_scaling = False
         for weight in weights:
             reach = sum((n - 1) * s for n, s in zip(weight.shape, weight.stride(), strict=True)) + 1
             if weight.numel() and reach != weight.numel():

@@ -34,8 +34,8 @@ class Native:
             chosen = [layers[i] for i in now]
             group, tensors = _grouped([inputs[layer.source] for layer in chosen], chosen, stride)
             found = _Units.apply(group, *tensors)  # type: ignore[no-untyped-call]
+            _move_averages(chosen, found[len(now) :], found[0])
             for i, y, statistics in zip(now, found[: len(now)], found[len(now) :], strict=True):
-                _move_averages(layers[i], statistics, y)
                 results[i] = Term(y, statistics, _affine(layers[i].norm))
         return [term for term in results if term is not None]
 
@@ -192,7 +192,7 @@ def _grouped(inputs: Sequence[Term], layers: Sequence[Convolution], stride: int)
 def _wide(x: Tensor, layer: Convolution, stride: int) -> Term:
     y = functional.conv2d(x, layer.matrix, layer.bias, stride, layer.matrix.shape[-1] // 2)
     statistics: Tensor = torch.ops.smallgroup.statistics(_dense(y.detach()), EPSILON)
-    _move_averages(replace(layer, bias=None), statistics, y)
+    _move_averages([replace(layer, bias=None)], [statistics], y)
     return Term(y, statistics, _affine(layer.norm))
 
 
@@ -201,21 +201,46 @@ def _affine(norm: nn.BatchNorm2d) -> Tensor | None:
 
 
 @torch.no_grad()
-def _move_averages(layer: Convolution, statistics: Tensor, y: Tensor) -> None:
-    """Check that the layer's norm can be taken, and move its running averages, if it keeps any, as torch does.
+def _move_averages(layers: Sequence[Convolution], statistics: Sequence[Tensor], y: Tensor) -> None:
+    """Check that the layers' norms can be taken, and move their running averages, if they keep any, as torch does.
 
-    y is without the bias.
+    y is one of the results, which are of one size; statistics are those without a bias.
     """
     check_values(y)
-    norm = layer.norm
-    mean, variance = norm.running_mean, norm.running_var
-    if mean is None or variance is None or norm.num_batches_tracked is None or not norm.training:
+    kept = [
+        _Averages(norm.running_mean, norm.running_var, norm.num_batches_tracked, norm.momentum, layer.bias, found)
+        for layer, found in zip(layers, statistics, strict=True)
+        if (norm := layer.norm).training
+        and norm.running_mean is not None
+        and norm.running_var is not None
+        and norm.num_batches_tracked is not None
+    ]
+    if not kept:
         return
     count = y.numel() / y.shape[1]
-    norm.num_batches_tracked.add_(1)
-    rate = norm.momentum if norm.momentum is not None else 1.0 / float(norm.num_batches_tracked)
-    mean.lerp_(statistics[0] if layer.bias is None else statistics[0] + layer.bias, rate)
-    variance.lerp_(statistics[2] * (count / (count - 1)), rate)
+    torch._foreach_add_([each.batches for each in kept], 1)
+    for rate in {each.rate for each in kept}:
+        these = [each for each in kept if each.rate == rate]
+        means = [each.found[0] if each.bias is None else each.found[0] + each.bias for each in these]
+        variances = torch._foreach_mul([each.found[2] for each in these], count / (count - 1))
+        torch._foreach_lerp_([each.mean for each in these], means, rate)
+        torch._foreach_lerp_([each.variance for each in these], variances, rate)
+
+
+class _Averages(NamedTuple):
+    """Running averages of a norm, and what they move towards."""
+
+    mean: Tensor
+    variance: Tensor
+    batches: Tensor
+    momentum: float | None
+    bias: Tensor | None
+    found: Tensor
+
+    @property
+    def rate(self) -> float:
+        """How far they move; without momentum they are means over all batches."""
+        return self.momentum if self.momentum is not None else 1.0 / float(self.batches)
 
 
 def _or_nothing(tensor: Tensor | None, like: Tensor) -> Tensor:
@@ -323,8 +348,7 @@ class _Mix(torch.autograd.Function):
         for group, layers in plan.groups:
             taken = _Tensors.of(group, rest)
             made, found = group.forward(taken)
-            for layer, each, y in zip(layers, found, made, strict=True):
-                _move_averages(layer, each, y)
+            _move_averages(layers, found, made[0])
             ys += made
             statistics += found
             affines += islice(rest, group.layers)

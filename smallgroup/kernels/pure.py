@@ -97,14 +97,14 @@ class _Depthwise(torch.autograd.Function):
             if needs_x:
                 dx = _spread(_turned(gradient, weight, 1), x, stride)
             if needs_weight:
-                dw = _torchs(gradient, seen.contiguous(memory_format=torch.channels_last), weight, 1, 1)[1]
+                dw = _torchs(gradient, seen.contiguous(memory_format=torch.channels_last), weight)[1]
         elif stride == 1:
             dx = _turned(gradient, weight, dilation) if needs_x else None
             if needs_weight:
                 gap = weight.shape[-1] // 2
-                dw = _torchs(_sorted(gradient, dilation, gap), _sorted(x, dilation, gap), weight, 1, 1)[1]
+                dw = _torchs(_sorted(gradient, dilation, gap), _sorted(x, dilation, gap), weight)[1]
         else:
-            dx, dw = _torchs(gradient, x, weight, stride, dilation, (needs_x, needs_weight))
+            dx, dw = _torchs(gradient, x, weight, (stride, dilation), (needs_x, needs_weight))
         return dx, dw, None, None
 
 
@@ -118,24 +118,14 @@ def _torchs(
     gradient: Tensor,
     x: Tensor,
     weight: Tensor,
-    stride: int,
-    dilation: int,
+    steps: tuple[int, int] = (1, 1),
     needs: tuple[bool, bool] = (False, True),
 ) -> tuple[Tensor | None, Tensor | None]:
-    """The gradients as torch has them."""
-    padding = dilation * (weight.shape[-1] // 2)
+    """The gradients as torch has them, for steps of a stride and a dilation; that of the filter unless told."""
+    stride, dilation = steps
+    padding = [dilation * (weight.shape[-1] // 2)] * 2
     dx, dw, _ = torch.ops.aten.convolution_backward(
-        gradient,
-        x,
-        weight,
-        None,
-        [stride] * 2,
-        [padding] * 2,
-        [dilation] * 2,
-        False,
-        [0, 0],
-        len(weight),
-        (*needs, False),
+        gradient, x, weight, None, [stride] * 2, padding, [dilation] * 2, False, [0, 0], len(weight), (*needs, False)
     )
     return dx, dw
 

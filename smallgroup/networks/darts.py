@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from smallgroup.kernels import AnyTerm, Backend, Term, backend_for
+from smallgroup.kernels import AnyTerm, Backend, backend_for
 from smallgroup.networks.auxiliary import build_auxiliary
 from smallgroup.networks.drop_path import Key, check_probability, draw_paths, through
 from smallgroup.networks.layout import laid_out
@@ -14,7 +14,7 @@ from smallgroup.runtime.checks import check_counts
 from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, Genotype
 from smallgroup.spaces.darts.operations import build
 from smallgroup.spaces.darts.skeleton import build_stem, reduction_cells
-from smallgroup.spaces.layers import FULL, FactorizedReduce, by_batch, relu_conv_norm
+from smallgroup.spaces.layers import FULL, FactorizedReduce, by_batch, norms_of, relu_conv_norm
 from smallgroup.spaces.sharing import outputs
 
 
@@ -123,11 +123,12 @@ class _Cell(nn.Module):
         self.operations = nn.ModuleList(
             build(edge.operation, channels, 2 if reduction and edge.source < INPUTS else 1, FULL) for _, edge in edges
         )
+        self._norms = norms_of(self)
 
     def forward(self, before: Tensor, last: Tensor, kept: Tensor | None = None) -> Tensor:
         """Every node is the sum of its edges; the output is the nodes of `concat` side by side."""
         states: dict[int, Tensor] = {0: self.preprocess0(before), 1: self.preprocess1(last)}
-        backend = backend_for(last) if by_batch(self) else None
+        backend = backend_for(last) if by_batch(self._norms) else None
         if backend is not None:
             self._add_nodes(backend, states, kept)
             return torch.cat([states[node] for node in self.concat], dim=1)

@@ -1,6 +1,6 @@
 """Layers that supernets and derived networks share, in the style of either."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -71,7 +71,7 @@ class Convolutions(nn.Sequential):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """[n, c, h, w] to [n, outputs, h, w], or half the size."""
-        backend = backend_for(inputs) if self.stages and by_batch(self) else None
+        backend = backend_for(inputs) if self.stages and by_batch(norms_of(self)) else None
         if backend is None:
             plain: Tensor = super().forward(inputs)  # type: ignore[no-untyped-call]
             return plain
@@ -124,7 +124,7 @@ class FactorizedReduce(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """[n, c, h, w] to [n, outputs, ceil(h / 2), ceil(w / 2)]."""
-        backend = backend_for(inputs) if by_batch(self) else None
+        backend = backend_for(inputs) if by_batch([self.norm]) else None
         if backend is not None:
             (term,) = backend.convolutions([Term(side_by_side(inputs))], [self.stage()], 1)
             return backend.normalised(term)
@@ -154,9 +154,13 @@ def side_by_side(x: Tensor) -> Tensor:
     return torch.cat(halves(x), dim=1)
 
 
-def by_batch(module: nn.Module) -> bool:
-    """Whether all norms of a module are by the statistics of the batch, as the fast paths compute them."""
-    norms = (layer for layer in module.modules() if isinstance(layer, nn.BatchNorm2d))
+def norms_of(module: nn.Module) -> tuple[nn.BatchNorm2d, ...]:
+    """All batch norms in a module."""
+    return tuple(layer for layer in module.modules() if isinstance(layer, nn.BatchNorm2d))
+
+
+def by_batch(norms: Iterable[nn.BatchNorm2d]) -> bool:
+    """Whether norms are by the statistics of the batch, as the fast paths compute them."""
     return all((norm.training or norm.running_mean is None) and norm.eps == EPSILON for norm in norms)
 
 

@@ -23,7 +23,7 @@ def test_without_options_the_rows_are_those_of_the_targets() -> None:
         ("darts in darts, C=16, 8 cells, batch 50, 32x32, K=2, finite-difference", 4),
         ("darts in nas-bench-201, C=16, N=1, batch 50, 32x32, K=2, first-order", 2),
         ("darts in nas-bench-201, C=16, N=5, batch 50, 32x32, K=2, first-order", 2),
-        ("network of DARTS_V2, C=36, 20 cells, batch 32, 32x32, training", 2),
+        ("network of DARTS_V2, C=36, 20 cells, batch 96, 32x32, training", 2),
     ]
     assert plan.beside == [GroupStep(learners=4)]
 

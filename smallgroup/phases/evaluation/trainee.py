@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.optim import SGD
 
 from smallgroup.data.training_data import TrainingData
+from smallgroup.group.fused_sgd import FusedSGD
 from smallgroup.networks import Outputs, build_network
 from smallgroup.phases.evaluate import Evaluation, evaluate
 from smallgroup.phases.evaluation.config import TrainingConfig
@@ -63,8 +63,10 @@ class Trainee:
         self.network = build_network(genotype, self.design, generator=weights, device=device)
         self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.drops = space != "nas-bench-201"
-        self.optimizer = SGD(
-            self.network.parameters(), lr=config.lr, momentum=config.momentum, weight_decay=config.weight_decay
+        # Looked up once: a network has a thousand layers to look through.
+        self._weights, self._buffers = list(self.network.parameters()), list(self.network.buffers())
+        self.optimizer = FusedSGD(
+            self._weights, lr=config.lr, momentum=config.momentum, weight_decay=config.weight_decay
         )
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=config.precision == "float16")
         self.sums = dict.fromkeys(("loss", "auxiliary_loss", "wrong", "images"), 0.0)
@@ -80,8 +82,9 @@ class Trainee:
         for group in self.optimizer.param_groups:
             group["lr"] = self.config.rate(epoch)
         self.network.drop_path = self.config.drop(epoch) if self.drops else 0.0
-        self.network.train()
-        self._before = [buffer.clone() for buffer in self.network.buffers()]  # running statistics
+        if not self.network.training:  # to say it to a thousand layers takes a while
+            self.network.train()
+        self._before = [buffer.clone() for buffer in self._buffers]  # running statistics
         self._noted = dict.fromkeys(self.sums, 0.0)
 
     def answer(self, images: Tensor, labels: Tensor, *, step: int, part: int) -> Answer:
@@ -118,14 +121,14 @@ class Trainee:
         """Clip the gradient, and refuse one that is not finite."""
         self.scaler.unscale_(self.optimizer)
         limit = math.inf if self.config.clip is None else self.config.clip
-        norm = float(torch.nn.utils.clip_grad_norm_(self.network.parameters(), limit))
+        norm = float(torch.nn.utils.clip_grad_norm_(self._weights, limit, foreach=True))
         # With float16 a gradient may overflow now and then: the scaler leaves that step out and scales less.
         if not self.scaler.is_enabled():
             self._check_finite("gradient", norm, step)
 
     def undo(self) -> None:
         """As if the step had not begun."""
-        for buffer, saved in zip(self.network.buffers(), self._before, strict=True):
+        for buffer, saved in zip(self._buffers, self._before, strict=True):
             buffer.copy_(saved)
         self.optimizer.zero_grad()
 
