@@ -81,3 +81,16 @@ def test_its_derivative_is_that_of_sgd() -> None:
     weight = torch.ones(3)
     fused = FusedSGD([weight], lr=0.1, momentum=0.9)
     assert step_derivative(fused, fused.param_groups[0], weight, weight) == 0.1
+
+
+def test_a_scaler_leaves_out_a_step_that_overflowed() -> None:
+    """And undoes its scale itself: the kernel is never told of it."""
+    weight = torch.ones(3)
+    fused = FusedSGD([weight], lr=0.5)
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    scaler.scale(torch.zeros(()))  # which makes the scale
+    for gradient, after in ((8.0, 0.0), (float("inf"), 0.0), (2.0, -0.5)):
+        weight.grad = torch.full((3,), gradient)
+        scaler.step(fused)
+        scaler.update()
+        assert weight.tolist() == [after] * 3

@@ -26,8 +26,8 @@ inline int64_t round_up(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;
 }
 
-// `count` may be less than a vector: what is not there reads as zero and is not written. Torch's vectors of eight bytes'
-// width and more go through memory for this, and a network of 36 channels does it at every pixel.
+// `count` may be less than a vector: what is not there reads as zero and is not written. On AVX2 torch's vectors go
+// through memory for this, and a network of 36 channels does it at every pixel.
 #if defined(CPU_CAPABILITY_AVX2)
 inline __m256i first(int64_t count) {
   alignas(32) static const int32_t kMask[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
@@ -276,7 +276,7 @@ void channel_sums(const T* g, int64_t g_stride, const T* x, int64_t x_stride, co
 
 // The gradient of a term y of a sum from the gradient g of the sum:
 //   scale rstd (w g - mean(w g) - y^ mean(w g y^)) = a w g - b - d (y - mean), by channel;
-// w is the weight of the term, which every image may have one of its own of.
+// w is the weight of the term; every image may have its own.
 template <typename T>
 struct Slope {
   int64_t c, cp;
