@@ -6,6 +6,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from smallgroup import kernels
 from smallgroup.cli.display import Display, numbers
 from smallgroup.networks import multiply_adds, parameters
 from smallgroup.phases.evaluation import MutualJob, TrainingJob
@@ -44,6 +45,8 @@ class TrainingDisplay(Display):
             cost = multiply_adds(trainee.network, dataset.size, dataset.channels)
             lines.append(f"{name}: {parameters(trainee.network):,} parameters, {cost:,} multiply-adds")
         lines.append(f"steps: {job.steps:,} in {job.config.epochs} epochs")
+        mixed = job.config.precision != "float32"
+        lines.append(f"kernels: {kernels.in_words('plain' if mixed else kernels.current())}")
         self._total = job.steps
         return lines, job.steps, job.steps_per_epoch
 

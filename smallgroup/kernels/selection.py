@@ -65,8 +65,10 @@ def using(path: str = AUTO) -> Iterator[Path]:
 def backend_for(x: Tensor) -> Backend | None:
     """The functions for images like these; None: the plain path.
 
-    Forward-mode differentiation, half precision and tensors without values have the plain path only.
+    Forward-mode differentiation, half precision, empty batches and tensors without values have the plain path only.
     """
+    if not x.numel():
+        return None
     if x.dtype not in (torch.float32, torch.float64) or x.device.type not in ("cpu", "cuda"):
         return None
     if forward_ad._current_level >= 0 or torch.is_autocast_enabled(x.device.type):

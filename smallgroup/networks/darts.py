@@ -50,6 +50,7 @@ class DartsNetwork(nn.Module):
         inputs, halved = self.stem.channels, self.stem.reduction_before
         widths: list[int] = []
         edges: list[int] = []
+        copies: list[bool] = []  # which are never dropped
         for index in range(cells):
             reduction = index in reductions
             channels *= 2 if reduction else 1
@@ -59,8 +60,9 @@ class DartsNetwork(nn.Module):
             self.cells.append(cell)
             widths.append(cell.channels)
             edges.append(len(cell.edges))
+            copies += [isinstance(operation, nn.Identity) for operation in cell.operations]
             inputs, halved = (inputs[1], cell.channels), reduction
-        self._edges = edges
+        self._edges, self._copies = edges, copies
         self.pool = nn.AdaptiveAvgPool2d(1)
         self.classifier = nn.Linear(inputs[1], classes)
         # Last, so that weights drawn in order are the same with and without it.
@@ -101,6 +103,7 @@ class DartsNetwork(nn.Module):
                 f"but got none with drop_path={self.drop_path}"
             )
         kept = draw_paths(len(images), sum(self._edges), self.drop_path, key)
+        kept = kept.masked_fill(torch.tensor(self._copies), 1)
         # First the dtype: some devices have no float64.
         return torch.split(kept.to(images.dtype).to(images.device), self._edges, dim=1)
 
@@ -123,12 +126,11 @@ class _Cell(nn.Module):
         self.operations = nn.ModuleList(
             build(edge.operation, channels, 2 if reduction and edge.source < INPUTS else 1, FULL) for _, edge in edges
         )
-        self._norms = norms_of(self)
 
     def forward(self, before: Tensor, last: Tensor, kept: Tensor | None = None) -> Tensor:
         """Every node is the sum of its edges; the output is the nodes of `concat` side by side."""
         states: dict[int, Tensor] = {0: self.preprocess0(before), 1: self.preprocess1(last)}
-        backend = backend_for(last) if by_batch(self._norms) else None
+        backend = backend_for(last) if by_batch(norms_of(self)) else None
         if backend is not None:
             self._add_nodes(backend, states, kept)
             return torch.cat([states[node] for node in self.concat], dim=1)
@@ -149,15 +151,11 @@ class _Cell(nn.Module):
             found = outputs(backend, states[source], [self.operations[index] for index in edges])
             terms.update(zip(edges, found, strict=True))
 
-        weights = states[0].new_ones(len(self.edges)) if kept is None else self._weights(kept)
+        weights = states[0].new_ones(len(self.edges)) if kept is None else kept
         leave(0)
         leave(1)
         for node in dict.fromkeys(node for node, _ in self.edges):
-            into = [index for index, (to, _) in enumerate(self.edges) if to == node]
-            states[node] = backend.mix([terms[index] for index in into], weights[..., into])
+            into = [index for index, (to, _) in enumerate(self.edges) if to == node]  # which stand side by side
+            own = weights[..., into[0] : into[-1] + 1]
+            states[node] = backend.mix([terms[index] for index in into], own)
             leave(node)
-
-    def _weights(self, kept: Tensor) -> Tensor:
-        """What each edge's term is multiplied by for each image: mere copies are never dropped."""
-        copies = [isinstance(operation, nn.Identity) for operation in self.operations]
-        return kept.masked_fill(torch.tensor(copies, device=kept.device), 1)

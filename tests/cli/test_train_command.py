@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import typer.main
 
+from smallgroup import kernels
 from smallgroup.api import keys_for_training
 from smallgroup.cli import main
 from smallgroup.cli import run as run_module
@@ -70,6 +71,7 @@ def test_a_published_cell_is_trained(tmp_path: Path, capsys: Captured) -> None:
     assert text.rstrip().endswith(f"everything is in {tmp_path}")
     assert "data: digits, 1,438 training and 359 test images" in log
     assert f"network: {result['parameters']:,} parameters, {result['multiply_adds']:,} multiply-adds" in log
+    assert f"kernels: {kernels.in_words(kernels.best())}" in log.replace("\n", " ")
     assert "epoch 2/2  step 6/6" in log
     assert {"loss", "train_error", "lr", "test_error"} <= next(read_rows(tmp_path / "metrics.jsonl")).keys()
     code, text, log = run(capsys, "train", "PDARTS", "--out", str(tmp_path), "--resume", "--json")

@@ -46,3 +46,44 @@ def test_a_step_of_training_is_the_same(name: str, path: str) -> None:
     for (n, found), (m, expected) in zip(after_fast.named_buffers(), after_plain.named_buffers(), strict=True):
         assert n == m
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("path", FAST)
+def test_norms_of_one_cell_may_move_at_different_rates(path: str) -> None:
+    """Also as means over all batches (momentum None), which depend on how many there were."""
+    network = build_network(resolve("DARTS_V2")[1], NetworkDesign(classes=4, image_size=16, channels=6, cells=3))
+    norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
+    for number, norm in enumerate(norms):
+        norm.momentum = (None, 0.1, 0.3)[number % 3]
+    both = []
+    for each in ("plain", path):
+        after: nn.Module = network
+        for step in range(3):
+            _, after = stepped(each, after, images((4, 3, 16, 16), step))
+        both.append(dict(after.named_buffers()))
+    for name, expected in both[0].items():
+        torch.testing.assert_close(both[1][name], expected, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("path", FAST)
+def test_norms_that_are_replaced_and_frozen_are_noticed(path: str) -> None:
+    network = build_network(resolve("DARTS_V2")[1], NetworkDesign(classes=4, image_size=16, channels=6, cells=3))
+    network.double().train()
+    x = images((4, 3, 16, 16))
+    network(x)  # away from the averages that all norms begin with
+    for module in network.modules():
+        for name, child in list(module.named_children()):
+            if isinstance(child, nn.BatchNorm2d):
+                setattr(module, name, copy.deepcopy(child).eval())
+    with kernels.using("plain"):
+        expected = network(x)
+    with kernels.using(path):
+        torch.testing.assert_close(network(x), expected)
+
+
+@pytest.mark.parametrize("path", FAST)
+def test_no_images_at_all(path: str) -> None:
+    network = build_network(resolve("DARTS_V2")[1], NetworkDesign(classes=4, image_size=16, channels=6, cells=3))
+    network.train()
+    with kernels.using(path):
+        assert network(torch.zeros(0, 3, 16, 16)).shape == (0, 4)

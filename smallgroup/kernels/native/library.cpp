@@ -8,10 +8,18 @@
 
 namespace smallgroup {
 
+// What all kernels rely on before they look at anything else.
+void check_images(TensorList all) {
+  TORCH_CHECK(!all.empty(), "there must be images");
+  for (const auto& each : all)
+    TORCH_CHECK(each.dim() == 4 && each.numel() > 0, "images must be [n, c, h, w] and not empty, but they are ", each.sizes());
+}
+
 using Lists2 = std::tuple<std::vector<Tensor>, std::vector<Tensor>>;
 
 Lists2 units_forward(TensorList xs, TensorList statistics, TensorList affines, bool relu, IntArrayRef sources,
                      TensorList filters, TensorList matrices, IntArrayRef dilations, int64_t stride, double epsilon) {
+  check_images(xs);
   return AT_DISPATCH_FLOATING_TYPES(xs[0].scalar_type(), "units_forward", [&] {
     return units_forward_t<scalar_t>(xs, statistics, affines, relu, sources, filters, matrices, dilations, stride,
                                      epsilon);
@@ -21,6 +29,7 @@ Lists2 units_forward(TensorList xs, TensorList statistics, TensorList affines, b
 Lists4 units_backward(TensorList gradients, TensorList results, TensorList coefficients, TensorList weights,
                       TensorList xs, TensorList statistics, TensorList affines, bool relu, IntArrayRef sources,
                       TensorList filters, TensorList matrices, IntArrayRef dilations, int64_t stride, bool of_weights) {
+  check_images(xs);
   return AT_DISPATCH_FLOATING_TYPES(xs[0].scalar_type(), "units_backward", [&] {
     return units_backward_t<scalar_t>(gradients, results, coefficients, weights, xs, statistics, affines, relu, sources,
                                       filters, matrices, dilations, stride, of_weights);
@@ -28,28 +37,35 @@ Lists4 units_backward(TensorList gradients, TensorList results, TensorList coeff
 }
 
 std::tuple<Tensor, Tensor, Tensor> pool_forward(const Tensor& x, int64_t stride, bool average, double epsilon) {
+  check_images(x);
+  TORCH_CHECK(stride >= 1, "a stride must be positive");
   return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "pool_forward",
                                     [&] { return pool_forward_t<scalar_t>(x, stride, average, epsilon); });
 }
 
 Tensor pool_backward(const Tensor& dy, const Tensor& x, int64_t stride, const Tensor& chosen) {
+  check_images(x);
+  TORCH_CHECK(stride >= 1, "a stride must be positive");
   return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "pool_backward",
                                     [&] { return pool_backward_t<scalar_t>(dy, x, stride, chosen); });
 }
 
 Tensor mix_forward(TensorList ys, TensorList statistics, TensorList affines, const Tensor& weights) {
+  check_images(ys);
   return AT_DISPATCH_FLOATING_TYPES(ys[0].scalar_type(), "mix_forward",
                                     [&] { return mix_forward_t<scalar_t>(ys, statistics, affines, weights); });
 }
 
 MixGradients mix_backward(const Tensor& gradient, TensorList ys, TensorList statistics, TensorList affines,
                           const Tensor& weights, IntArrayRef wanted) {
+  check_images(ys);
   return AT_DISPATCH_FLOATING_TYPES(ys[0].scalar_type(), "mix_backward", [&] {
     return mix_backward_t<scalar_t>(gradient, ys, statistics, affines, weights, wanted);
   });
 }
 
 Tensor statistics(const Tensor& y, double epsilon) {
+  check_images(y);
   return AT_DISPATCH_FLOATING_TYPES(y.scalar_type(), "statistics", [&] { return statistics_t<scalar_t>(y, epsilon); });
 }
 
