@@ -11,6 +11,7 @@ PACKAGE = Path(smallgroup.__file__).parent
 FLOORS = [
     ["cli"],
     ["testing"],
+    ["study"],
     ["api", "bench"],
     ["config"],
     ["phases"],
@@ -19,7 +20,7 @@ FLOORS = [
     ["networks"],
     ["spaces", "data", "recipes"],
     ["kernels"],
-    ["runtime"],
+    ["runtime", "statistics"],
 ]
 """From the top; rooms of one floor do not know each other."""
 ROOMS = sorted(path.stem for path in PACKAGE.iterdir() if path.is_dir() or path.suffix == ".py")

@@ -51,6 +51,12 @@ def _rows() -> dict[str, str]:
     return found
 
 
+def _studies() -> dict[str, str]:
+    from smallgroup.study import built_in, open_study  # noqa: PLC0415
+
+    return {name: open_study(name)[1].about for name in built_in()}
+
+
 def _keys() -> dict[str, str]:
     from smallgroup.config import help_of_keys  # noqa: PLC0415
 
@@ -73,6 +79,7 @@ LISTS: dict[str, Callable[[], dict[str, str]]] = {
     "spaces": _spaces,
     "datasets": _datasets,
     "recipes": _recipes,
+    "studies": _studies,
     "rows": _rows,
     "keys": _keys,
 }

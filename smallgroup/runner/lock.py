@@ -9,6 +9,22 @@ from pathlib import Path
 FILE = ".lock"
 
 
+class InUseError(ValueError):
+    """Another process works in the folder."""
+
+
+def held(folder: Path) -> bool:
+    """Whether a process works in the folder now."""
+    try:
+        with (folder / FILE).open("r", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold the folder, or say who does. The system lets go of it when the process ends, however it ends."""
@@ -19,7 +35,7 @@ def locked(folder: Path) -> Iterator[None]:
         except BlockingIOError:
             file.seek(0)
             owner = file.read()[:20].strip()
-            raise ValueError(
+            raise InUseError(
                 f"a run folder is for one process at a time, but {folder} is in use by process {owner}"
             ) from None
         file.truncate(0)

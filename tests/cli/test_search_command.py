@@ -52,7 +52,7 @@ def test_the_options_are_these() -> None:
     group: Any = typer.main.get_command(app)
     found = {name for each in group.commands["search"].params for name in each.opts} | {"--help"}
     assert found == set(OPTIONS.split())
-    assert " ".join(sorted(group.commands)) == "bench describe doctor export list mutual predict run search train"
+    assert " ".join(sorted(group.commands)) == "bench describe doctor export list mutual predict run search study train"
 
 
 def test_a_search_from_the_command_line(tmp_path: Path, capsys: Captured) -> None:

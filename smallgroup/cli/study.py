@@ -1,0 +1,214 @@
+"""`smallgroup study`."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table as Drawn
+
+from smallgroup import __version__, kernels
+from smallgroup.cli.durations import written
+from smallgroup.cli.output import print_columns, print_json
+from smallgroup.config import changed
+from smallgroup.runtime.environment import Environment
+from smallgroup.runtime.files import write_whole
+from smallgroup.study import Plan, Store, Table, carry_out_all, open_study, planned, progress, tabulated
+from smallgroup.study.figures import draw
+from smallgroup.study.file import seeds_of
+from smallgroup.study.formats import comma_separated, grid, latex, markdown, sentences
+from smallgroup.study.measures import MEASURES
+from smallgroup.study.work import Progress as Standing
+
+WIDTH = 160
+"""Columns of a table that nobody's terminal limits."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a user wants of a study."""
+
+    name: str
+    out: Path
+    recipe: str | None = None
+    seeds: str | None = None
+    only: str = ""
+    changes: tuple[str, ...] = ()
+    workers: int = 1
+    dry_run: bool = False
+    retry: bool = False
+    lines: bool = False
+    as_json: bool = False
+
+
+def run(asked: Asked) -> None:
+    """Carry a study out and show its table."""
+    name, study = open_study(asked.name)
+    above: dict[str, Any] = {"recipe": asked.recipe} if asked.recipe is not None else {}
+    if asked.seeds is not None:
+        above["seeds"] = seeds_of(asked.seeds)
+    if asked.changes:
+        above["over"] = changed(study.over, asked.changes)
+    study = type(study).model_validate({**study.model_dump(), **above})
+    plan, store = planned(name, study, asked.only), Store(asked.out)
+    if asked.dry_run:
+        _list(plan, store, asked)
+        return
+    if asked.retry:
+        for each in plan.runs:
+            store.forget_failure(each)
+    with _watched(plan, asked) as watch:
+        carry_out_all(plan, store, asked.workers, watch, asked.only)
+    table = tabulated(plan, store, footer(plan))
+    folder = asked.out / name
+    files = written_down(plan, table, store, folder)
+    if asked.as_json:
+        print_json({**as_dict(plan, table), "files": [str(file) for file in files]})
+    else:
+        show(table)
+        typer.echo("\n".join(["", *(str(file) for file in files)]))
+
+
+def footer(plan: Plan) -> list[str]:
+    """What every table carries."""
+    with kernels.using():
+        here = Environment.current(kernels.describe(kernels.current()))
+    study = plan.study
+    return [
+        f"primary endpoint, named in the study file: {MEASURES[study.primary].title}",
+        f"recipe {study.recipe}, seeds {', '.join(map(str, study.seeds))}, one thread per run",
+        f"smallgroup {__version__}, torch {here.torch}, {here.cpu}, kernels {here.kernels}",
+        f"config hash {plan.hash}, {datetime.now(UTC):%Y-%m-%d}",
+    ]
+
+
+def show(table: Table) -> None:
+    """On the terminal."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH)
+    titles, rows = grid(table)
+    drawn = Drawn(title=table.title)
+    for number, title in enumerate(titles):
+        drawn.add_column(title, justify="right" if number else "left")
+    for row in rows:
+        drawn.add_row(*row)
+    console.print(drawn)
+    for said in sentences(table):
+        console.print(f"- {said}", highlight=False, markup=False)
+
+
+def written_down(plan: Plan, table: Table, store: Store, folder: Path) -> list[Path]:
+    """The table in every format, and the figures."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {"table.md": markdown(table), "values.csv": comma_separated(table), "table.tex": latex(table)}
+    texts["table.json"] = json.dumps(as_dict(plan, table), indent=2) + "\n"
+    for name, text in texts.items():
+        write_whole(folder / name, text)
+    made = [folder / name for name in texts]
+    for number, figure in enumerate(plan.study.figures):
+        made += draw(plan, table, store, figure, folder / f"figure-{number}-{figure.kind}")
+    return made
+
+
+def as_dict(plan: Plan, table: Table) -> dict[str, Any]:
+    """As `--json` prints it."""
+    rows = [
+        {
+            "name": row.name,
+            "wanted": row.wanted,
+            "failed": list(row.failed),
+            "measures": {
+                name: {
+                    "values": {str(seed): value for seed, value in entry.values.items()},
+                    "theirs": entry.theirs,
+                    **({} if entry.summary is None else asdict(entry.summary)),
+                }
+                for name, entry in row.entries.items()
+            },
+        }
+        for row in table.rows
+    ]
+    verdicts = [
+        {
+            "says": verdict.claim.says,
+            "at": dict(verdict.point),
+            "holds": verdict.holds,
+            "comparisons": {
+                name: None if found is None else {**asdict(found), "adjusted_p": verdict.adjusted[name]}
+                for name, found in verdict.comparisons.items()
+            },
+        }
+        for verdict in table.verdicts
+    ]
+    footer_ = list(table.footer)
+    return {
+        "study": plan.name,
+        "title": table.title,
+        "primary": table.primary,
+        "rows": rows,
+        "claims": verdicts,
+        "footer": footer_,
+    }
+
+
+def _list(plan: Plan, store: Store, asked: Asked) -> None:
+    """Every run, how it stands, and how long the rest would take, if a run like it was finished before."""
+    standing = progress(plan, store, asked.workers)
+    names: dict[str, list[str]] = {}
+    for line in plan.lines:
+        for run_ in line.runs.values():
+            names.setdefault(run_.key, []).append(line.name)
+    rows = [
+        (each.key, f"seed {each.config.seed}", standing.states[each.key], "; ".join(names[each.key]))
+        for each in plan.runs
+    ]
+    if asked.as_json:
+        plain = [dict(zip(("run", "seed", "state", "rows"), row, strict=True)) for row in rows]
+        print_json({"study": plan.name, "runs": plain, "seconds_left": standing.seconds_left})
+        return
+    print_columns(rows)
+    left = (
+        "not known before a run is finished"
+        if standing.seconds_left is None
+        else f"about {written(standing.seconds_left)}"
+    )
+    typer.echo(
+        f"{len(rows)} runs, {standing.count('done')} of them done; time left with {asked.workers} workers: {left}"
+    )
+
+
+@contextmanager
+def _watched(plan: Plan, asked: Asked) -> Iterator[Callable[[Standing], None]]:
+    """A bar on a terminal; where there is none, or where they are asked for, a line when a run changes."""
+    console = Console(stderr=True)
+    total = len(plan.runs)
+    before: dict[str, str] = {}
+
+    def said(standing: Standing) -> str:
+        left = "" if standing.seconds_left is None else f", about {written(standing.seconds_left)} left"
+        counts = f"{standing.count('done')} of {total} runs done, {standing.count('running')} running"
+        return f"{counts}, {standing.count('failed')} failed{left}"
+
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=30), TextColumn("{task.fields[state]}"))
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task(plan.name, total=total, state="")
+
+        def watch(standing: Standing) -> None:
+            bar.update(task, completed=standing.count("done") + standing.count("failed"), state=said(standing))
+            changed_ = {key: state for key, state in standing.states.items() if before.get(key) != state}
+            before.update(changed_)
+            if asked.lines:
+                for key, state in changed_.items():
+                    if state != "waiting":
+                        console.print(f"{key} {state}", highlight=False)
+            elif not console.is_terminal and any(state in ("done", "failed") for state in changed_.values()):
+                console.print(said(standing), highlight=False)
+
+        yield watch

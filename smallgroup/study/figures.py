@@ -1,0 +1,108 @@
+"""Pictures of a study: the primary measure over an axis of its grid, or over the epochs of its searches."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Picture
+
+from smallgroup.runner import read_rows
+from smallgroup.statistics import summarise
+from smallgroup.study.file import Figure
+from smallgroup.study.measures import MEASURES
+from smallgroup.study.plan import Line, Plan
+from smallgroup.study.store import SEARCH, Store
+from smallgroup.study.table import Table
+
+FORMATS = ("svg", "pdf")
+_SIZE = (6.4, 4.0)
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+"""Told apart by the colour-blind too (Okabe and Ito)."""
+_MARKS = "osD^vPX"
+
+
+def draw(plan: Plan, table: Table, store: Store, figure: Figure, path: Path) -> list[Path]:
+    """One figure in every format; `path` is without an ending. The same study gives the same bytes."""
+    picture = Picture(figsize=_SIZE, layout="constrained")
+    axes = picture.add_subplot()
+    title = MEASURES[plan.study.primary].title
+    if figure.axis is not None:
+        _curves(axes, plan, table, figure.axis)
+        axes.set_xlabel(figure.axis)
+    else:
+        _courses(axes, plan, store)
+        axes.set_xlabel("epoch of the search")
+    axes.set_ylabel(title)
+    axes.set_title(plan.study.title, fontsize="medium", wrap=True)
+    axes.grid(visible=True, alpha=0.3)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize="small")
+    made = [path.with_suffix(f".{ending}") for ending in FORMATS]
+    with mpl.rc_context({"svg.hashsalt": "smallgroup", "svg.fonttype": "none", "pdf.fonttype": 42}):
+        picture.savefig(made[0], metadata={"Date": None})
+        picture.savefig(made[1], metadata={"CreationDate": None})
+    return made
+
+
+def _curves(axes: Axes, plan: Plan, table: Table, axis: str) -> None:
+    """A line for every row and every point of the other axes; bars are 95 % intervals of the mean."""
+    rows = {line.name: row for line, row in zip(plan.lines, table.rows, strict=True)}
+    curves: dict[str, list[tuple[Any, list[float]]]] = {}
+    for line in plan.lines:
+        rest = {key: value for key, value in line.point.items() if key != axis}
+        values = list(rows[line.name].entries[plan.study.primary].values.values())
+        if values:
+            curves.setdefault(Line(line.row, rest, {}).name, []).append((line.point[axis], values))
+    places = list(plan.study.grid[axis])
+    numeric = all(isinstance(place, int | float) for place in places)
+    for number, (name, points) in enumerate(curves.items()):
+        x = [float(place) if numeric else float(places.index(place)) for place, _ in points]
+        _bars(axes, x, [values for _, values in points], name, number)
+    if not numeric:
+        axes.set_xticks(range(len(places)), [str(place) for place in places])
+
+
+def _bars(axes: Axes, x: Sequence[float], values: Sequence[Sequence[float]], name: str, number: int) -> None:
+    found = [summarise(each) for each in values]
+    means = np.array([one.mean for one in found])
+    low = np.array([one.interval[0] if one.interval else one.mean for one in found])
+    high = np.array([one.interval[1] if one.interval else one.mean for one in found])
+    colour, mark = _COLOURS[number % len(_COLOURS)], _MARKS[number % len(_MARKS)]
+    axes.errorbar(x, means, np.array([means - low, high - means]), color=colour, marker=mark, capsize=3, label=name)
+
+
+def _courses(axes: Axes, plan: Plan, store: Store) -> None:
+    """The mean over seeds and learners after every epoch, with the 95 % interval."""
+    number = 0
+    for line in plan.lines:
+        courses = [_course(store, line, seed, plan.study.primary) for seed in line.runs]
+        epochs = sorted({epoch for course in courses for epoch in course})
+        values = [[course[epoch] for course in courses if epoch in course] for epoch in epochs]
+        if epochs:
+            _bars(axes, [float(epoch) for epoch in epochs], values, line.name, number)
+            number += 1
+
+
+def _course(store: Store, line: Line, seed: int, measure: str) -> dict[int, float]:
+    """By epoch: the mean over all learners, or that of the first one, of a run that is done."""
+    run = line.runs[seed]
+    if store.outcome(run) is None:
+        return {}
+    found: dict[int, list[float]] = {}
+    for row in read_rows(store.folder(run) / SEARCH / "metrics.jsonl"):
+        if line.row.take == "first" and row.get("learner") != 0:
+            continue
+        value = _of_row(row, measure, run.config.data.dataset)
+        if value is not None:
+            found.setdefault(int(row["epoch"]), []).append(value)
+    return {epoch: sum(values) / len(values) for epoch, values in found.items()}
+
+
+def _of_row(row: Mapping[str, Any], measure: str, dataset: str) -> float | None:
+    value = row.get({"validation_error": "w_error", "validation_loss": "w_validation_loss"}.get(measure, measure))
+    if isinstance(value, Mapping):
+        value = value.get(dataset)
+    return float(value) if isinstance(value, int | float) else None

@@ -1,0 +1,209 @@
+"""A study as a file: what is run, what its table shows, and which number it stands or falls by."""
+
+import difflib
+import re
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from smallgroup import recipes
+from smallgroup.config import load, overlaid
+from smallgroup.runtime.checks import check_choice
+from smallgroup.study.measures import MEASURES
+
+_STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)
+_MOST_SEEDS = 10_000
+Phase = Literal["search", "train"]
+Take = Literal["retained", "first", "mean"]
+
+
+class Baseline(BaseModel):
+    """A row without a search: cells picked from the table of NAS-Bench-201, or by a method that never saw an image."""
+
+    model_config = _STRICT
+
+    kind: Literal["random", "evolution", "untrained"]
+    lookups: int = Field(default=100, ge=1, le=15_625)
+    """Accuracies that random search and evolution may look up, in a column other than the one they are scored by."""
+
+
+class Row(BaseModel):
+    """A row of the table, for each point of the grid."""
+
+    model_config = _STRICT
+
+    name: str = Field(min_length=1, max_length=80)
+    config: dict[str, Any] = Field(default_factory=dict)
+    """Keys of a config above those of the study."""
+    take: Take = "retained"
+    """Which learner counts: the retained one, the first (a search alone: learners that do not teach do not meet), or
+    the mean of all."""
+    train: dict[str, Any] = Field(default_factory=dict)
+    """Keys for the training alone: a cell may be trained on other images than it was searched on."""
+    baseline: Baseline | None = None
+    theirs: dict[str, str] = Field(default_factory=dict)
+    """The paper's own numbers, by measure, for a table without a grid."""
+
+
+class Claim(BaseModel):
+    """What is to be shown: that one row is better than others in the primary measure."""
+
+    model_config = _STRICT
+
+    says: str = Field(min_length=1, max_length=80)
+    """As in "teaching helps"."""
+    row: str
+    than: tuple[str, ...] = Field(min_length=1)
+    """All of them: each is a comparison of its own."""
+
+
+class Figure(BaseModel):
+    """A picture beside the table."""
+
+    model_config = _STRICT
+
+    kind: Literal["curve", "course"]
+    """The primary measure over an axis of the grid, or over the epochs of the searches."""
+    axis: str | None = None
+
+    @model_validator(mode="after")
+    def _of_an_axis(self) -> "Figure":
+        if (self.axis is None) != (self.kind == "course"):
+            raise ValueError("a curve needs an axis of the grid, and a course has none")
+        return self
+
+
+class Study(BaseModel):
+    """Everything about a study but its seeds' outcomes."""
+
+    model_config = _STRICT
+
+    version: Literal[1] = 1
+    title: str = Field(min_length=1, max_length=200)
+    about: str = ""
+    recipe: str = recipes.DEFAULT
+    base: dict[str, Any] = Field(default_factory=dict)
+    """Keys of a config that all runs share."""
+    by_recipe: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """More of them, above those, under a recipe."""
+    over: dict[str, Any] = Field(default_factory=dict)
+    """Keys of a config above all others, those of rows included."""
+    grid: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
+    """Values by key of a config: every row is there for every combination."""
+    rows: tuple[Row, ...] = Field(min_length=1)
+    seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
+    phases: tuple[Phase, ...] = ("search",)
+    retrainings: int = Field(default=1, ge=1, le=100)
+    """Trainings of each cell that a search finds."""
+    columns: tuple[str, ...] = Field(min_length=1)
+    primary: str
+    """The measure that decides, named before the runs."""
+    claims: tuple[Claim, ...] = ()
+    figures: tuple[Figure, ...] = ()
+
+    @field_validator("recipe")
+    @classmethod
+    def _known_recipe(cls, name: str) -> str:
+        check_choice("recipe", name, recipes.names())
+        return name
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _seeds(cls, given: Any) -> Any:  # noqa: ANN401 -- what a user wrote
+        return seeds_of(given) if isinstance(given, str) else given
+
+    @field_validator("seeds")
+    @classmethod
+    def _distinct(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0:
+            raise ValueError(f"seeds must be different numbers from 0 on, but got {str(seeds)[:60]}")
+        return seeds
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "Study":
+        for measure in (*self.columns, self.primary, *(m for row in self.rows for m in row.theirs)):
+            check_choice("a measure", measure, tuple(MEASURES))
+            if MEASURES[measure].phase not in self.phases:
+                raise ValueError(f"{measure} is a measure of phase {MEASURES[measure].phase}, which is not in phases")
+        if "search" not in self.phases:
+            raise ValueError("phases must begin with search")
+        names = [row.name for row in self.rows]
+        if len(set(names)) != len(names):
+            raise ValueError("rows must have different names")
+        for claim in self.claims:
+            for name in (claim.row, *claim.than):
+                check_choice("a row of a claim", name, tuple(names))
+        for figure in self.figures:
+            if figure.axis is not None:
+                check_choice("the axis of a figure", figure.axis, tuple(self.grid))
+        if any(not values for values in self.grid.values()):
+            raise ValueError("an axis of the grid must have values")
+        return self
+
+
+def seeds_of(text: str) -> tuple[int, ...]:
+    """Seeds out of `1-10` or `1,2,5`."""
+    if match := re.fullmatch(r"(\d{1,9})-(\d{1,9})", text):
+        first, last = int(match[1]), int(match[2])
+        if first <= last < first + _MOST_SEEDS:
+            return tuple(range(first, last + 1))
+    elif re.fullmatch(r"\d{1,9}(,\d{1,9}){0,999}", text):
+        return tuple(int(part) for part in text.split(","))
+    raise ValueError(f"seeds must be like 1-10 or 1,2,5, but got {text[:60]!r}")
+
+
+def built_in() -> tuple[str, ...]:
+    """The studies that come with the package."""
+    found = files(__package__).joinpath("built_in").iterdir()
+    return tuple(sorted(path.name.removesuffix(".yaml") for path in found if path.name.endswith(".yaml")))
+
+
+def open_study(name: str, changes: Mapping[str, Any] | None = None) -> tuple[str, Study]:
+    """A built-in study by name, or one from a file; and its short name. `changes` stand above the file's keys."""
+    path = Path(name)
+    if name in built_in():
+        keys = yaml.safe_load(files(__package__).joinpath("built_in", f"{name}.yaml").read_text(encoding="utf-8"))
+    elif path.is_file():
+        keys, name = load(path), path.stem
+    else:
+        near = difflib.get_close_matches(name, built_in(), n=1, cutoff=0.0)
+        raise ValueError(
+            f"a study must be a file or one of {', '.join(built_in())}; got {name[:80]!r}, nearest {near[0]}"
+        )
+    return name, parsed({**keys, **(changes or {})})
+
+
+def parsed(keys: Mapping[str, Any]) -> Study:
+    """A study, or one sentence on what is wrong with it."""
+    try:
+        return Study.model_validate(keys)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the study"
+        said = first["msg"].removeprefix("Value error, ")
+        raise ValueError(f"{place}: {said}"[:300]) from None
+
+
+def keys_of(study: Study, point: Mapping[str, Any], row: Row, seed: int) -> dict[str, Any]:
+    """Keys of the config of a run."""
+    keys: dict[str, Any] = {"recipe": study.recipe, "run": {"threads": 1}}
+    layers = (study.base, study.by_recipe.get(study.recipe, {}), nested(point), row.config, study.over, {"seed": seed})
+    for above in layers:
+        keys = overlaid(keys, above)
+    return keys
+
+
+def nested(point: Mapping[str, Any]) -> dict[str, Any]:
+    """Sections out of keys with dots."""
+    result: dict[str, Any] = {}
+    for key, value in point.items():
+        *rooms, last = key.split(".")
+        place = result
+        for room in rooms:
+            place = place.setdefault(room, {})
+        place[last] = value
+    return result

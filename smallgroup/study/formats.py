@@ -1,0 +1,153 @@
+"""A table as text: for people, for spreadsheets, for papers."""
+
+import csv
+import io
+from collections.abc import Sequence
+
+from smallgroup.statistics import LEAST, Comparison
+from smallgroup.study.measures import MEASURES
+from smallgroup.study.table import SIGNIFICANT, Entry, Shown, Table, Verdict
+
+THEIRS = "(paper)"
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "<": r"$<$",
+    ">": r"$>$",
+}
+
+
+def grid(table: Table) -> tuple[list[str], list[list[str]]]:
+    """Titles, and the texts of all rows: measures, the paper's numbers where there are any, all learners, runs."""
+    titles, columns = ["row"], list(table.columns)
+    for name in columns:
+        titles.append(MEASURES[name].title)
+        if _has_theirs(table, name):
+            titles.append(f"{MEASURES[name].title} {THEIRS}")
+    primary = MEASURES[table.primary]
+    if primary.of_learner is not None:
+        titles.append(f"{primary.title}, mean of all learners")
+    titles.append("n")
+    return titles, [_texts(table, row) for row in table.rows]
+
+
+def _texts(table: Table, row: Shown) -> list[str]:
+    texts = [row.name]
+    for name in table.columns:
+        entry = row.entries[name]
+        texts.append(number(entry, MEASURES[name].digits))
+        if _has_theirs(table, name):
+            texts.append(entry.theirs or "")
+    primary = MEASURES[table.primary]
+    if primary.of_learner is not None:
+        texts.append(number(row.all_learners, primary.digits))
+    done = len(row.entries[table.primary].values)
+    texts.append(str(done) if done == row.wanted else f"{done} of {row.wanted}")
+    return texts
+
+
+def number(entry: Entry, digits: int) -> str:
+    """Mean and deviation; the mean alone of fewer than three runs; a dash of none."""
+    summary = entry.summary
+    if summary is None:
+        return "–"
+    mean = f"{summary.mean:.{digits}f}"
+    return mean if summary.std is None else f"{mean} ± {summary.std:.{digits}f}"
+
+
+def sentences(table: Table) -> list[str]:
+    """What is said below the table."""
+    said = [f"± is the standard deviation over searches; rows of fewer than {LEAST} runs have none."]
+    said += [sentence(verdict, table.primary) for verdict in table.verdicts]
+    said += [f"{row.name}, {failure}" for row in table.rows for failure in row.failed]
+    return [*said, *table.footer]
+
+
+def sentence(verdict: Verdict, primary: str) -> str:
+    """A claim and what came of it, with every comparison it rests on."""
+    title = MEASURES[primary].title
+    place = ", ".join(f"{key} = {value}" for key, value in verdict.point.items())
+    where = f" ({place})" if place else ""
+    parts = [
+        compared(f"{verdict.claim.row} > {name}", comparison, verdict.adjusted[name], MEASURES[primary].digits)
+        for name, comparison in verdict.comparisons.items()
+    ]
+    answer = "yes" if verdict.holds else "not shown"
+    return f"{verdict.claim.says}{where}: {answer}, by {title}: {'; '.join(parts)}."
+
+
+def compared(names: str, found: Comparison | None, adjusted: float | None, digits: int) -> str:
+    """One comparison; better is positive, whichever way the measure goes."""
+    if found is None:
+        return f"{names}: no seed in common yet"
+    text = f"{names}: median difference {found.difference:+.{digits}f}"
+    if found.interval is not None:
+        low, high = found.interval
+        text += f" [{low:+.{digits}f}, {high:+.{digits}f}]"
+    if found.p is None or found.smallest_p is None:
+        return f"{text}, n = {found.n[0]}"
+    text += f", better in {found.better} of {found.n[0]}, p = {found.p:.3g}"
+    if adjusted is not None:
+        text += f" (Holm {adjusted:.3g})"
+    if found.smallest_p >= SIGNIFICANT:
+        text += f"; n = {found.n[0]} cannot show it, its smallest p is {found.smallest_p:.3g}"
+    else:
+        text += f", smallest p {found.smallest_p:.3g}"
+    if found.effect is not None:
+        text += f", effect {found.effect:+.2f}"
+    return text
+
+
+def markdown(table: Table) -> str:
+    """For a web page."""
+    titles, rows = grid(table)
+    escaped = [[text.replace("|", "\\|") for text in row] for row in (titles, *rows)]
+    lines = [f"# {table.title}", "", _piped(escaped[0]), _piped(["---"] * len(titles))]
+    lines += [_piped(row) for row in escaped[1:]]
+    return "\n".join([*lines, "", *(f"- {said}" for said in sentences(table))]) + "\n"
+
+
+def comma_separated(table: Table) -> str:
+    """Every value of every seed: what others need to compute with."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["row", "measure", "seed", "value"])
+    for row in table.rows:
+        for name, entry in row.entries.items():
+            writer.writerows([row.name, name, seed, repr(value)] for seed, value in sorted(entry.values.items()))
+    return out.getvalue()
+
+
+def latex(table: Table) -> str:
+    """A table for a paper, with booktabs."""
+    titles, rows = grid(table)
+    lines = [r"\begin{table}[t]", rf"\caption{{{_escaped(table.title)}}}", r"\centering"]
+    lines += [rf"\begin{{tabular}}{{l{'c' * (len(titles) - 1)}}}", r"\toprule", _ampersands(titles), r"\midrule"]
+    lines += [_ampersands(row) for row in rows]
+    lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
+    return "\n".join([*lines, *(f"% {said}" for said in sentences(table))]) + "\n"
+
+
+def _has_theirs(table: Table, name: str) -> bool:
+    return any(row.entries[name].theirs for row in table.rows)
+
+
+def _piped(texts: Sequence[str]) -> str:
+    return "| " + " | ".join(texts) + " |"
+
+
+def _ampersands(texts: Sequence[str]) -> str:
+    return " & ".join(_escaped(text) for text in texts) + r" \\"
+
+
+def _escaped(text: str) -> str:
+    return "".join(_LATEX.get(letter, letter) for letter in text)

@@ -1,0 +1,160 @@
+"""The table of a study: numbers over seeds, the paper's beside them, and what they say of the claims."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any
+
+from smallgroup.config import resolve
+from smallgroup.data import data_root
+from smallgroup.spaces.nas_bench_201 import Truth
+from smallgroup.statistics import Comparison, Summary, compare_paired, holm, summarise
+from smallgroup.study.baselines import Lookups, picked
+from smallgroup.study.file import Claim, keys_of
+from smallgroup.study.measures import MEASURES, Measure, Outcome
+from smallgroup.study.plan import Line, Plan
+from smallgroup.study.store import Store
+
+SIGNIFICANT = 0.05
+_OTHER = {"cifar10": "cifar100", "cifar100": "cifar10"}
+"""Which column is searched where the other one is scored."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A number of the table."""
+
+    values: Mapping[int, float] = field(default_factory=dict)
+    """By seed."""
+    theirs: str | None = None
+    """The paper's own."""
+
+    @property
+    def summary(self) -> Summary | None:
+        """None: no run has it yet."""
+        return summarise(list(self.values.values())) if self.values else None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A row of the table."""
+
+    name: str
+    entries: Mapping[str, Entry]
+    """By measure."""
+    all_learners: Entry
+    """The primary measure, as the mean over all learners: what choosing the retained one has gained is not in it."""
+    wanted: int
+    """Runs it would have if all were done."""
+    failed: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the numbers say of a claim at a point of the grid."""
+
+    claim: Claim
+    point: Mapping[str, Any]
+    comparisons: Mapping[str, Comparison | None]
+    """By the row that is compared with; None: no seed in common yet."""
+    adjusted: Mapping[str, float | None]
+    """p, for all comparisons of the table (Holm)."""
+
+    @property
+    def holds(self) -> bool:
+        """Better than every one of them, and more than luck."""
+        return all(
+            comparison is not None and comparison.difference > 0 and p is not None and p < SIGNIFICANT
+            for comparison, p in zip(self.comparisons.values(), self.adjusted.values(), strict=True)
+        )
+
+
+@dataclass(frozen=True)
+class Table:
+    """All of it."""
+
+    title: str
+    columns: Sequence[str]
+    primary: str
+    rows: Sequence[Shown]
+    verdicts: Sequence[Verdict]
+    footer: Sequence[str]
+
+
+def tabulated(plan: Plan, store: Store, footer: Sequence[str] = ()) -> Table:
+    """From what is in the store now."""
+    rows = [_shown(plan, line, store) for line in plan.lines]
+    return Table(
+        title=plan.study.title,
+        columns=plan.study.columns,
+        primary=plan.study.primary,
+        rows=rows,
+        verdicts=_verdicts(plan, rows),
+        footer=footer,
+    )
+
+
+def _shown(plan: Plan, line: Line, store: Store) -> Shown:
+    study, theirs = plan.study, line.row.theirs
+    measures = dict.fromkeys((*study.columns, study.primary))
+    if line.row.baseline is not None:
+        found = _of_baseline(plan, line)
+        entries = {name: Entry(found.get(name, {}), theirs.get(name)) for name in measures}
+        return Shown(line.name, entries, Entry(), len(study.seeds))
+    outcomes = {seed: outcome for seed, run in line.runs.items() if (outcome := store.outcome(run)) is not None}
+    entries = {name: Entry(_values(MEASURES[name], outcomes, line.row.take), theirs.get(name)) for name in measures}
+    primary = MEASURES[study.primary]
+    everyone = _values(primary, outcomes, "mean") if primary.of_learner is not None else {}
+    failures = [f"seed {seed}: {why}" for seed, run in line.runs.items() if (why := store.failure(run)) is not None]
+    return Shown(line.name, entries, Entry(everyone), len(study.seeds), failures)
+
+
+def _values(measure: Measure, outcomes: Mapping[int, Outcome], take: str) -> dict[int, float]:
+    return {seed: measure.value(outcome, take) for seed, outcome in outcomes.items()}
+
+
+def _of_baseline(plan: Plan, line: Line) -> dict[str, dict[int, float]]:
+    """True accuracies and percentiles by measure and seed; nothing without a table to look them up in."""
+    baseline = line.row.baseline
+    assert baseline is not None
+    found: dict[str, dict[int, float]] = {"true_accuracy": {}, "percentile": {}}
+    for seed in plan.study.seeds:
+        config = resolve(keys_of(plan.study, line.point, line.row, seed))
+        truth, column = Truth.find(data_root(config.data.data_root)), config.data.dataset
+        if truth is None or column not in truth.columns:
+            continue
+        cells = picked(baseline.kind, config, Lookups(truth, _OTHER.get(column, column), baseline.lookups))
+        standings = [truth.standing(cell, column) for cell in (cells if line.row.take == "mean" else cells[:1])]
+        found["true_accuracy"][seed] = fmean(standing.accuracy for standing in standings)
+        found["percentile"][seed] = fmean(standing.percentile for standing in standings)
+    return found
+
+
+def _verdicts(plan: Plan, rows: Sequence[Shown]) -> list[Verdict]:
+    """Every claim at every point of the grid; p values are adjusted for all comparisons together."""
+    larger = MEASURES[plan.study.primary].larger_is_better
+    sign = -1.0 if larger is False else 1.0
+    by_place = {(line.row.name, _place(line.point)): row for line, row in zip(plan.lines, rows, strict=True)}
+    points = list({_place(line.point): line.point for line in plan.lines}.items())
+    made: list[tuple[Claim, Mapping[str, Any], dict[str, Comparison | None]]] = []
+    for claim in plan.study.claims:
+        for place, point in points:
+            if all((name, place) in by_place for name in (claim.row, *claim.than)):
+                first = _signed(by_place[claim.row, place], plan.study.primary, sign)
+                others = {name: _signed(by_place[name, place], plan.study.primary, sign) for name in claim.than}
+                made.append((claim, point, {name: _compared(first, other) for name, other in others.items()}))
+    ps = holm([one.p if one is not None else None for *_, found in made for one in found.values()])
+    adjusted = iter(ps)
+    return [Verdict(claim, point, found, {name: next(adjusted) for name in found}) for claim, point, found in made]
+
+
+def _signed(row: Shown, measure: str, sign: float) -> dict[int, float]:
+    return {seed: sign * value for seed, value in row.entries[measure].values.items()}
+
+
+def _compared(first: Mapping[int, float], second: Mapping[int, float]) -> Comparison | None:
+    return compare_paired(first, second) if first.keys() & second.keys() else None
+
+
+def _place(point: Mapping[str, Any]) -> str:
+    return repr(sorted(point.items()))

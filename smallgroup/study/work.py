@@ -1,0 +1,158 @@
+"""Carrying runs out: one after the other in a process, several processes side by side."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from smallgroup import api
+from smallgroup.runner import Interrupted, Watcher
+from smallgroup.runner.lock import InUseError, locked
+from smallgroup.study.file import Study
+from smallgroup.study.plan import Plan, Run
+from smallgroup.study.store import SEARCH, TRAINING, State, Store
+
+_PAUSE = 0.5
+_MOST_WORKERS = 1_000
+
+
+class _Log(Watcher):
+    """What a run has to say goes to the log of the worker."""
+
+    def told(self, sentence: str) -> None:
+        """Such as that it begins anew."""
+        print(sentence, file=sys.stderr, flush=True)
+
+
+def carry_out(run: Run, folder: Path) -> None:
+    """A search and its trainings, from where they stand."""
+    api.search(run.config, out=folder / SEARCH, resume=True, watcher=_Log())
+    for number, config in enumerate(run.trainings):
+        api.train(folder / SEARCH, config, out=folder / TRAINING.format(number), resume=True, watcher=_Log())
+
+
+def work(runs: Sequence[Run], store: Store) -> None:
+    """All runs that nobody else works on. One that fails is recorded and does not stop the others.
+
+    Whoever only looks whether a folder is in use holds it for a moment, so what was in use is looked at again.
+    """
+    while waiting := [run for run in runs if store.state(run) == "waiting"]:
+        for run in waiting:
+            with suppress(InUseError), locked(store.folder(run)):
+                if store.outcome(run) is None and store.failure(run) is None:
+                    _tried(run, store)
+        time.sleep(_PAUSE / 10)
+
+
+def _tried(run: Run, store: Store) -> None:
+    try:
+        carry_out(run, store.folder(run))
+    except Interrupted:
+        raise
+    except Exception as error:
+        store.record_failure(run, f"{type(error).__name__}: {error}"[:1_000])
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How a study stands."""
+
+    states: dict[str, State]
+    """By the key of the run."""
+    seconds_left: float | None
+    """None before a run was finished."""
+
+    def count(self, state: State) -> int:
+        """Runs in a state."""
+        return sum(each == state for each in self.states.values())
+
+
+def progress(plan: Plan, store: Store, workers: int) -> Progress:
+    """Looked up in the store: runs of other processes count."""
+    runs = plan.runs
+    states = {run.key: store.state(run) for run in runs}
+    taken: dict[str, list[float]] = {}
+    for run in runs:
+        outcome = store.outcome(run) if states[run.key] == "done" else None
+        if outcome is not None:
+            seconds = outcome.search.seconds + sum(training.seconds for training in outcome.trainings)
+            taken.setdefault(run.kind, []).append(seconds)
+    if not taken:
+        return Progress(states, None)
+    typical = fmean(fmean(times) for times in taken.values())
+    open_runs = [run for run in runs if states[run.key] in ("waiting", "running")]
+    left = sum(fmean(taken[run.kind]) if run.kind in taken else typical for run in open_runs)
+    return Progress(states, left / max(1, min(workers, len(open_runs))))
+
+
+def carry_out_all(
+    plan: Plan, store: Store, workers: int, watch: Callable[[Progress], None] | None = None, only: str = ""
+) -> None:
+    """Every run of a study that is not done, in so many processes. What results does not depend on their number."""
+    if not 1 <= workers <= _MOST_WORKERS:
+        raise ValueError(f"1 <= workers <= {_MOST_WORKERS} must hold, but got workers={workers}")
+    place = store.root / plan.name
+    place.mkdir(parents=True, exist_ok=True)
+    with _processes(plan, store, workers, only) as processes:
+        while any(process.poll() is None for process in processes):
+            if watch is not None:
+                watch(progress(plan, store, workers))
+            time.sleep(_PAUSE)
+    if watch is not None:
+        watch(progress(plan, store, workers))
+    broken = [process.returncode for process in processes if process.returncode != 0]
+    if broken:
+        raise RuntimeError(f"a worker ended with code {broken[0]}; its last words are in {place / 'workers'}")
+
+
+@contextmanager
+def _processes(plan: Plan, store: Store, workers: int, only: str) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Workers that are asked to save and end when this process is."""
+    logs = store.root / plan.name / "workers"
+    logs.mkdir(parents=True, exist_ok=True)
+    (logs / "study.json").write_text(plan.study.model_dump_json(), encoding="utf-8")
+    command = [
+        sys.executable,
+        "-m",
+        "smallgroup.study.work",
+        str(store.root),
+        plan.name,
+        str(logs / "study.json"),
+        only,
+    ]
+    # Threads of libraries that do not ask torch; and a worker has a group of its own, so that Ctrl-C reaches it once.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    processes = []
+    for number in range(min(workers, len(plan.runs))):
+        with (logs / f"{number}.log").open("ab") as log:
+            processes.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True))
+    try:
+        yield processes
+    except BaseException:
+        for process in processes:
+            process.send_signal(signal.SIGTERM)
+        for process in processes:
+            process.wait()
+        raise
+
+
+def main() -> None:
+    """A worker: `python -m smallgroup.study.work ROOT NAME STUDY ONLY`."""
+    from smallgroup.study.plan import planned  # noqa: PLC0415 -- not needed by those who only watch
+
+    root, name, file, only = sys.argv[1:]
+    study = Study.model_validate_json(Path(file).read_text(encoding="utf-8"))
+    try:
+        work(planned(name, study, only).runs, Store(Path(root)))
+    except Interrupted as ended:
+        sys.exit(f"asked to end: {ended}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Golden tables: what is printed, to the letter."""
+
+import csv
+import io
+
+from smallgroup.statistics import compare_paired, holm
+from smallgroup.study.file import Claim
+from smallgroup.study.formats import comma_separated, latex, markdown
+from smallgroup.study.table import Entry, Shown, Table, Verdict
+
+
+def shown(name: str, values: dict[int, float], theirs: str | None = None, failed: tuple[str, ...] = ()) -> Shown:
+    """A row of one measure."""
+    entries = {"percentile": Entry(values, theirs)}
+    return Shown(name, entries, Entry({seed: value - 1 for seed, value in values.items()}), 6, failed)
+
+
+def a_table() -> Table:
+    """A group that is better than one control in every seed, and has met the other in two."""
+    group = {seed: 50.0 + seed for seed in range(1, 7)}
+    alone = {seed: 49.0 + seed / 2 for seed in range(1, 7)}
+    taught = {1: 51.0, 2: 53.0}
+    found = {"alone": compare_paired(group, alone), "self-taught": compare_paired(group, taught)}
+    ps = holm([one.p for one in found.values()])
+    claim = Claim(says="teaching helps", row="group | 2", than=("alone", "self-taught"))
+    verdict = Verdict(claim, {}, dict(found), dict(zip(found, ps, strict=True)))
+    rows = [
+        shown("group | 2", group, "53 ± 1"),
+        shown("alone", alone),
+        shown("self-taught", taught, None, ("seed 3: it broke",)),
+    ]
+    return Table("A & B", ["percentile"], "percentile", rows, [verdict], ["config hash 0123"])
+
+
+def test_markdown() -> None:
+    assert (
+        markdown(a_table())
+        == """\
+# A & B
+
+| row | percentile | percentile (paper) | percentile, mean of all learners | n |
+| --- | --- | --- | --- | --- |
+| group \\| 2 | 53.5 ± 1.9 | 53 ± 1 | 52.5 ± 1.9 | 6 |
+| alone | 50.8 ± 0.9 |  | 49.8 ± 0.9 | 6 |
+| self-taught | 52.0 |  | 51.0 | 2 of 6 |
+
+- ± is the standard deviation over searches; rows of fewer than 3 runs have none.
+- teaching helps: not shown, by percentile: group | 2 > alone: median difference +2.8 [+1.8, +3.8], better in 6 of 6, \
+p = 0.0312 (Holm 0.0625), smallest p 0.0312, effect +1.00; group | 2 > self-taught: median difference -0.5 \
+[-1.0, +0.0], better in 0 of 2, p = 1 (Holm 1); n = 2 cannot show it, its smallest p is 0.5, effect -1.00.
+- self-taught, seed 3: it broke
+- config hash 0123
+"""
+    )
+
+
+def test_latex() -> None:
+    text = latex(a_table())
+    assert r"\caption{A \& B}" in text
+    assert r"\begin{tabular}{lcccc}" in text
+    assert r"alone & 50.8 $\pm$ 0.9 &  & 49.8 $\pm$ 0.9 & 6 \\" in text
+    assert text.count(r"\\") == 4
+    assert text.splitlines()[-1] == "% config hash 0123"
+
+
+def test_comma_separated_values_are_exact() -> None:
+    rows = list(csv.DictReader(io.StringIO(comma_separated(a_table()))))
+    assert len(rows) == 14
+    assert [float(row["value"]) for row in rows if row["row"] == "alone"] == [49.5, 50.0, 50.5, 51.0, 51.5, 52.0]
