@@ -8,6 +8,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Picture
+from matplotlib.ticker import MaxNLocator
 
 from smallgroup.runner import read_rows
 from smallgroup.statistics import summarise
@@ -35,6 +36,7 @@ def draw(plan: Plan, table: Table, store: Store, figure: Figure, path: Path) -> 
     else:
         _courses(axes, plan, store)
         axes.set_xlabel("epoch of the search")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylabel(title)
     axes.set_title(plan.study.title, fontsize="medium", wrap=True)
     axes.grid(visible=True, alpha=0.3)
