@@ -6,6 +6,7 @@ comes from the recipe.
 """
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -359,6 +360,20 @@ def changed(given: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
             above = {key: above}
         keys = overlaid(keys, above)
     return keys
+
+
+def seeds_of(text: str) -> list[int]:
+    """1-5, or 1,4,7, or both."""
+    seeds: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if first > last or last - first >= 1000:
+            raise ValueError(f"seeds must be like 1-5 or 1,4,7, but got {text[:60]!r}")
+        seeds += range(first, last + 1)
+    if len(set(seeds)) < len(seeds):
+        raise ValueError(f"seeds must differ, but got {text[:60]!r}")
+    return seeds
 
 
 def check_key(path: str) -> None:

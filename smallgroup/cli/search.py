@@ -1,6 +1,5 @@
 """`smallgroup search`."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_columns, print_json
 from smallgroup.cli.search_display import SearchDisplay
 from smallgroup.cli.wanted import Wanted, next_folder
-from smallgroup.config import Config, load
+from smallgroup.config import Config, load, seeds_of
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.runner.runner import CHECKPOINTS
 from smallgroup.runtime.files import write_whole
@@ -88,20 +87,6 @@ def _sized(config: Config, wanted: Wanted, display: Display) -> Config:
     """A config whose epochs fit into the time budget, that of measuring included."""
     display.say(MEASURING)
     return api.within(config, wanted.time_left())
-
-
-def seeds_of(text: str) -> list[int]:
-    """1-5, or 1,4,7, or both."""
-    seeds: list[int] = []
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
-        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if first > last or last - first >= 1000:
-            raise ValueError(f"seeds must be like 1-5 or 1,4,7, but got {text[:60]!r}")
-        seeds += range(first, last + 1)
-    if len(set(seeds)) < len(seeds):
-        raise ValueError(f"seeds must differ, but got {text[:60]!r}")
-    return seeds
 
 
 def spread(results: Sequence[SearchResult]) -> dict[str, dict[str, float]]:

@@ -21,9 +21,10 @@ from smallgroup.runtime.environment import Environment
 from smallgroup.runtime.files import write_whole
 from smallgroup.study import Plan, Store, Table, carry_out_all, open_study, planned, progress, tabulated
 from smallgroup.study.figures import draw
-from smallgroup.study.file import seeds_of
+from smallgroup.study.file import parsed
 from smallgroup.study.formats import comma_separated, grid, latex, markdown, sentences
 from smallgroup.study.measures import MEASURES
+from smallgroup.study.table import check_measurable
 from smallgroup.study.work import Progress as Standing
 
 WIDTH = 160
@@ -52,19 +53,20 @@ def run(asked: Asked) -> None:
     name, study = open_study(asked.name)
     above: dict[str, Any] = {"recipe": asked.recipe} if asked.recipe is not None else {}
     if asked.seeds is not None:
-        above["seeds"] = seeds_of(asked.seeds)
+        above["seeds"] = asked.seeds
     if asked.changes:
         above["over"] = changed(study.over, asked.changes)
-    study = type(study).model_validate({**study.model_dump(), **above})
+    study = parsed({**study.model_dump(), **above})
     plan, store = planned(name, study, asked.only), Store(asked.out)
     if asked.dry_run:
         _list(plan, store, asked)
         return
+    check_measurable(plan)
     if asked.retry:
         for each in plan.runs:
             store.forget_failure(each)
     with _watched(plan, asked) as watch:
-        carry_out_all(plan, store, asked.workers, watch, asked.only)
+        carry_out_all(plan, store, asked.workers, watch)
     table = tabulated(plan, store, footer(plan))
     folder = asked.out / name
     files = written_down(plan, table, store, folder)
@@ -80,9 +82,10 @@ def footer(plan: Plan) -> list[str]:
     with kernels.using():
         here = Environment.current(kernels.describe(kernels.current()))
     study = plan.study
+    threads = ", ".join(sorted({str(run.config.run.threads) for run in plan.runs}))
     return [
         f"primary endpoint, named in the study file: {MEASURES[study.primary].title}",
-        f"recipe {study.recipe}, seeds {', '.join(map(str, study.seeds))}, one thread per run",
+        f"recipe {study.recipe}, seeds {', '.join(map(str, study.seeds))}, threads per run: {threads}",
         f"smallgroup {__version__}, torch {here.torch}, {here.cpu}, kernels {here.kernels}",
         f"config hash {plan.hash}, {datetime.now(UTC):%Y-%m-%d}",
     ]

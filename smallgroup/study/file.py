@@ -1,7 +1,6 @@
 """A study as a file: what is run, what its table shows, and which number it stands or falls by."""
 
 import difflib
-import re
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -11,12 +10,11 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from smallgroup import recipes
-from smallgroup.config import load, overlaid
+from smallgroup.config import load, overlaid, seeds_of
 from smallgroup.runtime.checks import check_choice
 from smallgroup.study.measures import MEASURES
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)
-_MOST_SEEDS = 10_000
 Phase = Literal["search", "train"]
 Take = Literal["retained", "first", "mean"]
 
@@ -134,6 +132,8 @@ class Study(BaseModel):
         names = [row.name for row in self.rows]
         if len(set(names)) != len(names):
             raise ValueError("rows must have different names")
+        if self.claims and MEASURES[self.primary].larger_is_better is None:
+            raise ValueError(f"claims need a primary measure of which more or less is better, not {self.primary}")
         for claim in self.claims:
             for name in (claim.row, *claim.than):
                 check_choice("a row of a claim", name, tuple(names))
@@ -143,17 +143,6 @@ class Study(BaseModel):
         if any(not values for values in self.grid.values()):
             raise ValueError("an axis of the grid must have values")
         return self
-
-
-def seeds_of(text: str) -> tuple[int, ...]:
-    """Seeds out of `1-10` or `1,2,5`."""
-    if match := re.fullmatch(r"(\d{1,9})-(\d{1,9})", text):
-        first, last = int(match[1]), int(match[2])
-        if first <= last < first + _MOST_SEEDS:
-            return tuple(range(first, last + 1))
-    elif re.fullmatch(r"\d{1,9}(,\d{1,9}){0,999}", text):
-        return tuple(int(part) for part in text.split(","))
-    raise ValueError(f"seeds must be like 1-10 or 1,2,5, but got {text[:60]!r}")
 
 
 def built_in() -> tuple[str, ...]:

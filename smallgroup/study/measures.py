@@ -70,6 +70,8 @@ def _of_trainings(name: str) -> Callable[[Outcome], float]:
     return lambda outcome: fmean(float(getattr(training, name)) for training in outcome.trainings)
 
 
+TRUE = {"percentile", "true_accuracy"}
+"""Measures that are looked up in the table of NAS-Bench-201."""
 MEASURES: dict[str, Measure] = {
     "percentile": Measure("percentile", "search", True, _truth("percentile"), digits=1),
     "true_accuracy": Measure("true accuracy, %", "search", True, _truth("true_accuracy")),

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -20,12 +21,12 @@ class Run:
     config: Config
     trainings: tuple[Config, ...] = ()
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The name of its folder."""
         return _hash([self.config.of_search(), *(config.to_dict() for config in self.trainings)])
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """The same for all seeds: such runs take the same time."""
         plain = [self.config.of_search(), *(config.to_dict() for config in self.trainings)]
@@ -55,8 +56,10 @@ class Plan:
     name: str
     study: Study
     lines: tuple[Line, ...]
+    only: str = ""
+    """What their names contain."""
 
-    @property
+    @cached_property
     def runs(self) -> tuple[Run, ...]:
         """Each once, seed after seed: when a study is stopped early, whole seeds are there to be compared."""
         found: dict[str, Run] = {}
@@ -83,7 +86,7 @@ def planned(name: str, study: Study, only: str = "") -> Plan:
                 lines.append(line)
     if not lines:
         raise ValueError(f"there must be a row with {only[:60]!r} in its name, but there is none")
-    return Plan(name, study, tuple(lines))
+    return Plan(name, study, tuple(lines), only)
 
 
 def _run(study: Study, point: Mapping[str, Any], row: Row, seed: int) -> Run:

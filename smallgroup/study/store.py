@@ -1,7 +1,7 @@
 """Where the runs of studies lie: a folder each, which several processes may work on and any of them may leave."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +21,8 @@ class Store:
     """Runs by the hash of their config: a study that needs one that is there already does not repeat it."""
 
     root: Path
+    _known: dict[str, Outcome] = field(default_factory=dict, compare=False, repr=False)
+    """Complete runs stay as they are; whoever watches a study asks for them again and again."""
 
     def folder(self, run: Run) -> Path:
         """Of a run."""
@@ -28,6 +30,11 @@ class Store:
 
     def outcome(self, run: Run) -> Outcome | None:
         """What a complete run has come to."""
+        if run.key not in self._known and (found := self._read(run)) is not None:
+            self._known[run.key] = found
+        return self._known.get(run.key)
+
+    def _read(self, run: Run) -> Outcome | None:
         folder = self.folder(run)
         search = SearchResult.read(folder / SEARCH)
         trainings = [TrainResult.read(folder / TRAINING.format(i)) for i in range(len(run.trainings))]
@@ -53,7 +60,7 @@ class Store:
 
     def record_failure(self, run: Run, error: str) -> None:
         """For the table, and so that nobody tries in vain again."""
-        write_whole(self.folder(run) / FAILED, json.dumps({"error": error}) + "\n")
+        write_whole(self.folder(run) / FAILED, json.dumps({"error": " ".join(error.split())}) + "\n")
 
     def forget_failure(self, run: Run) -> None:
         """It may be tried again."""

@@ -2,22 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from smallgroup.config import resolve
+from smallgroup.config import Config, resolve
 from smallgroup.data import data_root
 from smallgroup.spaces.nas_bench_201 import Truth
 from smallgroup.statistics import Comparison, Summary, compare_paired, holm, summarise
 from smallgroup.study.baselines import Lookups, picked
 from smallgroup.study.file import Claim, keys_of
-from smallgroup.study.measures import MEASURES, Measure, Outcome
+from smallgroup.study.measures import MEASURES, TRUE, Measure, Outcome
 from smallgroup.study.plan import Line, Plan
 from smallgroup.study.store import Store
 
 SIGNIFICANT = 0.05
-_OTHER = {"cifar10": "cifar100", "cifar100": "cifar10"}
-"""Which column is searched where the other one is scored."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,33 @@ def tabulated(plan: Plan, store: Store, footer: Sequence[str] = ()) -> Table:
     )
 
 
+def check_measurable(plan: Plan) -> None:
+    """Refuse a study whose table could not be made, before hours are spent on its runs."""
+    looked_up = {*plan.study.columns, plan.study.primary} & TRUE
+    for line in plan.lines:
+        if looked_up or line.row.baseline is not None:
+            truth_for(resolve(keys_of(plan.study, line.point, line.row, plan.study.seeds[0])))
+
+
+def truth_for(config: Config) -> Truth:
+    """The table that says how good the cells of a search are."""
+    root, dataset = data_root(config.data.data_root), config.data.dataset
+    truth = _found(root)
+    spaces = {(learner.space or config.space).name for learner in config.learners}
+    if truth is None or dataset not in truth.columns or len(truth.columns) < 2 or spaces != {"nas-bench-201"}:
+        raise ValueError(
+            f"true accuracies need searches in nas-bench-201 and a table of {dataset} and another dataset in "
+            f"{root / 'nas-bench-201'}; without one, take columns and a primary measure like validation_error"
+        )
+    return truth
+
+
+@cache
+def _found(root: Path) -> Truth | None:
+    """Read once."""
+    return Truth.find(root)
+
+
 def _shown(plan: Plan, line: Line, store: Store) -> Shown:
     study, theirs = plan.study, line.row.theirs
     measures = dict.fromkeys((*study.columns, study.primary))
@@ -114,16 +141,15 @@ def _values(measure: Measure, outcomes: Mapping[int, Outcome], take: str) -> dic
 
 
 def _of_baseline(plan: Plan, line: Line) -> dict[str, dict[int, float]]:
-    """True accuracies and percentiles by measure and seed; nothing without a table to look them up in."""
+    """True accuracies and percentiles by measure and seed."""
     baseline = line.row.baseline
     assert baseline is not None
     found: dict[str, dict[int, float]] = {"true_accuracy": {}, "percentile": {}}
     for seed in plan.study.seeds:
         config = resolve(keys_of(plan.study, line.point, line.row, seed))
-        truth, column = Truth.find(data_root(config.data.data_root)), config.data.dataset
-        if truth is None or column not in truth.columns:
-            continue
-        cells = picked(baseline.kind, config, Lookups(truth, _OTHER.get(column, column), baseline.lookups))
+        truth, column = truth_for(config), config.data.dataset
+        other = next(name for name in truth.columns if name != column)
+        cells = picked(baseline.kind, config, Lookups(truth, other, baseline.lookups))
         standings = [truth.standing(cell, column) for cell in (cells if line.row.take == "mean" else cells[:1])]
         found["true_accuracy"][seed] = fmean(standing.accuracy for standing in standings)
         found["percentile"][seed] = fmean(standing.percentile for standing in standings)

@@ -15,7 +15,7 @@ from smallgroup import api
 from smallgroup.runner import Interrupted, Watcher
 from smallgroup.runner.lock import InUseError, locked
 from smallgroup.study.file import Study
-from smallgroup.study.plan import Plan, Run
+from smallgroup.study.plan import Plan, Run, planned
 from smallgroup.study.store import SEARCH, TRAINING, State, Store
 
 _PAUSE = 0.5
@@ -91,15 +91,13 @@ def progress(plan: Plan, store: Store, workers: int) -> Progress:
     return Progress(states, left / max(1, min(workers, len(open_runs))))
 
 
-def carry_out_all(
-    plan: Plan, store: Store, workers: int, watch: Callable[[Progress], None] | None = None, only: str = ""
-) -> None:
+def carry_out_all(plan: Plan, store: Store, workers: int, watch: Callable[[Progress], None] | None = None) -> None:
     """Every run of a study that is not done, in so many processes. What results does not depend on their number."""
     if not 1 <= workers <= _MOST_WORKERS:
         raise ValueError(f"1 <= workers <= {_MOST_WORKERS} must hold, but got workers={workers}")
     place = store.root / plan.name
     place.mkdir(parents=True, exist_ok=True)
-    with _processes(plan, store, workers, only) as processes:
+    with _processes(plan, store, workers) as processes:
         while any(process.poll() is None for process in processes):
             if watch is not None:
                 watch(progress(plan, store, workers))
@@ -112,20 +110,13 @@ def carry_out_all(
 
 
 @contextmanager
-def _processes(plan: Plan, store: Store, workers: int, only: str) -> Iterator[list[subprocess.Popen[bytes]]]:
+def _processes(plan: Plan, store: Store, workers: int) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Workers that are asked to save and end when this process is."""
     logs = store.root / plan.name / "workers"
     logs.mkdir(parents=True, exist_ok=True)
     (logs / "study.json").write_text(plan.study.model_dump_json(), encoding="utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "smallgroup.study.work",
-        str(store.root),
-        plan.name,
-        str(logs / "study.json"),
-        only,
-    ]
+    arguments = [str(store.root), plan.name, str(logs / "study.json"), plan.only]
+    command = [sys.executable, "-m", "smallgroup.study.work", *arguments]
     # Threads of libraries that do not ask torch; and a worker has a group of its own, so that Ctrl-C reaches it once.
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     processes = []
@@ -144,8 +135,6 @@ def _processes(plan: Plan, store: Store, workers: int, only: str) -> Iterator[li
 
 def main() -> None:
     """A worker: `python -m smallgroup.study.work ROOT NAME STUDY ONLY`."""
-    from smallgroup.study.plan import planned  # noqa: PLC0415 -- not needed by those who only watch
-
     root, name, file, only = sys.argv[1:]
     study = Study.model_validate_json(Path(file).read_text(encoding="utf-8"))
     try:

@@ -12,7 +12,7 @@ from smallgroup.cli import search as command
 from smallgroup.cli.app import app
 from smallgroup.cli.durations import seconds_of, written
 from smallgroup.cli.wanted import Wanted, next_folder
-from smallgroup.config import load, resolve
+from smallgroup.config import load, resolve, seeds_of
 from smallgroup.phases.search.result import LearnerResult, SearchResult
 
 Captured = pytest.CaptureFixture[str]
@@ -125,7 +125,7 @@ def test_what_only_some_results_have_is_not_compared() -> None:
     ("text", "seeds"), [("1-3", [1, 2, 3]), ("4", [4]), ("1,4,7", [1, 4, 7]), ("0-1, 5", [0, 1, 5])]
 )
 def test_seeds(text: str, seeds: list[int]) -> None:
-    assert command.seeds_of(text) == seeds
+    assert seeds_of(text) == seeds
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from smallgroup.study.file import built_in, open_study, parsed, seeds_of
+from smallgroup.study.file import built_in, open_study, parsed
 from smallgroup.study.plan import planned
 
 TINY: dict[str, Any] = {
@@ -72,6 +72,10 @@ def test_only_some_rows() -> None:
         ({"seeds": "3-1"}, "seeds must be like"),
         ({"seeds": [1, 1]}, "different numbers"),
         ({"phases": ["train"]}, "phases"),
+        (
+            {"primary": "seconds", "claims": [{"says": "x", "row": "group", "than": ["alone"]}]},
+            "more or less is better",
+        ),
         ({"colour": "blue"}, "colour"),
     ],
 )
@@ -85,14 +89,6 @@ def test_a_bad_config_is_refused_before_anything_runs() -> None:
     rows = [{"name": "a", "config": {"search": {"epochs": -1}}}]
     with pytest.raises(ValueError, match="epochs"):
         planned("tiny", parsed({**TINY, "rows": rows, "claims": []}))
-
-
-def test_seeds() -> None:
-    assert seeds_of("1-3") == (1, 2, 3)
-    assert seeds_of("7,2") == (7, 2)
-    for text in ("", "a", "1-", "1-99999999", "1--2", "-1"):
-        with pytest.raises(ValueError, match="seeds must be like"):
-            seeds_of(text)
 
 
 @pytest.mark.parametrize("recipe", ["quick", "paper"])
