@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from smallgroup import kernels
 from smallgroup.config import Config, RunConfig, load, overlaid, resolve
 from smallgroup.data import DataConfig, SearchData, data_root, open_search_data
+from smallgroup.data.errors import shown
 from smallgroup.data.training_data import open_training_data
 from smallgroup.group.teaching import Teaching
 from smallgroup.networks import NetworkDesign
@@ -18,11 +19,13 @@ from smallgroup.phases.evaluation.limits import Choice, check_fits, choose, read
 from smallgroup.phases.evaluation.mutual_result import conclude as conclude_mutual
 from smallgroup.phases.evaluation.result import conclude as conclude_training
 from smallgroup.phases.search import SearchJob
+from smallgroup.phases.search.labellers import Labellers, labellers_of
 from smallgroup.phases.search.result import ARCHITECTURES, SearchResult
 from smallgroup.phases.search.result import conclude as conclude_search
-from smallgroup.phases.search.timing import fitted, measure
-from smallgroup.runner import Runner, Watcher, check_identity
+from smallgroup.phases.search.timing import fitted, measure, reckoned
+from smallgroup.runner import CHECKPOINTS, Runner, Watcher, check_identity
 from smallgroup.runtime.allocator import keep_memory
+from smallgroup.runtime.checkpoints import Checkpoints
 from smallgroup.runtime.environment import Environment, threads
 from smallgroup.runtime.memory import memory_explained
 from smallgroup.spaces import genotypes
@@ -146,7 +149,7 @@ def train_mutually(
         return {**resolve(load(folder / CONFIG)).of_training(), **Peers.read(folder).to_dict()}
 
     def carry_out(runner: Runner) -> MutualResult:
-        data = open_training_data(resolved.data, resolved.training.augmentation)
+        data = open_training_data(resolved.data, resolved.training.augmentation, seed=resolved.seed)
         job = MutualJob(resolved.training, data, group, seed=resolved.seed)
         return conclude_mutual(job, seconds=runner.run(job, resume=resume), folder=runner.folder)
 
@@ -165,7 +168,7 @@ def cell_for(genotype: AnyGenotype | Path | str, config: Config) -> Choice:
     cell, limits = _cell(genotype), config.training.limits
     if not limits:
         return Choice(cell)
-    dataset = open_training_data(config.data, config.training.augmentation).dataset
+    dataset = open_training_data(config.data, config.training.augmentation, seed=config.seed).dataset
 
     def design(one: AnyGenotype) -> NetworkDesign:
         return config.training.network.design(
@@ -228,7 +231,25 @@ def make_job(config: Config, data: SearchData | None = None) -> SearchJob:
         for one in config.learners
     ]
     truth = Truth.find(data_root(config.data.data_root))
-    return SearchJob(config.search, data, learners, seed=config.seed, truth=truth)
+    folder = config.search.labellers
+    labellers = None if folder is None else read_labellers(folder, data)
+    return SearchJob(config.search, data, learners, seed=config.seed, truth=truth, labellers=labellers)
+
+
+def read_labellers(folder: Path, data: SearchData) -> Labellers:
+    """The learners of a finished search, to label images like those of `data`."""
+    found = Checkpoints(folder / CHECKPOINTS).newest() if SearchResult.read(folder) is not None else None
+    if found is None:
+        raise ValueError(f"search.labellers must be the folder of a finished search, but {shown(str(folder))} is none")
+    begun = resolve(load(folder / CONFIG))
+    job = make_job(begun.model_copy(update={"search": begun.search.model_copy(update={"labellers": None})}), data)
+    try:
+        return labellers_of(job.searchers, job.course.steps - 1, found)
+    except (KeyError, RuntimeError) as error:
+        why = str(error)[:200]
+        raise ValueError(f"learners in {shown(str(folder))} must fit {data.dataset.name}, but do not: {why}") from None
+    finally:
+        job.close()
 
 
 def _needed(config: Config) -> DataConfig:
@@ -251,6 +272,22 @@ def within(config: Config, seconds: Callable[[], float]) -> Config:
     return resolve(config.to_dict(), [f"search.epochs={epochs}", f"search.steps_per_epoch={steps}"])
 
 
+def reckon(config: Config) -> float:
+    """About how many seconds the search would take that a config describes: a matter of seconds itself."""
+    with _machine(config.run), memory_explained(LOWER_IN_SEARCH), closing(make_job(config)) as job:
+        return reckoned(job)
+
+
+def reckon_training(config: Config, genotype: AnyGenotype) -> float:
+    """The same of a training."""
+    with (
+        _machine(config.run),
+        memory_explained(LOWER_IN_TRAINING),
+        closing(make_training(config, Choice(genotype))) as job,
+    ):
+        return job.reckoned()
+
+
 def training_within(config: Config, genotype: AnyGenotype | Path | str, seconds: Callable[[], float]) -> Config:
     """The same for a training: as many epochs as fit, or shorter ones if not one does."""
     with _machine(config.run), memory_explained(LOWER_IN_TRAINING):
@@ -267,7 +304,7 @@ def training_within(config: Config, genotype: AnyGenotype | Path | str, seconds:
 
 def make_training(config: Config, chosen: Choice) -> TrainingJob:
     """The training that a config describes, at its beginning."""
-    data = open_training_data(config.data, config.training.augmentation)
+    data = open_training_data(config.data, config.training.augmentation, seed=config.seed)
     return TrainingJob(config.training, data, chosen.genotype, seed=config.seed, chosen=chosen)
 
 

@@ -177,7 +177,10 @@ class Config(BaseModel):
 
     def of_search(self) -> dict[str, Any]:
         """What a search depends on: a run is resumed with these."""
-        return {key: value for key, value in self.to_dict().items() if key != "training"}
+        plain = {key: value for key, value in self.to_dict().items() if key != "training"}
+        if self.search.labellers is not None:  # where they lie may change; who they are is in the checkpoints
+            plain["search"]["labellers"] = "given"
+        return plain
 
     def of_training(self) -> dict[str, Any]:
         """What a training depends on, beside its genotype."""

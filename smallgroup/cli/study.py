@@ -24,6 +24,7 @@ from smallgroup.study.figures import draw
 from smallgroup.study.file import parsed
 from smallgroup.study.formats import comma_separated, grid, latex, markdown, sentences
 from smallgroup.study.measures import MEASURES
+from smallgroup.study.reckoning import reckon
 from smallgroup.study.table import check_measurable
 from smallgroup.study.work import Progress as Standing
 
@@ -162,25 +163,25 @@ def as_dict(plan: Plan, table: Table) -> dict[str, Any]:
 
 
 def _list(plan: Plan, store: Store, asked: Asked) -> None:
-    """Every run, how it stands, and how long the rest would take, if a run like it was finished before."""
-    standing = progress(plan, store, asked.workers)
+    """Every run, how it stands, and how long the rest would take."""
+    with Console(stderr=True).status("trying how long runs take"):
+        standing = progress(plan, store, asked.workers, reckon)
     names: dict[str, list[str]] = {}
     for line in plan.lines:
-        for run_ in line.runs.values():
-            names.setdefault(run_.key, []).append(line.name)
+        for runs in line.runs.values():
+            for run_ in runs.all:
+                names.setdefault(run_.key, []).append(line.name)
     rows = [
-        (each.key, f"seed {each.config.seed}", standing.states[each.key], "; ".join(names[each.key]))
+        (each.key, each.phase, f"seed {each.config.seed}", standing.states[each.key], "; ".join(names[each.key]))
         for each in plan.runs
     ]
     if asked.as_json:
-        plain = [dict(zip(("run", "seed", "state", "rows"), row, strict=True)) for row in rows]
+        plain = [dict(zip(("run", "phase", "seed", "state", "rows"), row, strict=True)) for row in rows]
         print_json({"study": plan.name, "runs": plain, "seconds_left": standing.seconds_left})
         return
     print_columns(rows)
     left = (
-        "not known before a run is finished"
-        if standing.seconds_left is None
-        else f"about {written(standing.seconds_left)}"
+        "not known without their data" if standing.seconds_left is None else f"about {written(standing.seconds_left)}"
     )
     typer.echo(
         f"{len(rows)} runs, {standing.count('done')} of them done; time left with {asked.workers} workers: {left}"

@@ -33,13 +33,14 @@ class TrainingDisplay(Display):
         self._began: tuple[int, float] | None = None
         dataset = job.data.dataset
         notes = "".join(f"; {note}" for note in dataset.notes)
-        tests = 0 if dataset.test is None else len(dataset.test)
+        tests = 0 if job.data.tested is None else len(job.data.tested[1])
+        kind = "test" if job.data.held_out is None else "held-out"
         lines = []
         if isinstance(job, MutualJob):
             lines.append(f"{self.title}: {len(job.trainees)} learners, weight {job.peers.weight:g}")
         if isinstance(job, TrainingJob) and job.chosen.sentence:
             lines.append(job.chosen.sentence)
-        lines.append(f"data: {dataset.name}, {len(dataset.train):,} training and {tests:,} test images{notes}")
+        lines.append(f"data: {dataset.name}, {len(job.data.trained):,} training and {tests:,} {kind} images{notes}")
         for k, trainee in enumerate(job.trainees):
             name = "network" if len(job.trainees) == 1 else f"learner {k}"
             cost = multiply_adds(trainee.network, dataset.size, dataset.channels)

@@ -53,7 +53,12 @@ class DataConfig(BaseModel):
     unlabeled_fraction: float | None = Field(default=None, gt=0, lt=1)
     """Share of the training images that `split` takes; null: the dataset's own (ImageNet 0.1, else a third)."""
     held_out: float = Field(default=0.0, ge=0, lt=1)
-    """Share of the training images kept from the search for choosing lambda and the number of learners (paper: 0.1)."""
+    """Share of the training images kept from the search for choosing lambda and the number of learners (paper: 0.1).
+
+    A training keeps its hands off them too, and is tested on them instead of the test images.
+    """
+    split_seed: int | None = Field(default=None, ge=0)
+    """Who is in which part; null: by the seed of the run."""
     augmentation: AugmentationConfig = AugmentationConfig()
     """Departures from the augmentation that suits the dataset."""
     workers: int = Field(default=0, ge=0, le=64)

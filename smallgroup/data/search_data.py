@@ -81,21 +81,26 @@ def open_search_data(config: DataConfig, *, seed: int) -> SearchData:
     root = data_root(config.data_root)
     dataset = open_dataset(config.dataset, root, size=config.size)
     check_classes(dataset)
-    own = config.unlabeled if config.unlabeled in ("split", "train") else None
-    if config.unlabeled == config.dataset:
-        # The same images once more: those of the training part, because the others are kept from training.
-        own = "train"
-    splits = split(
-        dataset,
-        seed=seed,
-        unlabeled=own,  # type: ignore[arg-type]
-        held_out=config.held_out,
-        order=config.order,
-        proportions=config.proportions(dataset.proportions),
-    )
+    splits = split_by(config, dataset, seed)
     if splits.unlabeled is not None:
         images, indices = dataset.train, splits.unlabeled
     else:
         images = open_unlabeled(config.unlabeled, root, dataset)
         indices = torch.arange(len(images))
     return SearchData(dataset, splits, images, indices, config.augmentation.over(dataset.augmentation), config.workers)
+
+
+def split_by(config: DataConfig, dataset: Dataset, seed: int) -> Splits:
+    """Share out the training images of a dataset as a config wants it, in a run with this seed."""
+    own = config.unlabeled if config.unlabeled in ("split", "train") else None
+    if config.unlabeled == config.dataset:
+        # The same images once more: those of the training part, because the others are kept from training.
+        own = "train"
+    return split(
+        dataset,
+        seed=seed if config.split_seed is None else config.split_seed,
+        unlabeled=own,  # type: ignore[arg-type]
+        held_out=config.held_out,
+        order=config.order,
+        proportions=config.proportions(dataset.proportions),
+    )

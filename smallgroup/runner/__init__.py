@@ -1,6 +1,6 @@
 """One loop for every long job: progress, metrics, checkpoints, resumption, signals."""
 
 from smallgroup.runner.metrics import Metrics, read_rows
-from smallgroup.runner.runner import Interrupted, Job, Runner, Watcher, check_identity
+from smallgroup.runner.runner import CHECKPOINTS, Interrupted, Job, Runner, Watcher, check_identity
 
-__all__ = ["Interrupted", "Job", "Metrics", "Runner", "Watcher", "check_identity", "read_rows"]
+__all__ = ["CHECKPOINTS", "Interrupted", "Job", "Metrics", "Runner", "Watcher", "check_identity", "read_rows"]

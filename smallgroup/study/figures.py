@@ -15,7 +15,7 @@ from smallgroup.statistics import summarise
 from smallgroup.study.file import Figure
 from smallgroup.study.measures import MEASURES
 from smallgroup.study.plan import Line, Plan
-from smallgroup.study.store import SEARCH, Store
+from smallgroup.study.store import Store
 from smallgroup.study.table import Table
 
 FORMATS = ("svg", "pdf")
@@ -90,11 +90,11 @@ def _courses(axes: Axes, plan: Plan, store: Store) -> None:
 
 def _course(store: Store, line: Line, seed: int, measure: str) -> dict[int, float]:
     """By epoch: the mean over all learners, or that of the first one, of a run that is done."""
-    run = line.runs[seed]
-    if store.outcome(run) is None:
+    run = line.runs[seed].search
+    if store.result(run) is None:
         return {}
     found: dict[int, list[float]] = {}
-    for row in read_rows(store.folder(run) / SEARCH / "metrics.jsonl"):
+    for row in read_rows(store.place(run) / "metrics.jsonl"):
         if line.row.take == "first" and row.get("learner") != 0:
             continue
         value = _of_row(row, measure, run.config.data.dataset)

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from smallgroup import recipes
 from smallgroup.config import load, overlaid, seeds_of
 from smallgroup.runtime.checks import check_choice
+from smallgroup.study.controls import with_controls
 from smallgroup.study.measures import MEASURES
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)
@@ -29,6 +30,16 @@ class Baseline(BaseModel):
     """Accuracies that random search and evolution may look up, in a column other than the one they are scored by."""
 
 
+class Where(BaseModel):
+    """Keys that hold at points of the grid alone."""
+
+    model_config = _STRICT
+
+    at: dict[str, Any] = Field(min_length=1)
+    """Values of axes."""
+    config: dict[str, Any]
+
+
 class Row(BaseModel):
     """A row of the table, for each point of the grid."""
 
@@ -37,9 +48,13 @@ class Row(BaseModel):
     name: str = Field(min_length=1, max_length=80)
     config: dict[str, Any] = Field(default_factory=dict)
     """Keys of a config above those of the study."""
+    where: tuple[Where, ...] = ()
+    """More of them, above those, at some points of the grid."""
     take: Take = "retained"
     """Which learner counts: the retained one, the first (a search alone: learners that do not teach do not meet), or
     the mean of all."""
+    labellers: dict[str, Any] | None = None
+    """Keys, above those of the row, of a search that is carried out before: its learners make the labels, frozen."""
     train: dict[str, Any] = Field(default_factory=dict)
     """Keys for the training alone: a cell may be trained on other images than it was searched on."""
     baseline: Baseline | None = None
@@ -142,6 +157,8 @@ class Study(BaseModel):
                 check_choice("the axis of a figure", figure.axis, tuple(self.grid))
         if any(not values for values in self.grid.values()):
             raise ValueError("an axis of the grid must have values")
+        for axis in (axis for row in self.rows for where in row.where for axis in where.at):
+            check_choice("an axis in where", axis, tuple(self.grid))
         return self
 
 
@@ -169,7 +186,7 @@ def open_study(name: str, changes: Mapping[str, Any] | None = None) -> tuple[str
 def parsed(keys: Mapping[str, Any]) -> Study:
     """A study, or one sentence on what is wrong with it."""
     try:
-        return Study.model_validate(keys)
+        return Study.model_validate(with_controls(keys))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the study"
@@ -177,11 +194,14 @@ def parsed(keys: Mapping[str, Any]) -> Study:
         raise ValueError(f"{place}: {said}"[:300]) from None
 
 
-def keys_of(study: Study, point: Mapping[str, Any], row: Row, seed: int) -> dict[str, Any]:
-    """Keys of the config of a run."""
+def keys_of(
+    study: Study, point: Mapping[str, Any], row: Row, seed: int, own: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Keys of the config of a run; `own` stand above those of the row."""
     keys: dict[str, Any] = {"recipe": study.recipe, "run": {"threads": 1}}
-    layers = (study.base, study.by_recipe.get(study.recipe, {}), nested(point), row.config, study.over, {"seed": seed})
-    for above in layers:
+    by_recipe = study.by_recipe.get(study.recipe, {})
+    here = [one.config for one in row.where if one.at.items() <= point.items()]
+    for above in (study.base, by_recipe, nested(point), row.config, *here, own or {}, study.over, {"seed": seed}):
         keys = overlaid(keys, above)
     return keys
 

@@ -6,6 +6,7 @@ from statistics import fmean
 from typing import Literal
 
 from smallgroup.phases.evaluation import TrainResult
+from smallgroup.phases.evaluation.result import HELD_OUT
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.spaces.genotypes import from_plain
 
@@ -60,10 +61,23 @@ def _truth(name: str) -> Callable[[Outcome, int], float]:
     return value
 
 
+def _supernet_held_out(outcome: Outcome, k: int) -> float:
+    error = outcome.search.group[k].held_out_error
+    if error is None:
+        raise ValueError("supernet_held_out_error needs data.held_out, a share of the training images nobody trains on")
+    return error
+
+
 def _skips(outcome: Outcome, k: int) -> float:
     spaces = outcome.search.space.split("+")
     genotype = from_plain(spaces[k if len(spaces) > 1 else 0], outcome.search.group[k].genotype)
     return float(genotype.skips)
+
+
+def _held_out(outcome: Outcome) -> float:
+    if any(training.test_set != HELD_OUT for training in outcome.trainings):
+        raise ValueError("held_out_error needs data.held_out, a share of the training images that nobody trains on")
+    return _of_trainings("test_error")(outcome)
 
 
 def _of_trainings(name: str) -> Callable[[Outcome], float]:
@@ -81,12 +95,14 @@ MEASURES: dict[str, Measure] = {
     "validation_loss": Measure(
         "validation loss", "search", False, lambda outcome, k: outcome.search.group[k].validation_loss, digits=3
     ),
+    "supernet_held_out_error": Measure("held-out error of W, %", "search", False, _supernet_held_out),
     "skips": Measure("skips", "search", None, _skips, digits=1),
     "seconds": Measure("seconds", "search", None, None, lambda outcome: outcome.search.seconds, digits=0),
     "search_days": Measure(
         "search cost, device-days", "search", None, None, lambda outcome: outcome.search.seconds / 86_400, digits=3
     ),
     "test_error": Measure("test error, %", "train", False, None, _of_trainings("test_error")),
+    "held_out_error": Measure("held-out error, %", "train", False, None, _held_out),
     "test_error_top5": Measure("top-5 error, %", "train", False, None, _of_trainings("test_error_top5")),
     "parameters": Measure(
         "parameters, M", "train", None, None, lambda outcome: _of_trainings("parameters")(outcome) / 1e6

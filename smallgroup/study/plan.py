@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 from smallgroup.config import Config, overlaid, resolve
 from smallgroup.study.file import Row, Study, keys_of
@@ -16,21 +16,51 @@ _DIGITS = 16
 
 @dataclass(frozen=True)
 class Run:
-    """A search and the trainings of what it finds; known by the hash of all they depend on."""
+    """A search, or the training of what one finds; known by the hash of all it depends on."""
 
     config: Config
-    trainings: tuple[Config, ...] = ()
+    trains: "Run | None" = None
+    """Of a training: the search."""
+    labellers: "Run | None" = None
+    """Of a search: the one whose learners make its labels."""
+
+    @property
+    def phase(self) -> Literal["search", "training"]:
+        """Which of the paper's two."""
+        return "search" if self.trains is None else "training"
+
+    @property
+    def needs(self) -> tuple["Run", ...]:
+        """What must be done before."""
+        return tuple(run for run in (self.trains, self.labellers) if run is not None)
 
     @cached_property
     def key(self) -> str:
         """The name of its folder."""
-        return _hash([self.config.of_search(), *(config.to_dict() for config in self.trainings)])
+        return _hash([self._plain, *(run.key for run in self.needs)])
 
     @cached_property
     def kind(self) -> str:
         """The same for all seeds: such runs take the same time."""
-        plain = [self.config.of_search(), *(config.to_dict() for config in self.trainings)]
-        return _hash([{**keys, "seed": None} for keys in plain])
+        data = {**self._plain["data"], "split_seed": None}
+        return _hash([{**self._plain, "seed": None, "data": data}, *(run.kind for run in self.needs)])
+
+    @cached_property
+    def _plain(self) -> dict[str, Any]:
+        return self.config.of_search() if self.trains is None else self.config.of_training()
+
+
+@dataclass(frozen=True)
+class Runs:
+    """What a row of the table needs of a seed."""
+
+    search: Run
+    trainings: tuple[Run, ...] = ()
+
+    @property
+    def all(self) -> tuple[Run, ...]:
+        """In the order of their needs."""
+        return (*self.search.needs, self.search, *self.trainings)
 
 
 @dataclass(frozen=True)
@@ -39,7 +69,7 @@ class Line:
 
     row: Row
     point: Mapping[str, Any]
-    runs: Mapping[int, Run]
+    runs: Mapping[int, Runs]
     """By seed; none for a baseline."""
 
     @property
@@ -65,8 +95,8 @@ class Plan:
         found: dict[str, Run] = {}
         for seed in self.study.seeds:
             for line in self.lines:
-                if seed in line.runs:
-                    found.setdefault(line.runs[seed].key, line.runs[seed])
+                for run in line.runs[seed].all if seed in line.runs else ():
+                    found.setdefault(run.key, run)
         return tuple(found.values())
 
     @property
@@ -81,7 +111,7 @@ def planned(name: str, study: Study, only: str = "") -> Plan:
     for values in product(*study.grid.values()):
         point = dict(zip(study.grid, values, strict=True))
         for row in study.rows:
-            line = Line(row, point, {} if row.baseline else {s: _run(study, point, row, s) for s in study.seeds})
+            line = Line(row, point, {} if row.baseline else {s: _runs(study, point, row, s) for s in study.seeds})
             if only in line.name:
                 lines.append(line)
     if not lines:
@@ -89,15 +119,26 @@ def planned(name: str, study: Study, only: str = "") -> Plan:
     return Plan(name, study, tuple(lines), only)
 
 
-def _run(study: Study, point: Mapping[str, Any], row: Row, seed: int) -> Run:
+def _runs(study: Study, point: Mapping[str, Any], row: Row, seed: int) -> Runs:
     keys = keys_of(study, point, row, seed)
-    config = resolve(keys)
+    config, labellers = resolve(keys), None
+    if row.labellers is not None:
+        labellers = Run(resolve(keys_of(study, point, row, seed, row.labellers)))
+    search = Run(config, labellers=labellers)
     if "train" not in study.phases:
-        return Run(config)
+        return Runs(search)
     # What is trained may be another dataset: then the recipe has its own to say about it.
     after = resolve(overlaid(overlaid(keys, row.train), study.over)) if row.train else config
-    seeds = [seed + number * RETRAINING for number in range(study.retrainings)]
-    return Run(config, tuple(after.model_copy(update={"seed": own}) for own in seeds))
+    return Runs(search, tuple(Run(_retraining(after, i), trains=search) for i in range(study.retrainings)))
+
+
+def _retraining(config: Config, number: int) -> Config:
+    """The same training with another seed, but on the same images: who was held out in the search still is."""
+    data, seed = config.data, config.seed
+    split_seed = data.split_seed if data.split_seed is not None or not data.held_out else seed
+    return config.model_copy(
+        update={"seed": seed + number * RETRAINING, "data": data.model_copy(update={"split_seed": split_seed})}
+    )
 
 
 RETRAINING = 100_000

@@ -10,10 +10,10 @@ from smallgroup.phases.search.result import SearchResult
 from smallgroup.runner.lock import held
 from smallgroup.runtime.files import write_whole
 from smallgroup.study.measures import Outcome
-from smallgroup.study.plan import Run
+from smallgroup.study.plan import Run, Runs
 
 State = Literal["done", "failed", "running", "waiting"]
-SEARCH, TRAINING, FAILED = "search", "training-{}", "failed.json"
+FAILED = "failed.json"
 
 
 @dataclass(frozen=True)
@@ -21,29 +21,36 @@ class Store:
     """Runs by the hash of their config: a study that needs one that is there already does not repeat it."""
 
     root: Path
-    _known: dict[str, Outcome] = field(default_factory=dict, compare=False, repr=False)
+    _known: dict[str, SearchResult | TrainResult] = field(default_factory=dict, compare=False, repr=False)
     """Complete runs stay as they are; whoever watches a study asks for them again and again."""
 
     def folder(self, run: Run) -> Path:
-        """Of a run."""
+        """Of a run: whoever works on it holds its lock."""
         return self.root / "runs" / run.key
 
-    def outcome(self, run: Run) -> Outcome | None:
-        """What a complete run has come to."""
-        if run.key not in self._known and (found := self._read(run)) is not None:
-            self._known[run.key] = found
-        return self._known.get(run.key)
+    def place(self, run: Run) -> Path:
+        """Its own files, as the commands leave them."""
+        return self.folder(run) / run.phase
 
-    def _read(self, run: Run) -> Outcome | None:
-        folder = self.folder(run)
-        search = SearchResult.read(folder / SEARCH)
-        trainings = [TrainResult.read(folder / TRAINING.format(i)) for i in range(len(run.trainings))]
-        whole = tuple(each for each in trainings if each is not None)
-        return None if search is None or len(whole) < len(trainings) else Outcome(search, whole)
+    def result(self, run: Run) -> SearchResult | TrainResult | None:
+        """What a complete run says."""
+        if run.key not in self._known:
+            place = self.place(run)
+            found = SearchResult.read(place) if run.trains is None else TrainResult.read(place)
+            if found is None:
+                return None
+            self._known[run.key] = found
+        return self._known[run.key]
+
+    def outcome(self, runs: Runs) -> Outcome | None:
+        """What a search and its trainings have come to; None before all of them are complete."""
+        search, trainings = self.result(runs.search), [self.result(run) for run in runs.trainings]
+        whole = tuple(each for each in trainings if isinstance(each, TrainResult))
+        return Outcome(search, whole) if isinstance(search, SearchResult) and len(whole) == len(trainings) else None
 
     def state(self, run: Run) -> State:
         """How it stands."""
-        if self.outcome(run) is not None:
+        if self.result(run) is not None:
             return "done"
         if held(self.folder(run)):
             return "running"

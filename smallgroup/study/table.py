@@ -128,11 +128,16 @@ def _shown(plan: Plan, line: Line, store: Store) -> Shown:
         found = _of_baseline(plan, line)
         entries = {name: Entry(found.get(name, {}), theirs.get(name)) for name in measures}
         return Shown(line.name, entries, Entry(), len(study.seeds))
-    outcomes = {seed: outcome for seed, run in line.runs.items() if (outcome := store.outcome(run)) is not None}
+    outcomes = {seed: outcome for seed, runs in line.runs.items() if (outcome := store.outcome(runs)) is not None}
     entries = {name: Entry(_values(MEASURES[name], outcomes, line.row.take), theirs.get(name)) for name in measures}
     primary = MEASURES[study.primary]
     everyone = _values(primary, outcomes, "mean") if primary.of_learner is not None else {}
-    failures = [f"seed {seed}: {why}" for seed, run in line.runs.items() if (why := store.failure(run)) is not None]
+    failures = [
+        f"seed {seed}: {why}"
+        for seed, runs in line.runs.items()
+        for run in runs.all
+        if (why := store.failure(run)) is not None
+    ]
     return Shown(line.name, entries, Entry(everyone), len(study.seeds), failures)
 
 

@@ -16,7 +16,7 @@ from smallgroup.runner import Interrupted, Watcher
 from smallgroup.runner.lock import InUseError, locked
 from smallgroup.study.file import Study
 from smallgroup.study.plan import Plan, Run, planned
-from smallgroup.study.store import SEARCH, TRAINING, State, Store
+from smallgroup.study.store import State, Store
 
 _PAUSE = 0.5
 _MOST_WORKERS = 1_000
@@ -30,11 +30,16 @@ class _Log(Watcher):
         print(sentence, file=sys.stderr, flush=True)
 
 
-def carry_out(run: Run, folder: Path) -> None:
-    """A search and its trainings, from where they stand."""
-    api.search(run.config, out=folder / SEARCH, resume=True, watcher=_Log())
-    for number, config in enumerate(run.trainings):
-        api.train(folder / SEARCH, config, out=folder / TRAINING.format(number), resume=True, watcher=_Log())
+def carry_out(run: Run, store: Store) -> None:
+    """A search or a training, from where it stands; what it needs is there."""
+    config, place = run.config, store.place(run)
+    if run.trains is not None:
+        api.train(store.place(run.trains), config, out=place, resume=True, watcher=_Log())
+        return
+    if run.labellers is not None:
+        search = config.search.model_copy(update={"labellers": store.place(run.labellers)})
+        config = config.model_copy(update={"search": search})
+    api.search(config, out=place, resume=True, watcher=_Log())
 
 
 def work(runs: Sequence[Run], store: Store) -> None:
@@ -44,15 +49,20 @@ def work(runs: Sequence[Run], store: Store) -> None:
     """
     while waiting := [run for run in runs if store.state(run) == "waiting"]:
         for run in waiting:
+            if any(store.state(need) in ("waiting", "running") for need in run.needs):
+                continue
             with suppress(InUseError), locked(store.folder(run)):
-                if store.outcome(run) is None and store.failure(run) is None:
+                if store.result(run) is None and store.failure(run) is None:
                     _tried(run, store)
         time.sleep(_PAUSE / 10)
 
 
 def _tried(run: Run, store: Store) -> None:
     try:
-        carry_out(run, store.folder(run))
+        for need in run.needs:
+            if (why := store.failure(need)) is not None:
+                raise RuntimeError(f"what it needs failed: {why}")
+        carry_out(run, store)
     except Interrupted:
         raise
     except Exception as error:
@@ -66,29 +76,35 @@ class Progress:
     states: dict[str, State]
     """By the key of the run."""
     seconds_left: float | None
-    """None before a run was finished."""
+    """None: nothing is known."""
 
     def count(self, state: State) -> int:
         """Runs in a state."""
         return sum(each == state for each in self.states.values())
 
 
-def progress(plan: Plan, store: Store, workers: int) -> Progress:
-    """Looked up in the store: runs of other processes count."""
+def progress(plan: Plan, store: Store, workers: int, reckon: Callable[[Run], float | None] | None = None) -> Progress:
+    """Looked up in the store: runs of other processes count.
+
+    A run takes what others of its kind took. If there is none yet, `reckon` says how long it would take; without it, or
+    if it does not know, a run takes what the others take in the mean.
+    """
     runs = plan.runs
     states = {run.key: store.state(run) for run in runs}
     taken: dict[str, list[float]] = {}
     for run in runs:
-        outcome = store.outcome(run) if states[run.key] == "done" else None
-        if outcome is not None:
-            seconds = outcome.search.seconds + sum(training.seconds for training in outcome.trainings)
-            taken.setdefault(run.kind, []).append(seconds)
-    if not taken:
+        if (result := store.result(run)) is not None:
+            taken.setdefault(run.kind, []).append(result.seconds)
+    typical = {kind: fmean(times) for kind, times in taken.items()}
+    waiting = [run for run in runs if states[run.key] in ("waiting", "running")]
+    if reckon is not None:
+        unknown = {run.kind: run for run in waiting if run.kind not in typical}
+        found = {kind: reckon(run) for kind, run in unknown.items()}
+        typical |= {kind: seconds for kind, seconds in found.items() if seconds is not None}
+    if not typical:
         return Progress(states, None)
-    typical = fmean(fmean(times) for times in taken.values())
-    open_runs = [run for run in runs if states[run.key] in ("waiting", "running")]
-    left = sum(fmean(taken[run.kind]) if run.kind in taken else typical for run in open_runs)
-    return Progress(states, left / max(1, min(workers, len(open_runs))))
+    left = sum(typical.get(run.kind, fmean(typical.values())) for run in waiting)
+    return Progress(states, left / max(1, min(workers, len(waiting))))
 
 
 def carry_out_all(plan: Plan, store: Store, workers: int, watch: Callable[[Progress], None] | None = None) -> None:

@@ -46,7 +46,7 @@ def train(
 ) -> tuple[TrainingData, TrainResult]:
     """A training as the command runs it, with its model and result in the folder."""
     config = CONFIG.model_copy(update={"steps_per_epoch": steps})
-    data = open_training_data(DataConfig(dataset=dataset), config.augmentation)
+    data = open_training_data(DataConfig(dataset=dataset), config.augmentation, seed=1)
     job = TrainingJob(config, data, genotype, seed=0)
     seconds = Runner(folder, identity={}, environment=Environment.current("plain")).run(job)
     return data, conclude(job, seconds=seconds, folder=folder)

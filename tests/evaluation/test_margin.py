@@ -29,7 +29,7 @@ def imagenet(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrainingDa
     for part in ("train", "val"):
         class_folders(root / "imagenet" / part, 8)
     config = CONFIG.model_copy(update={"steps_per_epoch": 10, "batch_size": 12})
-    data = open_training_data(DataConfig(dataset="imagenet", data_root=root, size=SIZE), config.augmentation)
+    data = open_training_data(DataConfig(dataset="imagenet", data_root=root, size=SIZE), config.augmentation, seed=1)
     job = TrainingJob(config, data, BENCHMARK, seed=0)
     run = tmp_path_factory.mktemp("run")
     seconds = Runner(run, identity={}, environment=Environment.current("plain")).run(job)

@@ -32,12 +32,14 @@ def options(**changes: Any) -> TrainingConfig:
 def job(*genotypes: Any, weight: float = 1.0, seed: int = 0, **changes: Any) -> MutualJob:
     cells = tuple(resolve(each)[1] if isinstance(each, str) else each for each in genotypes)
     config = options(**changes)
-    return MutualJob(config, open_training_data(DataConfig(), config.augmentation), Peers(cells, weight), seed=seed)
+    return MutualJob(
+        config, open_training_data(DataConfig(), config.augmentation, seed=1), Peers(cells, weight), seed=seed
+    )
 
 
 def alone(genotype: Any, seed: int = 0, **changes: Any) -> TrainingJob:
     cell, config = resolve(genotype)[1] if isinstance(genotype, str) else genotype, options(**changes)
-    return TrainingJob(config, open_training_data(DataConfig(), config.augmentation), cell, seed=seed)
+    return TrainingJob(config, open_training_data(DataConfig(), config.augmentation, seed=1), cell, seed=seed)
 
 
 def states(group: MutualJob) -> list[dict[str, Tensor]]:

@@ -99,7 +99,7 @@ def test_a_finished_run_says_all_and_its_models_do_the_same(tmp_path: Path) -> N
     assert written == result.to_dict()
     assert (written["weight"], written["seed"], written["epochs"], written["steps"]) == (0.5, 2, 2, 6)
     promised = "test_error test_error_top5 parameters multiply_adds epochs seconds genotype"
-    data = open_training_data(DataConfig(), AugmentationConfig()).dataset
+    data = open_training_data(DataConfig(), AugmentationConfig(), seed=1).dataset
     assert data.test is not None
     last = [row for row in read_rows(tmp_path / "metrics.jsonl") if row["epoch"] == 1]
     cells: tuple[AnyGenotype, ...] = (DARTS, BENCHMARK)

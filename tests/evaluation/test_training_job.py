@@ -27,7 +27,7 @@ SMALL = NetworkConfig(channels=4, cells=3, cells_per_stage=1, auxiliary="two-nor
 def job(data: DataConfig | None = None, genotype: str = "DARTS_V2", seed: int = 0, **options: Any) -> TrainingJob:
     given = {"epochs": 2, "steps_per_epoch": 3, "batch_size": 16, "network": SMALL, "drop_path": 0.3, **options}
     config = TrainingConfig(**given)
-    opened = open_training_data(data or DataConfig(), config.augmentation)
+    opened = open_training_data(data or DataConfig(), config.augmentation, seed=1)
     return TrainingJob(config, opened, resolve(genotype)[1], seed=seed)
 
 
@@ -185,7 +185,7 @@ def test_a_finished_training_says_all_and_its_model_does_the_same(tmp_path: Path
     assert written == result.to_dict()
     promised = "test_error test_error_top5 best_test_error parameters multiply_adds epochs seconds genotype"
     assert written.keys() >= set(promised.split())
-    data = open_training_data(DataConfig(), AugmentationConfig()).dataset
+    data = open_training_data(DataConfig(), AugmentationConfig(), seed=1).dataset
     assert data.test is not None
     network, model = read_model(tmp_path)
     assert model.genotype == resolve(genotype)[1]

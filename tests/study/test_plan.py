@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from smallgroup.config import resolve
+from smallgroup.phases.search.schedule import Course, Schedule
 from smallgroup.study.file import built_in, open_study, parsed
 from smallgroup.study.plan import planned
 
@@ -36,8 +38,8 @@ def test_every_row_at_every_point() -> None:
         "method = darts, lambda = 1: group",
     ]
     assert len(plan.lines) == 12
-    assert plan.lines[-1].runs[1].config.lam == 2.0
-    assert plan.lines[-1].runs[1].config.learners[0].method == "pc-darts"
+    assert plan.lines[-1].runs[1].search.config.lam == 2.0
+    assert plan.lines[-1].runs[1].search.config.learners[0].method == "pc-darts"
 
 
 def test_a_key_depends_on_the_config_and_on_nothing_else() -> None:
@@ -102,3 +104,70 @@ def test_built_in_studies_can_be_planned(name: str, recipe: str) -> None:
 def test_no_such_study() -> None:
     with pytest.raises(ValueError, match="nearest teaching"):
         open_study("teeching")
+
+
+def test_keys_at_points_of_the_grid() -> None:
+    rows = [{"name": "a", "where": [{"at": {"learners": 3}, "config": {"lambda": 0.5}}]}]
+    plan = planned("tiny", parsed({**TINY, "rows": rows, "grid": {"learners": [2, 3]}, "seeds": [1]}))
+    assert [(len(run.config.learners), run.config.lam) for run in plan.runs] == [(2, 1.0), (3, 0.5)]
+    bad = [{"name": "a", "where": [{"at": {"lambda": 3}, "config": {}}]}]
+    with pytest.raises(ValueError, match="axis in where"):
+        parsed({**TINY, "rows": bad, "grid": {"learners": [2, 3]}})
+
+
+def test_retrainings_leave_alone_what_the_search_left_alone() -> None:
+    base = {"data": {"held_out": 0.1}}
+    change = {"phases": ["search", "train"], "retrainings": 2, "columns": ["held_out_error"]}
+    plan = planned("tiny", parsed({**TINY, **change, "primary": "held_out_error", "base": base, "seeds": [4]}))
+    trainings = [run for run in plan.runs if run.phase == "training"]
+    assert {run.config.seed for run in trainings} == {4, 100_004}
+    assert {run.config.data.split_seed for run in trainings} == {4}
+
+
+def test_controls_stand_beside_a_group() -> None:
+    group = {"name": "SGL", "config": {"method": "pc-darts", "learners": 2, "lambda": 2}, "train": {"seed": 1}}
+    controls = {"of": "PC", "passes": 11}
+    study = parsed(
+        {
+            **TINY,
+            "base": {"learners": 2},
+            "rows": [{**group, "theirs": {"validation_error": "9"}, "controls": controls}],
+        }
+    )
+    assert [row.name for row in study.rows] == [
+        "SGL",
+        "PC, best of 2 independent",
+        "PC, best of 11 independent",
+        "PC, self-taught",
+        "PC, uniform targets",
+    ]
+    assert [claim.model_dump() for claim in study.claims] == [
+        {"says": "teaching helps PC", "row": "SGL", "than": ("PC, self-taught", "PC, best of 2 independent")}
+    ]
+    found = [line.runs[1].search.config for line in planned("tiny", study).lines]
+    assert {learner.method for config in found for learner in config.learners} == {"pc-darts"}
+    assert [len(config.learners) for config in found] == [2, 2, 11, 2, 2]
+    assert [config.lam for config in found] == [2, 0, 0, 2, 2]
+    assert [config.search.targets for config in found] == ["peers", "peers", "peers", "own", "uniform"]
+    assert found[2].search.hypergradient == "first-order"
+    assert {str(row.train) for row in study.rows} == {"{'seed': 1}"}
+    assert [row.theirs for row in study.rows[1:]] == [{}] * 4
+    assert parsed(study.model_dump()) == study
+    with pytest.raises(ValueError, match="passes"):
+        parsed({**TINY, "rows": [{**group, "controls": {}}]})
+
+
+@pytest.mark.parametrize(("mode", "passes"), [("first-order", 4), ("finite-difference", 11)])
+def test_so_many_independent_learners_make_the_passes_of_a_group_of_two(mode: str, passes: int) -> None:
+    """As the schedules count them, and as the controls of the built-in studies have them."""
+    group, alone = (
+        _course({"learners": 2, "hypergradient": mode}),
+        _course({"learners": 1, "hypergradient": "first-order"}),
+    )
+    assert 2 * group.work("all") // alone.work("all") == passes
+
+
+def _course(keys: dict[str, Any]) -> Course:
+    config = resolve({**keys, "search": {"epochs": 1}})
+    teaching = len(config.learners) > 1
+    return Course([Schedule(config.search, 1, teaching) for _ in config.learners])

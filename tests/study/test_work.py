@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from smallgroup.runner.lock import held, locked
 from smallgroup.study import Store, carry_out_all, planned, progress, tabulated
 from smallgroup.study.file import parsed
 from smallgroup.study.plan import Plan
-from smallgroup.study.store import FAILED, SEARCH
+from smallgroup.study.store import FAILED
 from smallgroup.study.work import work
 from tests.study.test_plan import TINY
 
@@ -31,7 +32,7 @@ def contents(store: Store, plan: Plan) -> dict[str, Any]:
     """What the runs have come to, but for how long it took."""
     found = {}
     for run in plan.runs:
-        folder = store.folder(run) / SEARCH
+        folder = store.place(run)
         result = json.loads((folder / "result.json").read_text())
         for passing in ("seconds", "peak_memory_mb"):
             result.pop(passing)
@@ -49,7 +50,7 @@ def test_the_same_bits_with_one_worker_and_with_two(tmp_path: Path) -> None:
     table = tabulated(plan, one)
     assert [len(row.entries["validation_error"].values) for row in table.rows] == [2, 2, 2]
     first, independent, _ = (row.entries["validation_error"] for row in table.rows)
-    outcome = one.outcome(plan.runs[0])
+    outcome = one.outcome(plan.lines[0].runs[1])
     assert outcome is not None
     assert first.values[1] == outcome.search.group[0].validation_error
     assert independent.values[1] == outcome.search.validation_error
@@ -58,9 +59,9 @@ def test_the_same_bits_with_one_worker_and_with_two(tmp_path: Path) -> None:
 def test_a_finished_run_is_not_repeated(tmp_path: Path) -> None:
     plan, store = tiny(seeds=[1]), Store(tmp_path)
     work(plan.runs, store)
-    before = {run.key: (store.folder(run) / SEARCH / "result.json").stat().st_mtime_ns for run in plan.runs}
+    before = {run.key: (store.place(run) / "result.json").stat().st_mtime_ns for run in plan.runs}
     work(plan.runs, store)
-    assert before == {run.key: (store.folder(run) / SEARCH / "result.json").stat().st_mtime_ns for run in plan.runs}
+    assert before == {run.key: (store.place(run) / "result.json").stat().st_mtime_ns for run in plan.runs}
 
 
 def test_a_failed_run_does_not_stop_the_others(tmp_path: Path) -> None:
@@ -90,7 +91,7 @@ def test_a_run_that_somebody_works_on_is_left_alone(tmp_path: Path) -> None:
     with locked(store.folder(mine)):
         assert store.state(mine) == "running"
         work(plan.runs, store)
-        assert store.outcome(mine) is None
+        assert store.result(mine) is None
     assert store.state(other) == "done"
     assert store.state(mine) == "waiting"
     assert not held(tmp_path / "nothing")
@@ -105,7 +106,7 @@ def test_a_killed_study_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "smallgroup.study.work", str(killed.root), "tiny", str(logs / "study.json"), ""]
     for sent in (signal.SIGKILL, signal.SIGTERM):
         process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-        first = killed.folder(plan.runs[0]) / SEARCH / "checkpoints"
+        first = killed.place(plan.runs[0]) / "checkpoints"
         deadline = time.monotonic() + 60
         while not (first.exists() and any(first.iterdir())) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -121,7 +122,7 @@ def test_time_left_is_that_of_like_runs(tmp_path: Path) -> None:
     assert progress(plan, store, 1).seconds_left is None
     work(plan.runs[:2], store)
     standing = progress(plan, store, 1)
-    seconds = sum(outcome.search.seconds for run in plan.runs[:2] if (outcome := store.outcome(run)) is not None)
+    seconds = sum(result.seconds for run in plan.runs[:2] if (result := store.result(run)) is not None)
     assert standing.seconds_left == pytest.approx(seconds)
     assert progress(plan, store, 2).seconds_left == pytest.approx(seconds / 2)
 
@@ -129,3 +130,44 @@ def test_time_left_is_that_of_like_runs(tmp_path: Path) -> None:
 def test_workers_are_counted(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="workers=0"):
         carry_out_all(tiny(), Store(tmp_path), 0)
+
+
+def test_a_search_waits_for_its_labellers_and_rows_share_them(tmp_path: Path) -> None:
+    rows = [{"name": "separate", "labellers": {"lambda": 0}}, {"name": "independent", "config": {"lambda": 0}}]
+    plan, store = tiny(rows=rows, seeds=[1]), Store(tmp_path)
+    first, second = plan.runs
+    assert first == plan.lines[1].runs[1].search
+    assert second.needs == (first,)
+    work(plan.runs[::-1], store)
+    assert [store.state(run) for run in plan.runs] == ["done", "done"]
+    assert yaml.safe_load((store.place(second) / "config.yaml").read_text())["search"]["labellers"] == str(
+        store.place(first)
+    )
+    metrics = (store.place(second) / "metrics.jsonl").read_text()
+    assert "w_unlabeled_loss" in metrics
+    assert "v_error" not in metrics
+
+
+def test_what_needs_a_failed_run_fails_too(tmp_path: Path) -> None:
+    rows = [{"name": "separate", "labellers": {"dataset": "folder:nowhere"}}]
+    plan, store = tiny(rows=rows, seeds=[1]), Store(tmp_path)
+    work(plan.runs, store)
+    assert [store.state(run) for run in plan.runs] == ["failed", "failed"]
+    assert "what it needs failed" in str(store.failure(plan.runs[1]))
+    assert len(tabulated(plan, store).rows[0].failed) == 2
+
+
+def test_rows_that_train_differently_share_a_search(tmp_path: Path) -> None:
+    network = {"channels": 4, "cells": 3, "cells_per_stage": 1, "auxiliary": "none"}
+    rows = [{"name": "once"}, {"name": "longer", "train": {"training": {"epochs": 2}}}]
+    over = {"training": {"steps_per_epoch": 1, "batch_size": 8, "network": network}}
+    change = {"phases": ["search", "train"], "columns": ["test_error"], "primary": "test_error", "over": over}
+    plan, store = tiny(rows=rows, seeds=[1], retrainings=2, **change), Store(tmp_path)
+    assert [run.phase for run in plan.runs] == ["search", *["training"] * 4]
+    work(plan.runs, store)
+    outcomes = [store.outcome(line.runs[1]) for line in plan.lines]
+    assert all(outcome is not None for outcome in outcomes)
+    epochs = [[training.epochs for training in outcome.trainings] for outcome in outcomes if outcome is not None]
+    assert epochs[1] == [2, 2] != epochs[0]
+    seeds = {training.seed for outcome in outcomes if outcome is not None for training in outcome.trainings}
+    assert seeds == {1, 100_001}

@@ -12,8 +12,10 @@ from torch import Tensor
 from smallgroup.data import Reader
 from smallgroup.data.errors import check_same_data
 from smallgroup.data.training_data import TrainingData
+from smallgroup.phases.evaluate import BATCH
 from smallgroup.phases.evaluation.config import TrainingConfig
 from smallgroup.phases.evaluation.trainee import Answer, Trainee
+from smallgroup.phases.passes import FORWARD, pass_time
 
 
 class Course(ABC):
@@ -76,6 +78,23 @@ class Course(ABC):
             times.append(time.monotonic() - start)
         return median(times[1:])
 
+    def reckoned(self) -> float:
+        """Seconds of the whole training, from passes of a few images; the job cannot be used afterwards.
+
+        Right to a factor of about two.
+        """
+        dataset, size = self.data.dataset, self.config.batch_size
+        image = torch.zeros(dataset.channels, dataset.size, dataset.size, device=self.trainees[0].device)
+        tests = 0 if self.data.tested is None else len(self.data.tested[1])
+        seconds = 0.0
+        for trainee in self.trainees:
+            weights = list(trainee.network.parameters())
+            trainee.network.train()
+            line = pass_time(trainee.logits, weights, image)
+            looks = self.config.epochs if self.tracks_test else 1
+            seconds += self.steps * line(size) + FORWARD * looks * tests * line(BATCH) / BATCH
+        return seconds
+
     def close(self) -> None:
         """End the processes that read images."""
         self._reader.close()
@@ -107,7 +126,7 @@ class Course(ABC):
     @property
     def tracks_test(self) -> bool:
         """Whether the test images are looked at after every epoch."""
-        return self.config.track_test and self.data.dataset.test is not None
+        return self.config.track_test and self.data.tested is not None
 
     # The state between two steps.
 

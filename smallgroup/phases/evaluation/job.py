@@ -58,7 +58,7 @@ class TrainingJob(Course):
         return [row]
 
     def test(self) -> Evaluation:
-        """The test images, classified by the network as it stands."""
+        """The test images, or the held-out ones, classified by the network as it stands."""
         return self.trainee.test()
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -81,7 +81,7 @@ def conclude(job: MutualJob, *, seconds: float, folder: Path) -> MutualResult:
     rows = list(read_rows(folder / "metrics.jsonl"))
     results, learners = [], []
     for k, trainee in enumerate(job.trainees):
-        found = None if job.data.dataset.test is None else trainee.test()
+        found = None if job.data.tested is None else trainee.test()
         place, own = folder / folder_of(k), [row for row in rows if row["learner"] == k]
         place.mkdir(exist_ok=True)
         genotypes.write(place / genotypes.FILE, trainee.genotype)

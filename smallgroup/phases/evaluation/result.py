@@ -21,6 +21,7 @@ from smallgroup.runtime.memory import peak_memory
 from smallgroup.spaces.genotypes import from_plain, space_of, to_plain
 
 RESULT = "result.json"
+HELD_OUT = "not looked at: the errors are those of the held-out images"
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,12 @@ class TrainResult:
     peak_memory_mb: float
     train_error: float
     """Over the last epoch, of augmented images in training mode."""
-    test_set: Literal["looked at once, after the last epoch", "looked at after every epoch", "none"]
+    test_set: Literal[
+        "looked at once, after the last epoch",
+        "looked at after every epoch",
+        "not looked at: the errors are those of the held-out images",
+        "none",
+    ]
     test_error: float | None
     """After the last epoch."""
     test_error_top5: float | None
@@ -74,7 +80,7 @@ _RESULT = TypeAdapter(TrainResult)
 
 def conclude(job: TrainingJob, *, seconds: float, folder: Path) -> TrainResult:
     """Look at the test images, and write the model and `result.json`."""
-    found = None if job.data.dataset.test is None else job.test()
+    found = None if job.data.tested is None else job.test()
     rows = list(read_rows(folder / "metrics.jsonl"))
     return write_result(job.trainee, found, rows, steps=job.step, seconds=seconds, folder=folder, chosen=job.chosen)
 
@@ -92,7 +98,9 @@ def write_result(
     """Write the model of a network and its `result.json`, from its rows of metrics and what the test images gave."""
     dataset = trainee.data.dataset
     tracked = [row["test_error"] for row in rows if "test_error" in row]
-    once: Any = "looked at after every epoch" if tracked else "looked at once, after the last epoch"
+    how: Any = "looked at after every epoch" if tracked else "looked at once, after the last epoch"
+    if trainee.data.held_out is not None:
+        how = HELD_OUT
     recognised = None if found is None else dict(zip(dataset.classes, found.recognised, strict=True))
     result = TrainResult(
         dataset=dataset.name,
@@ -106,7 +114,7 @@ def write_result(
         seconds=seconds,
         peak_memory_mb=round(peak_memory() / 2**20, 1),
         train_error=rows[-1]["train_error"],
-        test_set="none" if found is None else once,
+        test_set="none" if found is None else how,
         test_error=None if found is None else found.error,
         test_error_top5=None if found is None else found.error_top5,
         best_test_error=min(tracked) if tracked else None,

@@ -179,16 +179,17 @@ class Trainee:
         self.sums = dict.fromkeys(self.sums, 0.0)
 
     def test(self) -> Evaluation:
-        """The test images, classified by the network as it stands."""
-        dataset = self.data.dataset
-        if dataset.test is None:
+        """The test images, or the held-out ones, classified by the network as it stands."""
+        dataset, tested = self.data.dataset, self.data.tested
+        if tested is None:
             raise ValueError(f"{dataset.name} must have a test part to be tested on, but it has none")
+        images, indices = tested
         self.network.eval()
         return evaluate(
             self.logits,
-            dataset.test,
+            images,
             dataset,
-            torch.arange(len(dataset.test)),
+            indices,
             workers=self.data.workers,
             device=self.device,
         )

@@ -1,5 +1,6 @@
 """The part of a config that is about the course of a search."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -107,10 +108,21 @@ class SearchConfig(BaseModel):
     """How A is stepped."""
     labels_from: Literal["v", "w", "w-joint"] = "v"
     """Who makes the labels; `w` and `w-joint` are the ablation without first stage."""
+    labellers: Path | None = None
+    """Folder of a finished search whose learners make the labels instead, frozen: the ablation of separate stages."""
     targets: Literal["peers", "own", "uniform"] = "peers"
     """`own` and `uniform` are controls in which nobody teaches anybody."""
     human_labels: bool = True
     """False: the ablation in which W learns from peers alone."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "SearchConfig":
+        if self.labellers is not None and (self.labels_from != "v" or self.targets == "uniform"):
+            raise ValueError(
+                "labellers make the labels, so that labels_from must be v and targets peers or own, but they are "
+                f"{self.labels_from} and {self.targets}"
+            )
+        return self
 
     @model_validator(mode="after")
     def _order_of_first_order(self) -> "SearchConfig":

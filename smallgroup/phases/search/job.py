@@ -10,12 +10,13 @@ from torch.nn import functional
 from smallgroup.data import Reader, SearchData
 from smallgroup.data.errors import check_same_data
 from smallgroup.group import SmallGroup, StepReport
-from smallgroup.group.learner import log_mixture
+from smallgroup.group.learner import Labeller, log_mixture
 from smallgroup.group.snapshot import Snapshot
-from smallgroup.group.teaching import Teaching
+from smallgroup.group.teaching import LabelsFrom, Teaching
 from smallgroup.methods import Continue, EpochEnd, Method, Rebuild, Rollback, Stop
 from smallgroup.phases.search.config import SearchConfig
-from smallgroup.phases.search.learners import Searcher, make_searcher
+from smallgroup.phases.search.labellers import Labellers, check_same_labellers
+from smallgroup.phases.search.learners import Searcher, make_searcher, of_learner
 from smallgroup.phases.search.metrics import EpochMetrics
 from smallgroup.phases.search.schedule import Course, Kind, Schedule
 from smallgroup.spaces import Space
@@ -27,6 +28,7 @@ class SearchJob:
 
     `numbers` say whose random numbers a learner has; by default 0, 1, ... A learner alone with number k begins as, and
     without teaching stays, what learner k of a group is. `truth` is written beside the metrics and used for nothing.
+    `labellers` make the labels in place of V.
     """
 
     def __init__(
@@ -38,14 +40,15 @@ class SearchJob:
         seed: int,
         numbers: Sequence[int] | None = None,
         truth: Truth | None = None,
+        labellers: Labellers | None = None,
     ) -> None:
-        self.config, self.data = config, data
+        self.config, self.data, self.labellers = config, data, labellers
         sizes = config.batch_size
         self.train, self.validation = data.train(sizes.train, seed), data.validation(sizes.validation, seed)
         self.unlabeled = data.without_labels(sizes.unlabeled, seed)
         self._read_train, self._read_validation = Reader(self.train), Reader(self.validation)
         self._read_unlabeled = Reader(self.unlabeled)
-        teaching = Teaching(len(learners), config.lam, config.labels_from, config.targets, config.human_labels)
+        teaching = Teaching(len(learners), config.lam, self._labels_from, config.targets, config.human_labels)
         per_epoch = config.steps_per_epoch or len(self.train)
         self.searchers = [
             make_searcher(space, method, _schedule(config, per_epoch, teaching, method), seed=seed, number=k)
@@ -66,12 +69,16 @@ class SearchJob:
             label_path=config.label_path,
             radius=config.radius,
             optimizers=[searcher.optimizers for searcher in self.searchers],
-            labels_from=config.labels_from,
+            labels_from=self._labels_from,
             targets=config.targets,
             human_labels=config.human_labels,
         )
         group.steps = steps
         return group
+
+    @property
+    def _labels_from(self) -> LabelsFrom | Sequence[Labeller]:
+        return self.config.labels_from if self.labellers is None else self.labellers.frozen
 
     @property
     def step(self) -> int:
@@ -200,14 +207,15 @@ class SearchJob:
         }
         ended = [searcher.ended for searcher in self.searchers]
         record = {"step": self.step, "epochs_done": self.epochs_done, "ended": ended, "metrics": self.metrics.state()}
-        return tensors, {**record, "data": self.data.digest}
+        labellers = None if self.labellers is None else self.labellers.digest
+        return tensors, {**record, "data": self.data.digest, "labellers": labellers}
 
     def load_state(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
         """Take up a saved state."""
         check_same_data(self.data.digest, record.get("data"))
+        check_same_labellers(self.labellers, record.get("labellers"))
         for k, searcher in enumerate(self.searchers):
-            own = f"{k}."
-            searcher.load_state({name.removeprefix(own): t for name, t in tensors.items() if name.startswith(own)})
+            searcher.load_state(of_learner(tensors, k))
             searcher.ended = str(record["ended"][k])
         self.group, self.epochs_done = self._grouped(int(record["step"])), int(record["epochs_done"])
         self.metrics.load_state(record["metrics"])

@@ -65,6 +65,10 @@ class Searcher:
                 group["lr"] = rate
         self.relaxed.method.schedule(self.schedule.progress(step))
 
+    def logits(self, inputs: Tensor) -> Tensor:
+        """What W says of images, without what is random in training."""
+        return self.relaxed(self.learner.w, self.learner.architecture, inputs)
+
     def rebuilt(self, how: Rebuild) -> "Searcher":
         """The same learner at the beginning of its next stage."""
         self.relaxed.rebuild(how)
@@ -124,6 +128,12 @@ class Searcher:
         own, learner = self.optimizers, self.learner
         roles = [("v", learner.v or {}, own.v), ("w", learner.w, own.w), ("a", learner.architecture, own.architecture)]
         return [(role, tensors, optimizer) for role, tensors, optimizer in roles if optimizer is not None]
+
+
+def of_learner(tensors: Mapping[str, Tensor], k: int) -> dict[str, Tensor]:
+    """The part of a search's saved tensors that is the state of a learner."""
+    own = f"{k}."
+    return {name.removeprefix(own): tensor for name, tensor in tensors.items() if name.startswith(own)}
 
 
 def make_searcher(space: Space, method: Method, schedule: Schedule, *, seed: int, number: int) -> Searcher:

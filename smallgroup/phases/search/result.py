@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
+from torch import Tensor
 
 from smallgroup.data import SearchData
 from smallgroup.group import NonFiniteError
-from smallgroup.phases.evaluate import evaluate
+from smallgroup.phases.evaluate import Evaluation, evaluate
 from smallgroup.phases.search.config import in_words
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.learners import Searcher
@@ -34,6 +35,8 @@ class LearnerResult:
     genotype: Any
     true_accuracy: dict[str, float] | None = None
     percentile: dict[str, float] | None = None
+    held_out_error: float | None = None
+    """On the images that were kept from the search, if there are any."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class SearchResult:
     group: list[LearnerResult]
     true_accuracy: dict[str, float] | None = None
     percentile: dict[str, float] | None = None
+    held_out_error: float | None = None
 
     @property
     def gradient(self) -> str:
@@ -123,6 +127,7 @@ def conclude(job: SearchJob, *, seed: int, seconds: float, folder: Path) -> Sear
         group=learners,
         true_accuracy=best.true_accuracy,
         percentile=best.percentile,
+        held_out_error=best.held_out_error,
     )
     write_architectures(folder / ARCHITECTURES, job.searchers, genotypes)
     write(folder / FILE, genotypes[retained], Origin(best.method, result.dataset, seed))
@@ -147,16 +152,14 @@ def _or_null(value: float) -> float | None:
 
 
 def _learner(searcher: Searcher, genotype: AnyGenotype, data: SearchData, truth: Truth | None) -> LearnerResult:
-    relaxed, learner = searcher.relaxed, searcher.learner
-    found = evaluate(
-        lambda x: relaxed(learner.w, learner.architecture, x),
-        data.dataset.train,
-        data.dataset,
-        data.splits.validation,
-        workers=data.workers,
-    )
-    known = standing(truth, genotype)
-    return LearnerResult(relaxed.method.name, found.loss, found.error, to_plain(genotype), **known)
+    def on(images: Tensor) -> Evaluation:
+        return evaluate(searcher.logits, data.dataset.train, data.dataset, images, workers=data.workers)
+
+    found, kept = on(data.splits.validation), data.splits.held_out
+    known: dict[str, Any] = standing(truth, genotype)
+    if len(kept):
+        known["held_out_error"] = on(kept).error
+    return LearnerResult(searcher.relaxed.method.name, found.loss, found.error, to_plain(genotype), **known)
 
 
 def _joined(names: Sequence[str]) -> str:

@@ -4,10 +4,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from statistics import median
+from statistics import fmean, median
 from typing import Literal
 
+from smallgroup.phases.evaluate import BATCH
+from smallgroup.phases.passes import FORWARD, pass_time, typical_time
 from smallgroup.phases.search.job import SearchJob
+from smallgroup.phases.search.learners import Searcher
 from smallgroup.phases.search.schedule import Course, Kind
 
 _EVALUATIONS = 2
@@ -16,8 +19,6 @@ FEWEST_STEPS = 10
 """A search of fewer steps finds nothing."""
 _LATEST = 20
 """Steps of a kind that count: a machine may become busy, or idle."""
-_PATIENCE = 5.0
-"""Seconds that are spent on measuring a kind of step, if more than one is to be taken."""
 _EPOCHS = 5
 """Epochs at least that a budget is shared out to: rates fall from one to the next."""
 
@@ -108,12 +109,34 @@ def measure(job: SearchJob) -> Cost:
     stretches = job.course.stretches
     for stages in dict.fromkeys(one.stages for one in stretches):
         for kind in kinds:
-            found[kind, stages] = _typical(partial(job.take, kind))
+            found[kind, stages] = typical_time(partial(job.take, kind))
         start = time.monotonic()
         rows = job.metrics.rows(0)
         found["end", stages] = time.monotonic() - start
         job.decide(max(one.end for one in stretches if one.stages == stages) - 1, rows)
     return Cost(found)
+
+
+def reckoned(job: SearchJob) -> float:
+    """Seconds of a whole search, from passes of a few images through every learner, without a step.
+
+    Right to a factor of about two. A stage that has not begun is taken to cost what the first one does.
+    """
+    lines = [_pass_time(searcher) for searcher in job.searchers]
+    sizes, course = job.config.batch_size, job.course
+    step = sum(line(fmean((sizes.train, sizes.unlabeled, sizes.validation))) for line in lines)
+    image = sum(line(BATCH) for line in lines) / BATCH
+    at_end = (_EVALUATIONS + course.teaches) * len(job.metrics.indices) * image
+    counts = parts(course).items()
+    passes = sum(count * (at_end if kind == "end" else course.work(kind) * step) for (kind, _), count in counts)
+    return FORWARD * (passes + len(job.data.splits.validation) * image)
+
+
+def _pass_time(searcher: Searcher) -> Callable[[float], float]:
+    learner, relaxed = searcher.learner, searcher.relaxed
+    weights = {name: tensor.detach().requires_grad_() for name, tensor in learner.w.items()}
+    image = next(iter(weights.values())).detach().new_zeros(relaxed.space.image_shape)
+    return pass_time(lambda x: relaxed(weights, learner.architecture, x), list(weights.values()), image)
 
 
 def fitted(job: SearchJob, cost: Cost, seconds: float) -> tuple[int, int]:
@@ -146,17 +169,3 @@ def _most(fits: Callable[[int], bool]) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
-
-
-def _typical(take: Callable[[], object]) -> float:
-    """The median time of three, or of fewer if they are long; the first is a warm-up where it is short."""
-    times = [_seconds(take)]
-    while len(times) < 4 and sum(times) < _PATIENCE:
-        times.append(_seconds(take))
-    return median(times[1:] or times)
-
-
-def _seconds(take: Callable[[], object]) -> float:
-    start = time.monotonic()
-    take()
-    return time.monotonic() - start

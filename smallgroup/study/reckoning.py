@@ -1,0 +1,19 @@
+"""How long runs will take that nobody has carried out yet."""
+
+from smallgroup import api
+from smallgroup.data.errors import DataError
+from smallgroup.study.baselines import untrained
+from smallgroup.study.plan import Run
+
+
+def reckon(run: Run) -> float | None:
+    """About how many seconds; None if its data are not here.
+
+    For a training, which cell will be found is not known: it is reckoned with that of an untrained architecture.
+    """
+    try:
+        if run.trains is None:
+            return api.reckon(run.config)
+        return api.reckon_training(run.config, untrained(run.trains.config)[0])
+    except DataError:
+        return None
