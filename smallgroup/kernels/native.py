@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from smallgroup.kernels.averages import move_averages
 from smallgroup.kernels.terms import EPSILON, AnyTerm, Convolution, Deferred, Term, check_values, differentiable_once
 
 
@@ -34,7 +35,7 @@ class Native:
             chosen = [layers[i] for i in now]
             group, tensors = _grouped([inputs[layer.source] for layer in chosen], chosen, stride)
             found = _Units.apply(group, *tensors)  # type: ignore[no-untyped-call]
-            _move_averages(chosen, found[len(now) :], found[0])
+            move_averages(chosen, found[len(now) :], found[0])
             for i, y, statistics in zip(now, found[: len(now)], found[len(now) :], strict=True):
                 results[i] = Term(y, statistics, _affine(layers[i].norm))
         return [term for term in results if term is not None]
@@ -192,55 +193,12 @@ def _grouped(inputs: Sequence[Term], layers: Sequence[Convolution], stride: int)
 def _wide(x: Tensor, layer: Convolution, stride: int) -> Term:
     y = functional.conv2d(x, layer.matrix, layer.bias, stride, layer.matrix.shape[-1] // 2)
     statistics: Tensor = torch.ops.smallgroup.statistics(_dense(y.detach()), EPSILON)
-    _move_averages([replace(layer, bias=None)], [statistics], y)
+    move_averages([replace(layer, bias=None)], [statistics], y)
     return Term(y, statistics, _affine(layer.norm))
 
 
 def _affine(norm: nn.BatchNorm2d) -> Tensor | None:
     return torch.stack([norm.weight, norm.bias]) if norm.affine else None
-
-
-@torch.no_grad()
-def _move_averages(layers: Sequence[Convolution], statistics: Sequence[Tensor], y: Tensor) -> None:
-    """Check that the layers' norms can be taken, and move their running averages, if they keep any, as torch does.
-
-    y is one of the results, which are of one size; statistics are those without a bias.
-    """
-    check_values(y)
-    kept = [
-        _Averages(norm.running_mean, norm.running_var, norm.num_batches_tracked, norm.momentum, layer.bias, found)
-        for layer, found in zip(layers, statistics, strict=True)
-        if (norm := layer.norm).training
-        and norm.running_mean is not None
-        and norm.running_var is not None
-        and norm.num_batches_tracked is not None
-    ]
-    if not kept:
-        return
-    count = y.numel() / y.shape[1]
-    torch._foreach_add_([each.batches for each in kept], 1)
-    for rate in {each.rate for each in kept}:
-        these = [each for each in kept if each.rate == rate]
-        means = [each.found[0] if each.bias is None else each.found[0] + each.bias for each in these]
-        variances = torch._foreach_mul([each.found[2] for each in these], count / (count - 1))
-        torch._foreach_lerp_([each.mean for each in these], means, rate)
-        torch._foreach_lerp_([each.variance for each in these], variances, rate)
-
-
-class _Averages(NamedTuple):
-    """Running averages of a norm, and what they move towards."""
-
-    mean: Tensor
-    variance: Tensor
-    batches: Tensor
-    momentum: float | None
-    bias: Tensor | None
-    found: Tensor
-
-    @property
-    def rate(self) -> float:
-        """How far they move; without momentum they are means over all batches."""
-        return self.momentum if self.momentum is not None else 1.0 / float(self.batches)
 
 
 def _or_nothing(tensor: Tensor | None, like: Tensor) -> Tensor:
@@ -348,7 +306,7 @@ class _Mix(torch.autograd.Function):
         for group, layers in plan.groups:
             taken = _Tensors.of(group, rest)
             made, found = group.forward(taken)
-            _move_averages(layers, found, made[0])
+            move_averages(layers, found, made[0])
             ys += made
             statistics += found
             affines += islice(rest, group.layers)
