@@ -18,6 +18,7 @@ class Native:
 
     def convolutions(self, inputs: Sequence[Term], layers: Sequence[Convolution], stride: int) -> list[AnyTerm]:
         """Fused where a layer is depthwise or of one pixel; wider ones are torch's, which has good kernels for them."""
+        inputs = [self._differentiable(term) for term in inputs]
         results: list[AnyTerm | None] = [None] * len(layers)
         rectified: dict[int, Tensor] = {}
         now: list[int] = []
@@ -39,6 +40,11 @@ class Native:
             for i, y, statistics in zip(now, found[: len(now)], found[len(now) :], strict=True):
                 results[i] = Term(y, statistics, _affine(layers[i].norm))
         return [term for term in results if term is not None]
+
+    def _differentiable(self, term: Term) -> Term:
+        """A term whose statistics are no constants, because convolutions do not look through them at the images."""
+        constant = term.statistics is not None and not term.statistics.requires_grad
+        return Term(self.normalised(term)) if constant and term.value.requires_grad else term
 
     def pool(self, x: Tensor, *, average: bool, stride: int, normed: bool) -> Term:
         """With statistics if a batch norm follows."""
@@ -66,7 +72,8 @@ class Native:
             tensors += own
             tensors += [_or_nothing(_affine(layer.norm), like) for layer in layers]
             order += [i for i, _ in members]
-        plan = _Sum([_or_nothing(term.statistics, like) for _, term in present], groups, order)
+        constants = [_or_nothing(term.statistics, like).detach() for _, term in present]
+        plan = _Sum(constants, groups, order)
         mixed: Tensor = _Mix.apply(plan, weights.to(like), *tensors)  # type: ignore[no-untyped-call]
         return mixed
 
@@ -85,15 +92,10 @@ NATIVE = Native()
 class _Group:
     """Layers that are computed in one call, on inputs of one size: what of them is constant."""
 
-    statistics: list[Tensor]
-    """Of the inputs."""
+    inputs: int
     sources: list[int]
     dilations: list[int]
     stride: int
-
-    @property
-    def inputs(self) -> int:
-        return len(self.statistics)
 
     @property
     def layers(self) -> int:
@@ -103,7 +105,7 @@ class _Group:
         """Results and their statistics."""
         ys, statistics = torch.ops.smallgroup.units_forward(
             tensors.xs,
-            self.statistics,
+            tensors.statistics,
             tensors.affines,
             True,
             self.sources,
@@ -126,13 +128,13 @@ class _Group:
         of_weights: bool,
     ) -> list[Tensor | None]:
         """In the order of the tensors; with coefficients the gradients are those of a weighted sum of the results."""
-        dxs, daffines, dfilters, dmatrices = torch.ops.smallgroup.units_backward(
+        dxs, dstatistics, daffines, dfilters, dmatrices = torch.ops.smallgroup.units_backward(
             gradients,
             results,
             coefficients,
             weights,
             tensors.xs,
-            self.statistics,
+            tensors.statistics,
             tensors.affines,
             True,
             self.sources,
@@ -142,7 +144,7 @@ class _Group:
             self.stride,
             of_weights,
         )
-        of_inputs = [*dxs, *_nonempty(daffines, tensors.affines)]
+        of_inputs = [*dxs, *_nonempty(dstatistics, tensors.statistics), *_nonempty(daffines, tensors.affines)]
         if not of_weights:
             return [*of_inputs, *([None] * (3 * self.layers))]
         return [*of_inputs, *dfilters, *dmatrices, *(torch.zeros_like(bias) for bias in tensors.biases)]
@@ -153,6 +155,8 @@ class _Tensors:
     """The tensors of a group."""
 
     xs: list[Tensor]
+    statistics: list[Tensor]
+    """Of the inputs."""
     affines: list[Tensor]
     filters: list[Tensor]
     matrices: list[Tensor]
@@ -163,11 +167,11 @@ class _Tensors:
         """The next ones of a row of tensors, as `_grouped` has put them there."""
         inputs, layers = group.inputs, group.layers
         xs = [_laid_out(x) for x in islice(tensors, inputs)]
-        return _Tensors(xs, *(list(islice(tensors, count)) for count in (inputs, layers, layers, layers)))
+        return _Tensors(xs, *(list(islice(tensors, count)) for count in (inputs, inputs, layers, layers, layers)))
 
     def all(self) -> list[Tensor]:
         """In that row again."""
-        return [*self.xs, *self.affines, *self.filters, *self.matrices, *self.biases]
+        return [*self.xs, *self.statistics, *self.affines, *self.filters, *self.matrices, *self.biases]
 
 
 def _grouped(inputs: Sequence[Term], layers: Sequence[Convolution], stride: int) -> tuple[_Group, list[Tensor]]:
@@ -176,13 +180,14 @@ def _grouped(inputs: Sequence[Term], layers: Sequence[Convolution], stride: int)
     places = {key: i for i, key in enumerate(unique)}
     like = inputs[0].value
     group = _Group(
-        [_or_nothing(term.statistics, like) for term in unique.values()],
+        len(unique),
         [places[id(term.value)] for term in inputs],
         [layer.dilation for layer in layers],
         stride,
     )
     return group, [
         *(term.value for term in unique.values()),
+        *(_or_nothing(term.statistics, like) for term in unique.values()),
         *(_or_nothing(term.affine, like) for term in unique.values()),
         *(_or_nothing(layer.filter, like) for layer in layers),
         *(layer.matrix for layer in layers),
@@ -231,9 +236,8 @@ class _Units(torch.autograd.Function):
     def forward(ctx: Any, group: _Group, *tensors: Tensor) -> tuple[Tensor, ...]:  # noqa: ANN401
         taken = _Tensors.of(group, iter(tensors))
         ys, statistics = group.forward(taken)
-        ctx.save_for_backward(*taken.all())
-        ctx.group, ctx.shapes = group, [y.shape for y in ys]
-        ctx.mark_non_differentiable(*statistics)
+        ctx.save_for_backward(*ys, *statistics, *taken.all())
+        ctx.group = group
         ctx.set_materialize_grads(False)
         return (*ys, *statistics)
 
@@ -241,12 +245,26 @@ class _Units(torch.autograd.Function):
     @differentiable_once
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         group: _Group = ctx.group
-        taken = _Tensors.of(group, iter(ctx.saved_tensors))
-        of_results = zip(gradients[: group.layers], ctx.shapes, strict=True)
+        saved, layers = iter(ctx.saved_tensors), group.layers
+        ys, statistics = list(islice(saved, layers)), list(islice(saved, layers))
+        taken = _Tensors.of(group, saved)
         # A result that nobody used has no gradient.
-        given = [_dense(taken.xs[0].new_zeros(shape) if g is None else g) for g, shape in of_results]
-        of_weights = any(ctx.needs_input_grad[1 + 2 * group.inputs :])
-        return None, *group.backward(given, [], [], [], taken, of_weights=of_weights)
+        given = [
+            _laid_out(torch.zeros_like(y) if g is None else g) for g, y in zip(gradients[:layers], ys, strict=True)
+        ]
+        slopes = [_slope(found, g, y) for found, g, y in zip(statistics, gradients[layers:], ys, strict=True)]
+        ones = [y.new_ones(1) for y in ys]
+        of_weights = any(ctx.needs_input_grad[1 + 3 * group.inputs :])
+        return None, *group.backward(given, ys, slopes, ones, taken, of_weights=of_weights)
+
+
+def _slope(statistics: Tensor, gradient: Tensor | None, y: Tensor) -> Tensor:
+    """What the gradient of statistics adds to that of the images y they are of: coefficients, see `Slope` in C++."""
+    mean, rstd, _ = statistics
+    if gradient is None:
+        return torch.stack([torch.ones_like(mean), *torch.zeros_like(statistics)])
+    of_mean, of_rstd, of_variance = gradient / (y.numel() / y.shape[1])
+    return torch.stack([torch.ones_like(mean), -of_mean, of_rstd * rstd**3 - 2 * of_variance, mean])
 
 
 class _Pool(torch.autograd.Function):
@@ -339,7 +357,7 @@ class _Mix(torch.autograd.Function):
         for group, _ in plan.groups:
             own = list(islice(places, group.layers))
             taken = _Tensors.of(group, saved)
-            start = 2 + len(result) + 2 * group.inputs
+            start = 2 + len(result) + 3 * group.inputs
             of_weights = any(ctx.needs_input_grad[start : start + 3 * group.layers])
             if of_weights or any(ctx.needs_input_grad[2 + len(result) : start]):
                 result += group.backward(
@@ -351,6 +369,6 @@ class _Mix(torch.autograd.Function):
                     of_weights=of_weights,
                 )
             else:
-                result += [None] * (2 * group.inputs + 3 * group.layers)
+                result += [None] * (3 * group.inputs + 3 * group.layers)
             result += [of_affines[place] for place in own]
         return None, dw, *result

@@ -16,12 +16,16 @@ class Term(NamedTuple):
     """Images, [n, c, h, w], that stand for their normalised selves where they have statistics.
 
     A batch norm is put off until its result is used: what uses it reads the raw values anyway, and normalises them on
-    the way. Gradients are those of the raw values, through the statistics.
+    the way.
     """
 
     value: Tensor
     statistics: Tensor | None = None
-    """[3, c]: mean, 1 / sqrt(variance + epsilon), variance; constants, because whoever normalises differentiates."""
+    """[3, c]: mean, 1 / sqrt(variance + epsilon), variance.
+
+    Whoever normalises gives the gradient of the values through the statistics, or the two apart: that of the values as
+    if the statistics were constants, and that of the statistics.
+    """
     affine: Tensor | None = None
     """[2, c]: scale and shift of the normalised values."""
 
@@ -65,7 +69,9 @@ class Deferred(NamedTuple):
             filter=None if self.layer.filter is None else self.layer.filter.detach(),
             bias=None if self.layer.bias is None else self.layer.bias.detach(),
         )
-        return Deferred(self.input._replace(value=self.input.value.detach()), layer, self.stride)
+        value, statistics, affine = (None if tensor is None else tensor.detach() for tensor in self.input)
+        assert value is not None
+        return Deferred(Term(value, statistics, affine), layer, self.stride)
 
 
 AnyTerm = Term | Deferred

@@ -26,7 +26,7 @@ Lists2 units_forward(TensorList xs, TensorList statistics, TensorList affines, b
   });
 }
 
-Lists4 units_backward(TensorList gradients, TensorList results, TensorList coefficients, TensorList weights,
+Lists5 units_backward(TensorList gradients, TensorList results, TensorList coefficients, TensorList weights,
                       TensorList xs, TensorList statistics, TensorList affines, bool relu, IntArrayRef sources,
                       TensorList filters, TensorList matrices, IntArrayRef dilations, int64_t stride, bool of_weights) {
   check_images(xs);
@@ -79,7 +79,7 @@ TORCH_LIBRARY(smallgroup, m) {
       "units_backward(Tensor[] gradients, Tensor[] results, Tensor[] coefficients, Tensor[] weights, Tensor[] xs, "
       "Tensor[] statistics, Tensor[] affines, bool relu, int[] sources, Tensor[] filters, Tensor[] matrices, int[] dilations, int stride, "
       "bool of_weights) -> "
-      "(Tensor[], Tensor[], Tensor[], Tensor[])");
+      "(Tensor[], Tensor[], Tensor[], Tensor[], Tensor[])");
   m.def("pool_forward(Tensor x, int stride, bool average, float epsilon) -> (Tensor, Tensor, Tensor)");
   m.def("pool_backward(Tensor dy, Tensor x, int stride, Tensor chosen) -> Tensor");
   m.def("mix_forward(Tensor[] ys, Tensor[] statistics, Tensor[] affines, Tensor weights) -> Tensor");

@@ -281,35 +281,44 @@ struct UnitGradient {
   }
 };
 
-// The gradient that reaches x of one image: through ReLU; the batch norm before it waits for the sums over the batch.
+// The gradient that reaches x of one image: through ReLU, and if x is normalised, through that, its statistics taken for
+// constants. `sums`, two rows: over the pixels, of what reaches the normalised x, and of that times the normalised x.
 template <typename T>
-void finish_input(const Frame<T>& frame, const T* input, const T* bordered, bool relu, T* dx) {
+void finish_input(const Frame<T>& frame, const T* input, const T* bordered, bool relu, const T* x, int64_t pixel,
+                  const Norm<T>& norm, T* sums, T* dx) {
   constexpr int64_t v = lanes<T>();
+  constexpr int64_t B = 4;
   const Vec<T> zero(T(0));
-  for (int64_t i = 0; i < frame.h; ++i) {
-    const int64_t place = (i + frame.pad) * frame.row + frame.pad * frame.cp;
-    for (int64_t j = 0; j < frame.w; ++j)
-      for (int64_t c = 0; c < frame.c; c += v) {
-        Vec<T> g = Vec<T>::loadu(bordered + place + j * frame.cp + c);
-        if (relu) g = Vec<T>::blendv(zero, g, Vec<T>::loadu(input + place + j * frame.cp + c) > zero);
-        store(g, dx + (i * frame.w + j) * frame.c + c, frame.c - c);
-      }
-  }
-}
-
-// dx = scale rstd (g - mean g - x^ mean(g x^)), in place of g = dx.
-template <typename T>
-void norm_backward_image(const T* x, int64_t pixel, const Norm<T>& norm, const T* mean_g, const T* mean_gx,
-                         int64_t pixels, int64_t channels, T* dx) {
-  constexpr int64_t v = lanes<T>();
-  for (int64_t c = 0; c < channels; c += v) {
+  for (int64_t c = 0; c < frame.c; c += v) {
+    const int64_t count = frame.c - c;
     const Vec<T> m = Vec<T>::loadu(norm.mean() + c), r = Vec<T>::loadu(norm.rstd() + c);
-    const Vec<T> a = Vec<T>::loadu(mean_g + c), b = Vec<T>::loadu(mean_gx + c), s = Vec<T>::loadu(norm.scale() + c) * r;
-    for (int64_t p = 0; p < pixels; ++p) {
-      const Vec<T> hat = (load(x + p * pixel + c, channels - c) - m) * r;
-      const Vec<T> g = load(dx + p * channels + c, channels - c);
-      store(s * (g - a - hat * b), dx + p * channels + c, channels - c);
+    const Vec<T> s = Vec<T>::loadu(norm.scale() + c) * r;
+    Vec<T> one[B], two[B];
+    for (int64_t b = 0; b < B; ++b) one[b] = two[b] = zero;
+    for (int64_t i = 0; i < frame.h; ++i) {
+      const int64_t place = (i + frame.pad) * frame.row + frame.pad * frame.cp + c, row = i * frame.w;
+      const auto reached = [&](int64_t j) {
+        const Vec<T> g = Vec<T>::loadu(bordered + place + j * frame.cp);
+        return relu ? Vec<T>::blendv(zero, g, Vec<T>::loadu(input + place + j * frame.cp) > zero) : g;
+      };
+      const auto through = [&](int64_t j, Vec<T>& a, Vec<T>& b) {
+        const Vec<T> g = reached(j);
+        a = a + g;
+        b = at::vec::fmadd(g, (load(x + (row + j) * pixel + c, count) - m) * r, b);
+        store(s * g, dx + (row + j) * frame.c + c, count);
+      };
+      int64_t j = 0;
+      if (!norm.present) {
+        for (; j < frame.w; ++j) store(reached(j), dx + (row + j) * frame.c + c, count);
+        continue;
+      }
+      for (; j + B <= frame.w; j += B)
+        for (int64_t b = 0; b < B; ++b) through(j + b, one[b], two[b]);
+      for (; j < frame.w; ++j) through(j, one[0], two[0]);
     }
+    if (!norm.present) continue;
+    ((one[0] + one[1]) + (one[2] + one[3])).store(sums + c);
+    ((two[0] + two[1]) + (two[2] + two[3])).store(sums + frame.cp + c);
   }
 }
 
@@ -330,13 +339,14 @@ std::pair<Tensor, Tensor> weights_of(const Unit<T>& unit, const T* from, const a
   return {filter, matrix};
 }
 
-using Lists4 = std::tuple<std::vector<Tensor>, std::vector<Tensor>, std::vector<Tensor>, std::vector<Tensor>>;
+using Lists5 = std::tuple<std::vector<Tensor>, std::vector<Tensor>, std::vector<Tensor>, std::vector<Tensor>,
+                          std::vector<Tensor>>;
 
-// Gradients of the inputs, of their scales and shifts, of the filters and of the matrices; weights only if wanted.
-// Where there are coefficients, a gradient is that of a sum of which the unit's result is a term, with a weight for all
+// Gradients of the inputs, of their statistics, scales and shifts, of the filters and of the matrices; weights only if
+// wanted. Where there are coefficients, a gradient is that of a sum of which the unit's result is a term, with a weight for all
 // images, or for each.
 template <typename T>
-Lists4 units_backward_t(TensorList gradients, TensorList results, TensorList coefficients, TensorList weights,
+Lists5 units_backward_t(TensorList gradients, TensorList results, TensorList coefficients, TensorList weights,
                         TensorList xs, TensorList statistics, TensorList affines, bool relu, IntArrayRef sources,
                         TensorList filters, TensorList matrices, IntArrayRef dilations, int64_t stride,
                         bool of_weights) {
@@ -413,37 +423,32 @@ Lists4 units_backward_t(TensorList gradients, TensorList results, TensorList coe
         }
         gradient.add(input.data(), dy_here, rows.data(), inner.data(), bordered.data());
       }
-      T* out = dx[s] + i * shape.pixels() * frame.c;
-      finish_input<T>(frame, input.data(), bordered.data(), relu, out);
-      if (norms[s].present)
-        channel_sums<T>(out, frame.c, image, pixel[s], norms[s].mean(), norms[s].rstd(), shape.pixels(), frame.c,
-                        of_norms.data() + task * 2 * cp, of_norms.data() + (task * 2 + 1) * cp);
+      finish_input<T>(frame, input.data(), bordered.data(), relu, image, pixel[s], norms[s],
+                      of_norms.data() + task * 2 * cp, dx[s] + i * shape.pixels() * frame.c);
     }
   });
-  const double all = static_cast<double>(n) * shape.pixels();
-  std::vector<T> means(inputs * 2 * cp, T(0));
-  std::vector<Tensor> daffines;
+  std::vector<Tensor> dstatistics, daffines;
   for (int64_t s = 0; s < inputs; ++s) {
-    Tensor da = at::empty({norms[s].affine ? 2 : 0, frame.c}, xs[0].options());
-    for (int64_t k = 0; k < 2 * cp; ++k) {
-      double sum = 0;
-      for (int64_t i = 0; i < n; ++i) sum += of_norms[(s * n + i) * 2 * cp + k];
-      means[s * 2 * cp + k] = static_cast<T>(sum / all);
-      // The first half is of the shift, the second of the scale.
-      if (norms[s].affine && k % cp < frame.c)
-        da.template data_ptr<T>()[(k < cp ? frame.c : 0) + k % cp] = static_cast<T>(sum);
+    const auto& norm = norms[s];
+    Tensor ds = at::zeros({norm.present ? 3 : 0, frame.c}, xs[0].options());
+    Tensor da = at::empty({norm.affine ? 2 : 0, frame.c}, xs[0].options());
+    for (int64_t k = 0; k < (norm.present ? frame.c : 0); ++k) {
+      double sum = 0, product = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        sum += of_norms[(s * n + i) * 2 * cp + k];
+        product += of_norms[((s * n + i) * 2 + 1) * cp + k];
+      }
+      const double scale = norm.scale()[k], rstd = norm.rstd()[k];
+      ds.template data_ptr<T>()[k] = static_cast<T>(-scale * rstd * sum);
+      ds.template data_ptr<T>()[frame.c + k] = static_cast<T>(scale * product / rstd);
+      if (norm.affine) {
+        da.template data_ptr<T>()[k] = static_cast<T>(product);
+        da.template data_ptr<T>()[frame.c + k] = static_cast<T>(sum);
+      }
     }
+    dstatistics.push_back(ds);
     daffines.push_back(da);
   }
-  at::parallel_for(0, inputs * n, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t task = begin; task < end; ++task) {
-      const int64_t s = task / n, i = task % n;
-      if (norms[s].present)
-        norm_backward_image<T>(x[s] + i * shape.pixels() * pixel[s], pixel[s], norms[s], means.data() + s * 2 * cp,
-                               means.data() + (s * 2 + 1) * cp, shape.pixels(), frame.c,
-                               dx[s] + i * shape.pixels() * frame.c);
-    }
-  });
   std::vector<Tensor> dfilters, dmatrices;
   if (of_weights) {
     std::vector<T> total(start[count], T(0));
@@ -455,7 +460,7 @@ Lists4 units_backward_t(TensorList gradients, TensorList results, TensorList coe
       dmatrices.push_back(dm);
     }
   }
-  return {dxs, daffines, dfilters, dmatrices};
+  return {dxs, dstatistics, daffines, dfilters, dmatrices};
 }
 
 }  // namespace smallgroup
