@@ -224,13 +224,16 @@ struct Incoming {
 };
 
 // Gradients of one unit on one image: its weights' are added to `filter` and `matrix` (null: not wanted), its input's
-// to `to`, which has a border.
+// to `to`, which has a border; or written there, if it is the first and has one for every pixel.
 template <typename T>
 struct UnitGradient {
   const Frame<T>& frame;
   const Unit<T>& unit;
   T* filter;
   T* matrix;
+  bool added;
+
+  static bool reaches_all(const Frame<T>& frame) { return frame.stride == 1; }
 
   void add(const T* input, const Incoming<T>& dy, T* rows, T* inner, T* to) const {
     if (unit.depthwise) {
@@ -266,7 +269,7 @@ struct UnitGradient {
       const int64_t ready = i + count == frame.ho ? frame.h : i + count - unit.pad;
       for (; done < ready; ++done)
         depthwise_row<T>(unit.k, inner + frame.at(unit, done, 1), row, pixel, cp, unit.flipped.data(), cp, frame.w,
-                         to + (done + frame.pad) * frame.row + frame.pad * cp, true);
+                         to + (done + frame.pad) * frame.row + frame.pad * cp, added);
     }
   }
 
@@ -276,31 +279,35 @@ struct UnitGradient {
       const int64_t place = frame.at(unit, i, frame.stride), pixels = std::min(joined, frame.ho - i) * frame.wo;
       const T* g = dy.at(i * frame.wo, pixels);
       if (matrix) outer<T>(g, unit.out, unit.out, input + place, frame.stride * cp, cp, pixels, matrix, cp);
-      product<T>(g, unit.out, pixels, unit.back.data(), cp, unit.out, to + place, frame.stride * cp, cp, true);
+      product<T>(g, unit.out, pixels, unit.back.data(), cp, unit.out, to + place, frame.stride * cp, cp, added);
     }
   }
 };
 
 // The gradient that reaches x of one image: through ReLU, and if x is normalised, through that, its statistics taken for
-// constants. `sums`, two rows: over the pixels, of what reaches the normalised x, and of that times the normalised x.
+// constants. Added to `sums`, two rows: over the pixels, of what reaches the normalised x, and of that times the normalised x.
 template <typename T>
 void finish_input(const Frame<T>& frame, const T* input, const T* bordered, bool relu, const T* x, int64_t pixel,
                   const Norm<T>& norm, T* sums, T* dx) {
   constexpr int64_t v = lanes<T>();
   constexpr int64_t B = 4;
   const Vec<T> zero(T(0));
-  for (int64_t c = 0; c < frame.c; c += v) {
-    const int64_t count = frame.c - c;
-    const Vec<T> m = Vec<T>::loadu(norm.mean() + c), r = Vec<T>::loadu(norm.rstd() + c);
-    const Vec<T> s = Vec<T>::loadu(norm.scale() + c) * r;
-    Vec<T> one[B], two[B];
-    for (int64_t b = 0; b < B; ++b) one[b] = two[b] = zero;
-    for (int64_t i = 0; i < frame.h; ++i) {
+  for (int64_t i = 0; i < frame.h; ++i)  // a row stays in the nearest memory for all channels
+    for (int64_t c = 0; c < frame.c; c += v) {
+      const int64_t count = frame.c - c;
       const int64_t place = (i + frame.pad) * frame.row + frame.pad * frame.cp + c, row = i * frame.w;
       const auto reached = [&](int64_t j) {
         const Vec<T> g = Vec<T>::loadu(bordered + place + j * frame.cp);
         return relu ? Vec<T>::blendv(zero, g, Vec<T>::loadu(input + place + j * frame.cp) > zero) : g;
       };
+      if (!norm.present) {
+        for (int64_t j = 0; j < frame.w; ++j) store(reached(j), dx + (row + j) * frame.c + c, count);
+        continue;
+      }
+      const Vec<T> m = Vec<T>::loadu(norm.mean() + c), r = Vec<T>::loadu(norm.rstd() + c);
+      const Vec<T> s = Vec<T>::loadu(norm.scale() + c) * r;
+      Vec<T> one[B], two[B];
+      for (int64_t b = 0; b < B; ++b) one[b] = two[b] = zero;
       const auto through = [&](int64_t j, Vec<T>& a, Vec<T>& b) {
         const Vec<T> g = reached(j);
         a = a + g;
@@ -308,18 +315,13 @@ void finish_input(const Frame<T>& frame, const T* input, const T* bordered, bool
         store(s * g, dx + (row + j) * frame.c + c, count);
       };
       int64_t j = 0;
-      if (!norm.present) {
-        for (; j < frame.w; ++j) store(reached(j), dx + (row + j) * frame.c + c, count);
-        continue;
-      }
       for (; j + B <= frame.w; j += B)
         for (int64_t b = 0; b < B; ++b) through(j + b, one[b], two[b]);
       for (; j < frame.w; ++j) through(j, one[0], two[0]);
+      (Vec<T>::loadu(sums + c) + ((one[0] + one[1]) + (one[2] + one[3]))).store(sums + c);
+      T* products = sums + frame.cp + c;
+      (Vec<T>::loadu(products) + ((two[0] + two[1]) + (two[2] + two[3]))).store(products);
     }
-    if (!norm.present) continue;
-    ((one[0] + one[1]) + (one[2] + one[3])).store(sums + c);
-    ((two[0] + two[1]) + (two[2] + two[3])).store(sums + frame.cp + c);
-  }
 }
 
 // The weights' gradients of one unit, out of the layout of the kernels.
@@ -407,12 +409,14 @@ Lists5 units_backward_t(TensorList gradients, TensorList results, TensorList coe
       const int64_t s = task / n, i = task % n;
       const T* image = x[s] + i * shape.pixels() * pixel[s];
       fill_input<T>(frame, image, pixel[s], norms[s], relu, input.data());
-      bordered.clear();
+      bool added = !UnitGradient<T>::reaches_all(frame) || std::find(sources.begin(), sources.end(), s) == sources.end();
+      if (added) bordered.clear();
       for (int64_t u = 0; u < count; ++u) {
         if (sources[u] != s) continue;
         const auto& unit = units[u];
         T* to = of_weights ? own.data() + start[u] : nullptr;
-        const UnitGradient<T> gradient{frame, unit, to, to && unit.depthwise ? to + unit.k * unit.k * cp : to};
+        const UnitGradient<T> gradient{frame, unit, to, to && unit.depthwise ? to + unit.k * unit.k * cp : to, added};
+        added = true;
         const int64_t place = i * frame.ho * frame.wo;
         Incoming<T> dy_here{dy[u] + place * dy_pixel[u], dy_pixel[u], unit.out, nullptr, nullptr, T(1), made.data()};
         if (!slopes.empty()) {
