@@ -10,7 +10,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from smallgroup.kernels.averages import move_averages
-from smallgroup.kernels.terms import EPSILON, AnyTerm, Convolution, Deferred, Term, check_values, differentiable_once
+from smallgroup.kernels.terms import (
+    EPSILON,
+    AnyTerm,
+    Board,
+    Convolution,
+    Deferred,
+    Place,
+    Term,
+    check_values,
+    differentiable_once,
+)
 
 
 class Native:
@@ -53,7 +63,7 @@ class Native:
             check_values(y)
         return Term(y, statistics if normed else None)
 
-    def mix(self, terms: Sequence[AnyTerm], weights: Tensor) -> Tensor:
+    def mix(self, terms: Sequence[AnyTerm], weights: Tensor, place: Place | None = None) -> Tensor:
         """One pass over all terms, those that were left to it among them."""
         present = [(i, term) for i, term in enumerate(terms) if isinstance(term, Term)]
         deferred: dict[tuple[Any, ...], list[tuple[int, Deferred]]] = {}
@@ -73,9 +83,16 @@ class Native:
             tensors += [_or_nothing(_affine(layer.norm), like) for layer in layers]
             order += [i for i, _ in members]
         constants = [_or_nothing(term.statistics, like).detach() for _, term in present]
-        plan = _Sum(constants, groups, order)
+        plan = _Sum(constants, groups, order, place)
         mixed: Tensor = _Mix.apply(plan, weights.to(like), *tensors)  # type: ignore[no-untyped-call]
         return mixed
+
+    def joined(self, parts: Sequence[Tensor], board: Board) -> Tensor:
+        """The board, if all parts are there."""
+        if not board.holds(parts):
+            return torch.cat(list(parts), dim=1)
+        whole: Tensor = _Joined.apply(board, *parts)  # type: ignore[no-untyped-call]
+        return whole
 
     def normalised(self, term: AnyTerm) -> Tensor:
         """A mixture of one."""
@@ -304,6 +321,8 @@ class _Sum:
     groups: list[_Layers]
     places: list[int]
     """Where in the sum the terms stand, those that are there first: added in one order whoever makes them."""
+    place: Place | None = None
+    """Where the sum is to be written."""
 
     def in_order(self, made: Sequence[Tensor]) -> list[Tensor]:
         """As they stand in the sum."""
@@ -319,7 +338,7 @@ class _Mix(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, plan: _Sum, weights: Tensor, *tensors: Tensor) -> Tensor:  # noqa: ANN401
         rest, count = iter(tensors), len(plan.statistics)
-        ys = [_dense(y) for y in islice(rest, count)]
+        ys = [_laid_out(y) for y in islice(rest, count)]
         affines, statistics, saved = list(islice(rest, count)), list(plan.statistics), []
         for group, layers in plan.groups:
             taken = _Tensors.of(group, rest)
@@ -332,7 +351,11 @@ class _Mix(torch.autograd.Function):
         ys, affines, statistics = (plan.in_order(made) for made in (ys, affines, statistics))
         ctx.save_for_backward(weights, *ys, *affines, *saved)
         ctx.plan, ctx.statistics = plan, statistics
-        out: Tensor = torch.ops.smallgroup.mix_forward(ys, statistics, affines, weights)
+        if plan.place is None:
+            out: Tensor = torch.ops.smallgroup.mix_forward(ys, statistics, affines, weights)
+            return out
+        out = plan.place.board.part(plan.place.number, ys[0])
+        torch.ops.smallgroup.mix_into(out, ys, statistics, affines, weights)
         return out
 
     @staticmethod
@@ -372,3 +395,19 @@ class _Mix(torch.autograd.Function):
                 result += [None] * (3 * group.inputs + 3 * group.layers)
             result += [of_affines[place] for place in own]
         return None, dw, *result
+
+
+class _Joined(torch.autograd.Function):
+    """Images that lie side by side already."""
+
+    @staticmethod
+    def forward(ctx: Any, board: Board, *parts: Tensor) -> Tensor:  # noqa: ANN401
+        assert board.memory is not None
+        ctx.parts = len(parts)
+        whole: Tensor = parts[0].new_empty(0).set_(board.memory)  # type: ignore[call-overload]
+        return whole
+
+    @staticmethod
+    @differentiable_once
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        return None, *gradient.chunk(ctx.parts, dim=1)

@@ -11,7 +11,7 @@ from torch.nn import functional
 from smallgroup.kernels.averages import move_averages
 from smallgroup.kernels.convolutions import convolution, depthwise
 from smallgroup.kernels.norms import batch_norm, like, normalise, normalise_backward
-from smallgroup.kernels.terms import AnyTerm, Convolution, Term, differentiable_once
+from smallgroup.kernels.terms import AnyTerm, Board, Convolution, Place, Term, differentiable_once
 
 
 class Pure:
@@ -40,7 +40,7 @@ class Pure:
             y = functional.max_pool2d(x, 3, stride, 1)
         return Term(y, y.new_empty(0) if normed else None)
 
-    def mix(self, terms: Sequence[AnyTerm], weights: Tensor) -> Tensor:
+    def mix(self, terms: Sequence[AnyTerm], weights: Tensor, place: Place | None = None) -> Tensor:  # noqa: ARG002
         """Accumulated: neither products nor normalised terms are kept."""
         present = [term for term in terms if isinstance(term, Term)]  # nothing is deferred here
         if weights.dim() > 1:
@@ -48,6 +48,10 @@ class Pure:
         values, raw = [term.value for term in present], [term.statistics is not None for term in present]
         mixed: Tensor = _Sum.apply(raw, weights.to(values[0]), *values)  # type: ignore[no-untyped-call]
         return mixed
+
+    def joined(self, parts: Sequence[Tensor], board: Board) -> Tensor:  # noqa: ARG002
+        """Torch's."""
+        return torch.cat(list(parts), dim=1)
 
     def normalised(self, term: AnyTerm) -> Tensor:
         """By the statistics of the batch, if it is not yet."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from smallgroup.kernels import AnyTerm, Backend, Term, backend_for
+from smallgroup.kernels import AnyTerm, Backend, Board, Place, Term, backend_for
 from smallgroup.networks.auxiliary import build_auxiliary
 from smallgroup.networks.drop_path import Key, check_probability, draw_paths, through
 from smallgroup.networks.entrances import enter
@@ -182,6 +182,7 @@ class _Cell(nn.Module):
         """The same on a fast path: all edges that leave a node at once, and a node as one sum."""
         states = dict(enumerate(entered))
         terms: dict[int, AnyTerm] = {}
+        board = Board(len(self.concat))
 
         def leave(source: int) -> None:
             edges = [index for index, (_, from_) in enumerate(self.edges) if from_ == source]
@@ -194,6 +195,7 @@ class _Cell(nn.Module):
         for node in dict.fromkeys(node for node, _ in self.edges):
             into = [index for index, (to, _) in enumerate(self.edges) if to == node]  # which stand side by side
             own = weights[..., into[0] : into[-1] + 1]
-            states[node] = Term(backend.mix([terms[index] for index in into], own))
+            place = Place(board, self.concat.index(node)) if node in self.concat else None
+            states[node] = Term(backend.mix([terms[index] for index in into], own, place))
             leave(node)
-        return torch.cat([backend.normalised(states[node]) for node in self.concat], dim=1)
+        return backend.joined([backend.normalised(states[node]) for node in self.concat], board)

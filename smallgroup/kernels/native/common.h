@@ -258,8 +258,8 @@ struct Slope {
     for (int64_t r = 0; r < 4; ++r) std::copy(from + r * c, from + (r + 1) * c, rows.data() + r * cp);
   }
 
-  // g may lie farther apart than its channels.
-  void apply(const T* g, int64_t pixel, const T* y, int64_t pixels, T weight, T* to) const {
+  // Pixels of g and y may lie farther apart than their channels.
+  void apply(const T* g, int64_t pixel, const T* y, int64_t y_pixel, int64_t pixels, T weight, T* to) const {
     constexpr int64_t v = lanes<T>();
     for (int64_t k = 0; k < c; k += v) {
       const Vec<T> a = Vec<T>::loadu(rows.data() + k) * Vec<T>(weight), b = Vec<T>::loadu(rows.data() + cp + k);
@@ -267,7 +267,7 @@ struct Slope {
       const int64_t count = c - k;
       if (normed) {
         for (int64_t p = 0; p < pixels; ++p)
-          store(load(g + p * pixel + k, count) * a - b - (load(y + p * c + k, count) - m) * d, to + p * c + k, count);
+          store(load(g + p * pixel + k, count) * a - b - (load(y + p * y_pixel + k, count) - m) * d, to + p * c + k, count);
       } else {
         for (int64_t p = 0; p < pixels; ++p) store(load(g + p * pixel + k, count) * a, to + p * c + k, count);
       }

@@ -218,7 +218,7 @@ struct Incoming {
 
   const T* at(int64_t first, int64_t pixels) const {
     if (!slope) return g + first * channels;
-    slope->apply(g + first * pixel, pixel, y + first * channels, pixels, weight, made);
+    slope->apply(g + first * pixel, pixel, y + first * channels, channels, pixels, weight, made);
     return made;
   }
 };
