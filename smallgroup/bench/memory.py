@@ -1,14 +1,12 @@
 """`bench memory`: what a step takes at its peak, plain against fast, each in a process of its own."""
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import torch
 
+from smallgroup.bench.child import in_a_process
 from smallgroup.bench.group_step import GroupStep
 from smallgroup.bench.paths import PLAIN
 
@@ -46,11 +44,5 @@ def measure(
 
 def _in_a_process(case: GroupStep, path: str) -> int:
     """Fresh, so that nothing is there already that the step needs, and nothing is kept that it does not."""
-    asked = json.dumps({"case": asdict(case), "path": path, "threads": torch.get_num_threads(), "steps": STEPS})
-    command = [sys.executable, "-m", "smallgroup.bench.one_peak", asked]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        last = done.stderr.strip().splitlines()[-1:] or [f"it ended with code {done.returncode}"]
-        why = "the system ended it, as it does when memory runs out" if done.returncode == -9 else last[0]
-        raise RuntimeError(f"the process that measures {case.name} on path {path} failed: {why}")
-    return int(json.loads(done.stdout)["bytes"])
+    asked = {"case": asdict(case), "path": path, "threads": torch.get_num_threads(), "steps": STEPS}
+    return int(in_a_process("smallgroup.bench.one_peak", asked, f"{case.name} on path {path}")["bytes"])

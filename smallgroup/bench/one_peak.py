@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from smallgroup.bench.cases import prepared
+from smallgroup.bench.child import say
 from smallgroup.bench.group_step import GroupStep
 from smallgroup.bench.paths import PLAIN
 from smallgroup.runtime.allocator import keep_memory
@@ -32,7 +33,7 @@ def main(text: str) -> None:
     _forget_peak()
     for _ in range(asked["steps"]):
         call()
-    print(json.dumps({"bytes": _peak() - before}))
+    say({"bytes": _peak() - before})
 
 
 def _forget_peak() -> None:

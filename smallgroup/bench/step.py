@@ -5,10 +5,13 @@ from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise, product
 from typing import Any
 
-from smallgroup.bench.cases import Row, contenders, prepared, row
+from smallgroup.bench.cases import Row, row
 from smallgroup.bench.group_step import GroupStep
 from smallgroup.bench.network_step import NetworkStep
-from smallgroup.bench.timing import Call, Measured, Watch, alternate, ratio
+from smallgroup.bench.one_row import Contender, measured
+from smallgroup.bench.paths import PLAIN
+from smallgroup.bench.timing import Measured, Turn, Watch, ratio
+from smallgroup.runtime.checks import check_counts
 
 STANDARD: tuple[tuple[GroupStep | NetworkStep, dict[str, float]], ...] = (
     (GroupStep(), {"torch": 2.5, "native": 4.0}),
@@ -96,27 +99,52 @@ def combined(which: Mapping[str, Sequence[Any]], sizes: Mapping[str, Any]) -> li
 
 
 def measure(plan: Plan, path: str, rounds: int, watch: Watch | None = None) -> Steps:
-    """All of them in turn."""
-    calls: dict[str, Call] = {}
-    for case in plan.cases:
-        calls[f"{case.name}, plain"], calls[f"{case.name}, fast"] = contenders(case, path)
-    for case in plan.beside:
-        calls[f"{case.name}, fast"] = prepared(case.fast, path)
-    found = alternate(calls, rounds, watch=watch)
-    rows = [row(case, found[f"{case.name}, plain"], found[f"{case.name}, fast"], path) for case in plan.cases]
-    groups = [case for case in (*plan.cases, *plan.beside) if isinstance(case, GroupStep)]
-    return Steps(rows, grown(groups, found), [(plan.at_least or {}).get(r.name, {}).get(path) for r in rows])
+    """One row after the other. What is compared takes turns in a process of its own.
+
+    In one process for all, a form could take a third longer behind another row than by itself, and its peer not.
+    """
+    check_counts(rounds=rounds)
+    growing = alike([case for case in (*plan.cases, *plan.beside) if isinstance(case, GroupStep)])
+    jobs: list[list[Contender]] = [[(case, PLAIN), (case, path)] for case in plan.cases]
+    jobs += [[(group, path) for group in groups] for groups in growing]
+    turns = [(rounds + 1) * len(job) for job in jobs]
+    found = [
+        measured(job, rounds, None if watch is None else _as_part(watch, turns, number))
+        for number, job in enumerate(jobs)
+    ]
+    rows = [row(case, plain, fast, path) for case, (plain, fast) in zip(plan.cases, found, strict=False)]
+    growth = [
+        one
+        for groups, times in zip(growing, found[len(rows) :], strict=True)
+        for one in grown(dict(zip(groups, times, strict=True)))
+    ]
+    return Steps(rows, growth, [(plan.at_least or {}).get(r.name, {}).get(path) for r in rows])
 
 
-def grown(groups: Sequence[GroupStep], found: Mapping[str, Measured]) -> list[Growth]:
-    """Of groups that differ in the number of learners alone, each with the next larger one."""
-    alike: dict[GroupStep, list[GroupStep]] = {}
+def _as_part(watch: Watch, turns: Sequence[int], number: int) -> Watch:
+    """The turns of one row among those of all; how long all take is known only in the last one."""
+
+    def told(turn: Turn) -> None:
+        left = turn.left if number + 1 == len(turns) else None
+        watch(turn._replace(number=sum(turns[:number]) + turn.number, turns=sum(turns), left=left))
+
+    return told
+
+
+def alike(groups: Sequence[GroupStep]) -> list[list[GroupStep]]:
+    """Those that differ in the number of learners alone, where there are several, the smallest first."""
+    found: dict[GroupStep, list[GroupStep]] = {}
     for group in groups:
-        alike.setdefault(replace(group, learners=1), []).append(group)
+        found.setdefault(replace(group, learners=1), []).append(group)
+    return [sorted(members, key=lambda group: group.learners) for members in found.values() if len(members) > 1]
+
+
+def grown(found: Mapping[GroupStep, Measured]) -> list[Growth]:
+    """Of groups that differ in the number of learners alone, each with the next larger one."""
     result = []
-    for members in alike.values():
-        for small, large in pairwise(sorted(members, key=lambda group: group.learners)):
-            before, after = found[f"{small.name}, fast"], found[f"{large.name}, fast"]
+    for members in alike(list(found)):
+        for small, large in pairwise(members):
+            before, after = found[small], found[large]
             value, spread = ratio(after, before)
             title = f"K={large.learners} / K={small.learners}"
             name = f"{title}, {large.name.replace(f', K={large.learners}', '')}"

@@ -20,7 +20,7 @@ from smallgroup.kernels.selection import (
     in_words,
     using,
 )
-from smallgroup.kernels.terms import EPSILON, AnyTerm, Backend, Convolution, Term
+from smallgroup.kernels.terms import EPSILON, AnyTerm, Backend, Board, Convolution, Place, Term
 
 __all__ = [
     "AUTO",
@@ -28,8 +28,10 @@ __all__ = [
     "PATHS",
     "AnyTerm",
     "Backend",
+    "Board",
     "Convolution",
     "Path",
+    "Place",
     "Term",
     "available",
     "backend_for",

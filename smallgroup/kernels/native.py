@@ -9,7 +9,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from smallgroup.kernels.terms import EPSILON, AnyTerm, Convolution, Deferred, Term, check_values, differentiable_once
+from smallgroup.kernels.averages import move_averages
+from smallgroup.kernels.terms import (
+    EPSILON,
+    AnyTerm,
+    Board,
+    Convolution,
+    Deferred,
+    Place,
+    Term,
+    check_values,
+    differentiable_once,
+)
 
 
 class Native:
@@ -17,6 +28,7 @@ class Native:
 
     def convolutions(self, inputs: Sequence[Term], layers: Sequence[Convolution], stride: int) -> list[AnyTerm]:
         """Fused where a layer is depthwise or of one pixel; wider ones are torch's, which has good kernels for them."""
+        inputs = [self._differentiable(term) for term in inputs]
         results: list[AnyTerm | None] = [None] * len(layers)
         rectified: dict[int, Tensor] = {}
         now: list[int] = []
@@ -34,10 +46,15 @@ class Native:
             chosen = [layers[i] for i in now]
             group, tensors = _grouped([inputs[layer.source] for layer in chosen], chosen, stride)
             found = _Units.apply(group, *tensors)  # type: ignore[no-untyped-call]
-            _move_averages(chosen, found[len(now) :], found[0])
+            move_averages(chosen, found[len(now) :], found[0])
             for i, y, statistics in zip(now, found[: len(now)], found[len(now) :], strict=True):
                 results[i] = Term(y, statistics, _affine(layers[i].norm))
         return [term for term in results if term is not None]
+
+    def _differentiable(self, term: Term) -> Term:
+        """A term whose statistics are no constants, because convolutions do not look through them at the images."""
+        constant = term.statistics is not None and not term.statistics.requires_grad
+        return Term(self.normalised(term)) if constant and term.value.requires_grad else term
 
     def pool(self, x: Tensor, *, average: bool, stride: int, normed: bool) -> Term:
         """With statistics if a batch norm follows."""
@@ -46,7 +63,7 @@ class Native:
             check_values(y)
         return Term(y, statistics if normed else None)
 
-    def mix(self, terms: Sequence[AnyTerm], weights: Tensor) -> Tensor:
+    def mix(self, terms: Sequence[AnyTerm], weights: Tensor, place: Place | None = None) -> Tensor:
         """One pass over all terms, those that were left to it among them."""
         present = [(i, term) for i, term in enumerate(terms) if isinstance(term, Term)]
         deferred: dict[tuple[Any, ...], list[tuple[int, Deferred]]] = {}
@@ -65,9 +82,17 @@ class Native:
             tensors += own
             tensors += [_or_nothing(_affine(layer.norm), like) for layer in layers]
             order += [i for i, _ in members]
-        plan = _Sum([_or_nothing(term.statistics, like) for _, term in present], groups, order)
+        constants = [_or_nothing(term.statistics, like).detach() for _, term in present]
+        plan = _Sum(constants, groups, order, place)
         mixed: Tensor = _Mix.apply(plan, weights.to(like), *tensors)  # type: ignore[no-untyped-call]
         return mixed
+
+    def joined(self, parts: Sequence[Tensor], board: Board) -> Tensor:
+        """The board, if all parts are there."""
+        if not board.holds(parts):
+            return torch.cat(list(parts), dim=1)
+        whole: Tensor = _Joined.apply(board, *parts)  # type: ignore[no-untyped-call]
+        return whole
 
     def normalised(self, term: AnyTerm) -> Tensor:
         """A mixture of one."""
@@ -84,15 +109,10 @@ NATIVE = Native()
 class _Group:
     """Layers that are computed in one call, on inputs of one size: what of them is constant."""
 
-    statistics: list[Tensor]
-    """Of the inputs."""
+    inputs: int
     sources: list[int]
     dilations: list[int]
     stride: int
-
-    @property
-    def inputs(self) -> int:
-        return len(self.statistics)
 
     @property
     def layers(self) -> int:
@@ -102,7 +122,7 @@ class _Group:
         """Results and their statistics."""
         ys, statistics = torch.ops.smallgroup.units_forward(
             tensors.xs,
-            self.statistics,
+            tensors.statistics,
             tensors.affines,
             True,
             self.sources,
@@ -125,13 +145,13 @@ class _Group:
         of_weights: bool,
     ) -> list[Tensor | None]:
         """In the order of the tensors; with coefficients the gradients are those of a weighted sum of the results."""
-        dxs, daffines, dfilters, dmatrices = torch.ops.smallgroup.units_backward(
+        dxs, dstatistics, daffines, dfilters, dmatrices = torch.ops.smallgroup.units_backward(
             gradients,
             results,
             coefficients,
             weights,
             tensors.xs,
-            self.statistics,
+            tensors.statistics,
             tensors.affines,
             True,
             self.sources,
@@ -141,7 +161,7 @@ class _Group:
             self.stride,
             of_weights,
         )
-        of_inputs = [*dxs, *_nonempty(daffines, tensors.affines)]
+        of_inputs = [*dxs, *_nonempty(dstatistics, tensors.statistics), *_nonempty(daffines, tensors.affines)]
         if not of_weights:
             return [*of_inputs, *([None] * (3 * self.layers))]
         return [*of_inputs, *dfilters, *dmatrices, *(torch.zeros_like(bias) for bias in tensors.biases)]
@@ -152,6 +172,8 @@ class _Tensors:
     """The tensors of a group."""
 
     xs: list[Tensor]
+    statistics: list[Tensor]
+    """Of the inputs."""
     affines: list[Tensor]
     filters: list[Tensor]
     matrices: list[Tensor]
@@ -162,11 +184,11 @@ class _Tensors:
         """The next ones of a row of tensors, as `_grouped` has put them there."""
         inputs, layers = group.inputs, group.layers
         xs = [_laid_out(x) for x in islice(tensors, inputs)]
-        return _Tensors(xs, *(list(islice(tensors, count)) for count in (inputs, layers, layers, layers)))
+        return _Tensors(xs, *(list(islice(tensors, count)) for count in (inputs, inputs, layers, layers, layers)))
 
     def all(self) -> list[Tensor]:
         """In that row again."""
-        return [*self.xs, *self.affines, *self.filters, *self.matrices, *self.biases]
+        return [*self.xs, *self.statistics, *self.affines, *self.filters, *self.matrices, *self.biases]
 
 
 def _grouped(inputs: Sequence[Term], layers: Sequence[Convolution], stride: int) -> tuple[_Group, list[Tensor]]:
@@ -175,13 +197,14 @@ def _grouped(inputs: Sequence[Term], layers: Sequence[Convolution], stride: int)
     places = {key: i for i, key in enumerate(unique)}
     like = inputs[0].value
     group = _Group(
-        [_or_nothing(term.statistics, like) for term in unique.values()],
+        len(unique),
         [places[id(term.value)] for term in inputs],
         [layer.dilation for layer in layers],
         stride,
     )
     return group, [
         *(term.value for term in unique.values()),
+        *(_or_nothing(term.statistics, like) for term in unique.values()),
         *(_or_nothing(term.affine, like) for term in unique.values()),
         *(_or_nothing(layer.filter, like) for layer in layers),
         *(layer.matrix for layer in layers),
@@ -192,55 +215,12 @@ def _grouped(inputs: Sequence[Term], layers: Sequence[Convolution], stride: int)
 def _wide(x: Tensor, layer: Convolution, stride: int) -> Term:
     y = functional.conv2d(x, layer.matrix, layer.bias, stride, layer.matrix.shape[-1] // 2)
     statistics: Tensor = torch.ops.smallgroup.statistics(_dense(y.detach()), EPSILON)
-    _move_averages([replace(layer, bias=None)], [statistics], y)
+    move_averages([replace(layer, bias=None)], [statistics], y)
     return Term(y, statistics, _affine(layer.norm))
 
 
 def _affine(norm: nn.BatchNorm2d) -> Tensor | None:
     return torch.stack([norm.weight, norm.bias]) if norm.affine else None
-
-
-@torch.no_grad()
-def _move_averages(layers: Sequence[Convolution], statistics: Sequence[Tensor], y: Tensor) -> None:
-    """Check that the layers' norms can be taken, and move their running averages, if they keep any, as torch does.
-
-    y is one of the results, which are of one size; statistics are those without a bias.
-    """
-    check_values(y)
-    kept = [
-        _Averages(norm.running_mean, norm.running_var, norm.num_batches_tracked, norm.momentum, layer.bias, found)
-        for layer, found in zip(layers, statistics, strict=True)
-        if (norm := layer.norm).training
-        and norm.running_mean is not None
-        and norm.running_var is not None
-        and norm.num_batches_tracked is not None
-    ]
-    if not kept:
-        return
-    count = y.numel() / y.shape[1]
-    torch._foreach_add_([each.batches for each in kept], 1)
-    for rate in {each.rate for each in kept}:
-        these = [each for each in kept if each.rate == rate]
-        means = [each.found[0] if each.bias is None else each.found[0] + each.bias for each in these]
-        variances = torch._foreach_mul([each.found[2] for each in these], count / (count - 1))
-        torch._foreach_lerp_([each.mean for each in these], means, rate)
-        torch._foreach_lerp_([each.variance for each in these], variances, rate)
-
-
-class _Averages(NamedTuple):
-    """Running averages of a norm, and what they move towards."""
-
-    mean: Tensor
-    variance: Tensor
-    batches: Tensor
-    momentum: float | None
-    bias: Tensor | None
-    found: Tensor
-
-    @property
-    def rate(self) -> float:
-        """How far they move; without momentum they are means over all batches."""
-        return self.momentum if self.momentum is not None else 1.0 / float(self.batches)
 
 
 def _or_nothing(tensor: Tensor | None, like: Tensor) -> Tensor:
@@ -273,9 +253,8 @@ class _Units(torch.autograd.Function):
     def forward(ctx: Any, group: _Group, *tensors: Tensor) -> tuple[Tensor, ...]:  # noqa: ANN401
         taken = _Tensors.of(group, iter(tensors))
         ys, statistics = group.forward(taken)
-        ctx.save_for_backward(*taken.all())
-        ctx.group, ctx.shapes = group, [y.shape for y in ys]
-        ctx.mark_non_differentiable(*statistics)
+        ctx.save_for_backward(*ys, *statistics, *taken.all())
+        ctx.group = group
         ctx.set_materialize_grads(False)
         return (*ys, *statistics)
 
@@ -283,12 +262,26 @@ class _Units(torch.autograd.Function):
     @differentiable_once
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         group: _Group = ctx.group
-        taken = _Tensors.of(group, iter(ctx.saved_tensors))
-        of_results = zip(gradients[: group.layers], ctx.shapes, strict=True)
+        saved, layers = iter(ctx.saved_tensors), group.layers
+        ys, statistics = list(islice(saved, layers)), list(islice(saved, layers))
+        taken = _Tensors.of(group, saved)
         # A result that nobody used has no gradient.
-        given = [_dense(taken.xs[0].new_zeros(shape) if g is None else g) for g, shape in of_results]
-        of_weights = any(ctx.needs_input_grad[1 + 2 * group.inputs :])
-        return None, *group.backward(given, [], [], [], taken, of_weights=of_weights)
+        given = [
+            _laid_out(torch.zeros_like(y) if g is None else g) for g, y in zip(gradients[:layers], ys, strict=True)
+        ]
+        slopes = [_slope(found, g, y) for found, g, y in zip(statistics, gradients[layers:], ys, strict=True)]
+        ones = [y.new_ones(1) for y in ys]
+        of_weights = any(ctx.needs_input_grad[1 + 3 * group.inputs :])
+        return None, *group.backward(given, ys, slopes, ones, taken, of_weights=of_weights)
+
+
+def _slope(statistics: Tensor, gradient: Tensor | None, y: Tensor) -> Tensor:
+    """What the gradient of statistics adds to that of the images y they are of: coefficients, see `Slope` in C++."""
+    mean, rstd, _ = statistics
+    if gradient is None:
+        return torch.stack([torch.ones_like(mean), *torch.zeros_like(statistics)])
+    of_mean, of_rstd, of_variance = gradient / (y.numel() / y.shape[1])
+    return torch.stack([torch.ones_like(mean), -of_mean, of_rstd * rstd**3 - 2 * of_variance, mean])
 
 
 class _Pool(torch.autograd.Function):
@@ -328,6 +321,8 @@ class _Sum:
     groups: list[_Layers]
     places: list[int]
     """Where in the sum the terms stand, those that are there first: added in one order whoever makes them."""
+    place: Place | None = None
+    """Where the sum is to be written."""
 
     def in_order(self, made: Sequence[Tensor]) -> list[Tensor]:
         """As they stand in the sum."""
@@ -343,12 +338,12 @@ class _Mix(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, plan: _Sum, weights: Tensor, *tensors: Tensor) -> Tensor:  # noqa: ANN401
         rest, count = iter(tensors), len(plan.statistics)
-        ys = [_dense(y) for y in islice(rest, count)]
+        ys = [_laid_out(y) for y in islice(rest, count)]
         affines, statistics, saved = list(islice(rest, count)), list(plan.statistics), []
         for group, layers in plan.groups:
             taken = _Tensors.of(group, rest)
             made, found = group.forward(taken)
-            _move_averages(layers, found, made[0])
+            move_averages(layers, found, made[0])
             ys += made
             statistics += found
             affines += islice(rest, group.layers)
@@ -356,7 +351,11 @@ class _Mix(torch.autograd.Function):
         ys, affines, statistics = (plan.in_order(made) for made in (ys, affines, statistics))
         ctx.save_for_backward(weights, *ys, *affines, *saved)
         ctx.plan, ctx.statistics = plan, statistics
-        out: Tensor = torch.ops.smallgroup.mix_forward(ys, statistics, affines, weights)
+        if plan.place is None:
+            out: Tensor = torch.ops.smallgroup.mix_forward(ys, statistics, affines, weights)
+            return out
+        out = plan.place.board.part(plan.place.number, ys[0])
+        torch.ops.smallgroup.mix_into(out, ys, statistics, affines, weights)
         return out
 
     @staticmethod
@@ -381,7 +380,7 @@ class _Mix(torch.autograd.Function):
         for group, _ in plan.groups:
             own = list(islice(places, group.layers))
             taken = _Tensors.of(group, saved)
-            start = 2 + len(result) + 2 * group.inputs
+            start = 2 + len(result) + 3 * group.inputs
             of_weights = any(ctx.needs_input_grad[start : start + 3 * group.layers])
             if of_weights or any(ctx.needs_input_grad[2 + len(result) : start]):
                 result += group.backward(
@@ -393,6 +392,22 @@ class _Mix(torch.autograd.Function):
                     of_weights=of_weights,
                 )
             else:
-                result += [None] * (2 * group.inputs + 3 * group.layers)
+                result += [None] * (3 * group.inputs + 3 * group.layers)
             result += [of_affines[place] for place in own]
         return None, dw, *result
+
+
+class _Joined(torch.autograd.Function):
+    """Images that lie side by side already."""
+
+    @staticmethod
+    def forward(ctx: Any, board: Board, *parts: Tensor) -> Tensor:  # noqa: ANN401
+        assert board.memory is not None
+        ctx.parts = len(parts)
+        whole: Tensor = parts[0].new_empty(0).set_(board.memory)  # type: ignore[call-overload]
+        return whole
+
+    @staticmethod
+    @differentiable_once
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        return None, *gradient.chunk(ctx.parts, dim=1)

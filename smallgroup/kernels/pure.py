@@ -1,14 +1,17 @@
 """The path of torch operators alone: layers as they are, shared where they can be, gradients the cheaper way."""
 
 from collections.abc import Sequence
-from itertools import islice
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from smallgroup.kernels.terms import EPSILON, AnyTerm, Convolution, Term, check_values, differentiable_once
+from smallgroup.kernels.averages import move_averages
+from smallgroup.kernels.convolutions import convolution, depthwise
+from smallgroup.kernels.norms import batch_norm, like, normalise, normalise_backward
+from smallgroup.kernels.terms import AnyTerm, Board, Convolution, Place, Term, differentiable_once
 
 
 class Pure:
@@ -23,11 +26,10 @@ class Pure:
                 rectified[layer.source] = functional.relu(inputs[layer.source].value)
             x, step = rectified[layer.source], stride
             if layer.filter is not None:
-                x, step = _depthwise(x, layer.filter, stride, layer.dilation), 1
-            y = functional.conv2d(x, layer.matrix, layer.bias, step, layer.matrix.shape[-1] // 2)
-            results.append(
-                Term(y, y.new_empty(0)) if layer.last and not _has_state(layer.norm) else Term(layer.norm(y))
-            )
+                x, step = depthwise(x, layer.filter, stride, layer.dilation), 1
+            y = convolution(x, layer.matrix, layer.bias, step)
+            left_to_the_sum = layer.last and not _has_state(layer.norm)
+            results.append(Term(y, y.new_empty(0)) if left_to_the_sum else Term(_normed(y, layer)))
         return results
 
     def pool(self, x: Tensor, *, average: bool, stride: int, normed: bool) -> Term:
@@ -38,7 +40,7 @@ class Pure:
             y = functional.max_pool2d(x, 3, stride, 1)
         return Term(y, y.new_empty(0) if normed else None)
 
-    def mix(self, terms: Sequence[AnyTerm], weights: Tensor) -> Tensor:
+    def mix(self, terms: Sequence[AnyTerm], weights: Tensor, place: Place | None = None) -> Tensor:  # noqa: ARG002
         """Accumulated: neither products nor normalised terms are kept."""
         present = [term for term in terms if isinstance(term, Term)]  # nothing is deferred here
         if weights.dim() > 1:
@@ -47,12 +49,16 @@ class Pure:
         mixed: Tensor = _Sum.apply(raw, weights.to(values[0]), *values)  # type: ignore[no-untyped-call]
         return mixed
 
+    def joined(self, parts: Sequence[Tensor], board: Board) -> Tensor:  # noqa: ARG002
+        """Torch's."""
+        return torch.cat(list(parts), dim=1)
+
     def normalised(self, term: AnyTerm) -> Tensor:
         """By the statistics of the batch, if it is not yet."""
         assert isinstance(term, Term)  # nothing is deferred here
         if term.statistics is None:
             return term.value
-        return functional.batch_norm(term.value, None, None, training=True, eps=EPSILON)
+        return batch_norm(term.value, None)[0]
 
 
 PURE = Pure()
@@ -63,98 +69,15 @@ def _has_state(norm: nn.BatchNorm2d) -> bool:
     return norm.affine or norm.running_mean is not None
 
 
-def _depthwise(x: Tensor, weight: Tensor, stride: int, dilation: int) -> Tensor:
-    padding = dilation * (weight.shape[-1] // 2)
-    if x.device.type != "cpu":
-        return functional.conv2d(x, weight, None, stride, padding, dilation, len(weight))
-    y: Tensor = _Depthwise.apply(x, weight, stride, dilation)  # type: ignore[no-untyped-call]
-    return y
-
-
-class _Depthwise(torch.autograd.Function):
-    """A depthwise convolution with gradients by the kernels that are fast on a CPU.
-
-    Those in the input are a convolution with the filter turned around: torch's kernels for the way back are several
-    times slower than those for the way forward. Torch's kernel for gradients in the filter is fine, but not where the
-    filter is dilated: so the pixels are sorted such that it is not.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, stride: int, dilation: int) -> Tensor:  # noqa: ANN401
-        ctx.save_for_backward(x, weight)
-        ctx.stride, ctx.dilation = stride, dilation
-        return functional.conv2d(x, weight, None, stride, dilation * (weight.shape[-1] // 2), dilation, len(weight))
-
-    @staticmethod
-    @differentiable_once
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:  # noqa: ANN401
-        x, weight = ctx.saved_tensors
-        stride, dilation = ctx.stride, ctx.dilation
-        needs_x, needs_weight = ctx.needs_input_grad[:2]
-        dx = dw = None
-        if stride == dilation:  # all taps lie on pixels that the stride does not leave out
-            seen = x[..., ::stride, ::stride]
-            if needs_x:
-                dx = _spread(_turned(gradient, weight, 1), x, stride)
-            if needs_weight:
-                dw = _torchs(gradient, seen.contiguous(memory_format=torch.channels_last), weight)[1]
-        elif stride == 1:
-            dx = _turned(gradient, weight, dilation) if needs_x else None
-            if needs_weight:
-                gap = weight.shape[-1] // 2
-                dw = _torchs(_sorted(gradient, dilation, gap), _sorted(x, dilation, gap), weight)[1]
-        else:
-            dx, dw = _torchs(gradient, x, weight, (stride, dilation), (needs_x, needs_weight))
-        return dx, dw, None, None
-
-
-def _turned(gradient: Tensor, weight: Tensor, dilation: int) -> Tensor:
-    """The gradient in the input, for stride 1."""
-    padding = dilation * (weight.shape[-1] // 2)
-    return functional.conv2d(gradient, weight.flip(2, 3), None, 1, padding, dilation, len(weight))
-
-
-def _torchs(
-    gradient: Tensor,
-    x: Tensor,
-    weight: Tensor,
-    steps: tuple[int, int] = (1, 1),
-    needs: tuple[bool, bool] = (False, True),
-) -> tuple[Tensor | None, Tensor | None]:
-    """The gradients as torch has them, for steps of a stride and a dilation; that of the filter unless told."""
-    stride, dilation = steps
-    padding = [dilation * (weight.shape[-1] // 2)] * 2
-    dx, dw, _ = torch.ops.aten.convolution_backward(
-        gradient, x, weight, None, [stride] * 2, padding, [dilation] * 2, False, [0, 0], len(weight), (*needs, False)
-    )
-    return dx, dw
-
-
-def _spread(pixels: Tensor, x: Tensor, step: int) -> Tensor:
-    """Every step-th pixel of images like x; the others are zero."""
-    if step == 1:
-        return pixels
-    images = torch.zeros_like(x)
-    images[..., ::step, ::step] = pixels
-    return images
-
-
-def _sorted(x: Tensor, step: int, gap: int) -> Tensor:
-    """Each of the step x step images of every step-th pixel, beside one another with a gap of zeros between them.
-
-    A filter with that dilation that reaches no farther than the gap is on this image one without.
-    """
-    if step == 1:
-        return x
-    n, c, *size = x.shape
-    rows, columns = (-(-length // step) + gap for length in size)
-    board = x.new_zeros(n, step * rows - gap, step * columns - gap, c).permute(0, 3, 1, 2)
-    for i in range(step):
-        for j in range(step):
-            part = x[..., i::step, j::step]
-            height, width = part.shape[2:]
-            board[..., i * rows : i * rows + height, j * columns : j * columns + width] = part
-    return board
+def _normed(y: Tensor, layer: Convolution) -> Tensor:
+    """Through the norm of a layer, whose averages move."""
+    norm = layer.norm
+    if y.device.type != "cpu":
+        own: Tensor = norm(y)
+        return own
+    found, statistics = batch_norm(y, (norm.weight, norm.bias) if norm.affine else None)
+    move_averages([replace(layer, bias=None)], [statistics], y)  # y is with the bias
+    return found
 
 
 class _Sum(torch.autograd.Function):
@@ -167,9 +90,8 @@ class _Sum(torch.autograd.Function):
         for factor, term, is_raw in zip(_factors(weights), terms, raw, strict=True):
             value = term
             if is_raw:
-                check_values(term)
-                value, *found = torch.native_batch_norm(term, None, None, None, None, True, 0.0, EPSILON)
-                statistics += found
+                value, found = normalise(term)
+                statistics.append(found)
             total = value * factor if total is None else _added(total, value, factor)
         assert total is not None
         ctx.save_for_backward(weights, *terms, *statistics)
@@ -181,18 +103,15 @@ class _Sum(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         weights, *saved = ctx.saved_tensors
         terms, statistics = saved[: len(ctx.raw)], iter(saved[len(ctx.raw) :])
-        gradient = _like(terms[0], gradient)  # of a slice of channels, a batch norm's kernel is several times slower
+        gradient = like(terms[0], gradient)
         shares: list[Tensor] = []
         of_terms: list[Tensor | None] = []
         wanted = ctx.needs_input_grad[2:]
         for weight, term, is_raw, asked in zip(_factors(weights), terms, ctx.raw, wanted, strict=True):
             if is_raw:
                 # With a scale of one its gradient is that of the mixing weight, by channel.
-                scale = term.new_ones(term.shape[1])
-                slope, share, _ = torch.ops.aten.native_batch_norm_backward(
-                    gradient, term, scale, None, None, *islice(statistics, 2), True, EPSILON, [asked, True, False]
-                )
-                of_terms.append(slope.mul_(weight) if asked else None)
+                slope, share, _ = normalise_backward(gradient, term, None, next(statistics), of_x=asked)
+                of_terms.append(None if slope is None else slope.mul_(weight))
                 shares.append(share.sum())
             else:
                 of_terms.append(gradient * weight if asked else None)
@@ -207,12 +126,6 @@ def _by_image(values: Sequence[Tensor], weights: Tensor) -> Tensor:
     for value, factor in zip(values[1:], factors, strict=True):
         total = torch.addcmul(total, value, factor)
     return total
-
-
-def _like(image: Tensor, gradient: Tensor) -> Tensor:
-    """In the layout of the images."""
-    by_pixel = image.is_contiguous(memory_format=torch.channels_last)
-    return gradient.contiguous(memory_format=torch.channels_last if by_pixel else torch.contiguous_format)
 
 
 def _factors(weights: Tensor) -> list[Any]:

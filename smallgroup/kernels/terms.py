@@ -16,12 +16,16 @@ class Term(NamedTuple):
     """Images, [n, c, h, w], that stand for their normalised selves where they have statistics.
 
     A batch norm is put off until its result is used: what uses it reads the raw values anyway, and normalises them on
-    the way. Gradients are those of the raw values, through the statistics.
+    the way.
     """
 
     value: Tensor
     statistics: Tensor | None = None
-    """[3, c]: mean, 1 / sqrt(variance + epsilon), variance; constants, because whoever normalises differentiates."""
+    """[3, c]: mean, 1 / sqrt(variance + epsilon), variance.
+
+    Whoever normalises gives the gradient of the values through the statistics, or the two apart: that of the values as
+    if the statistics were constants, and that of the statistics.
+    """
     affine: Tensor | None = None
     """[2, c]: scale and shift of the normalised values."""
 
@@ -65,10 +69,48 @@ class Deferred(NamedTuple):
             filter=None if self.layer.filter is None else self.layer.filter.detach(),
             bias=None if self.layer.bias is None else self.layer.bias.detach(),
         )
-        return Deferred(self.input._replace(value=self.input.value.detach()), layer, self.stride)
+        value, statistics, affine = (None if tensor is None else tensor.detach() for tensor in self.input)
+        assert value is not None
+        return Deferred(Term(value, statistics, affine), layer, self.stride)
 
 
 AnyTerm = Term | Deferred
+
+
+class Board:
+    """Memory for images of so many parts side by side: a path may write sums where their concatenation wants them."""
+
+    def __init__(self, parts: int) -> None:
+        self.parts = parts
+        self.memory: Tensor | None = None
+
+    def part(self, number: int, like: Tensor) -> Tensor:
+        """Memory for a part, of the size of these images; no view of the whole for autograd, which sees it joined."""
+        n, c, h, w = like.shape
+        if self.memory is None:
+            shape = (n, self.parts * c, h, w)
+            self.memory = torch.empty(shape, dtype=like.dtype, memory_format=torch.channels_last)
+        place = self.memory[:, number * c : (number + 1) * c]
+        storage, start = self.memory.untyped_storage(), place.storage_offset()
+        return like.new_empty(0).set_(storage, start, place.shape, place.stride())
+
+    def holds(self, parts: Sequence[Tensor]) -> bool:
+        """Whether these are its parts, in their order."""
+        if self.memory is None or len(parts) != self.parts:
+            return False
+        places = self.memory.chunk(self.parts, dim=1)
+        return all(
+            part.data_ptr() == place.data_ptr() and part.shape == place.shape and part.stride() == place.stride()
+            for part, place in zip(parts, places, strict=True)
+        )
+
+
+class Place(NamedTuple):
+    """Where a sum may be written."""
+
+    board: Board
+    number: int
+    """Of the part."""
 
 
 def check_values(y: Tensor) -> None:
@@ -106,8 +148,12 @@ class Backend(Protocol):
         """3x3 pooling with a border of one pixel that does not count."""
         ...
 
-    def mix(self, terms: Sequence[AnyTerm], weights: Tensor) -> Tensor:
-        """sum_i weights[i] terms[i]; the weights are [terms], or [images, terms]."""
+    def mix(self, terms: Sequence[AnyTerm], weights: Tensor, place: Place | None = None) -> Tensor:
+        """sum_i weights[i] terms[i]; the weights are [terms], or [images, terms]. Written to the place, or not."""
+        ...
+
+    def joined(self, parts: Sequence[Tensor], board: Board) -> Tensor:
+        """The parts side by side; those that were given a place may lie there already."""
         ...
 
     def normalised(self, term: AnyTerm) -> Tensor:

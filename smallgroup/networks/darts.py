@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from smallgroup.kernels import AnyTerm, Backend, backend_for
+from smallgroup.kernels import AnyTerm, Backend, Board, Place, Term, backend_for
 from smallgroup.networks.auxiliary import build_auxiliary
 from smallgroup.networks.drop_path import Key, check_probability, draw_paths, through
+from smallgroup.networks.entrances import enter
 from smallgroup.networks.layout import laid_out
 from smallgroup.networks.outputs import Outputs
 from smallgroup.runtime.checks import check_counts
@@ -85,13 +86,36 @@ class DartsNetwork(nn.Module):
         """
         kept = self._kept(images, key)
         before, last = self.stem(laid_out(images))
+        entered: dict[tuple[int, int], Term] = {}
+        fast = [cell.computed_fast(last) for cell in self.cells]  # type: ignore[operator]
+        if before is last:
+            self._enter(last, [(0, 0), (0, 1), (1, 0)], fast, entered)
+        else:
+            self._enter(before, [(0, 0)], fast, entered)
+            self._enter(last, [(0, 1), (1, 0)], fast, entered)
         auxiliary: Tensor | None = None
         for index, cell in enumerate(self.cells):
-            before, last = last, cell(before, last, None if kept is None else kept[index])
+            states = [entered.pop((index, number)) for number in range(INPUTS)] if fast[index] else None
+            before, last = last, cell(before, last, None if kept is None else kept[index], states)
+            self._enter(last, [(index + 1, 1), (index + 2, 0)], fast, entered)
             if self.training and self.auxiliary is not None and index == self.auxiliary_cell:
                 auxiliary = self.auxiliary(last)
         logits: Tensor = self.classifier(self.pool(last).flatten(1))
         return logits if auxiliary is None else Outputs(logits, auxiliary)
+
+    def _enter(
+        self,
+        x: Tensor,
+        places: Sequence[tuple[int, int]],
+        fast: Sequence[bool],
+        entered: dict[tuple[int, int], Term],
+    ) -> None:
+        """The first layers of the cells that an output goes into; a place is a cell and one of its inputs."""
+        places = [(cell, number) for cell, number in places if cell < len(fast) and fast[cell]]
+        backend = backend_for(x)
+        if places and backend is not None:
+            layers = [self.cells[cell].entrance(number) for cell, number in places]  # type: ignore[operator]
+            entered.update(zip(places, enter(backend, x, layers), strict=True))
 
     def _kept(self, images: Tensor, key: Key | None) -> Sequence[Tensor] | None:
         """For each cell, what its edges are multiplied by, [n, edges]; None: nothing is dropped."""
@@ -127,13 +151,25 @@ class _Cell(nn.Module):
             build(edge.operation, channels, 2 if reduction and edge.source < INPUTS else 1, FULL) for _, edge in edges
         )
 
-    def forward(self, before: Tensor, last: Tensor, kept: Tensor | None = None) -> Tensor:
-        """Every node is the sum of its edges; the output is the nodes of `concat` side by side."""
+    def computed_fast(self, x: Tensor) -> bool:
+        """Whether there is a fast path for images like these."""
+        return backend_for(x) is not None and by_batch(norms_of(self))
+
+    def entrance(self, number: int) -> nn.Module:
+        """The layer that one of the two inputs goes through."""
+        return self.preprocess1 if number else self.preprocess0
+
+    def forward(
+        self, before: Tensor, last: Tensor, kept: Tensor | None = None, entered: Sequence[Term] | None = None
+    ) -> Tensor:
+        """Every node is the sum of its edges; the output is the nodes of `concat` side by side.
+
+        `entered`: what its first layers make of the inputs, on a fast path.
+        """
+        backend = backend_for(last)
+        if entered is not None and backend is not None:
+            return self._fast(backend, entered, kept)
         states: dict[int, Tensor] = {0: self.preprocess0(before), 1: self.preprocess1(last)}
-        backend = backend_for(last) if by_batch(norms_of(self)) else None
-        if backend is not None:
-            self._add_nodes(backend, states, kept)
-            return torch.cat([states[node] for node in self.concat], dim=1)
         for index, ((node, source), operation) in enumerate(zip(self.edges, self.operations, strict=True)):
             term: Tensor = operation(states[source])
             # A skip that halves the size is a convolution, and dropped like one.
@@ -142,20 +178,24 @@ class _Cell(nn.Module):
             states[node] = states[node] + term if node in states else term
         return torch.cat([states[node] for node in self.concat], dim=1)
 
-    def _add_nodes(self, backend: Backend, states: dict[int, Tensor], kept: Tensor | None) -> None:
+    def _fast(self, backend: Backend, entered: Sequence[Term], kept: Tensor | None) -> Tensor:
         """The same on a fast path: all edges that leave a node at once, and a node as one sum."""
+        states = dict(enumerate(entered))
         terms: dict[int, AnyTerm] = {}
+        board = Board(len(self.concat))
 
         def leave(source: int) -> None:
             edges = [index for index, (_, from_) in enumerate(self.edges) if from_ == source]
             found = outputs(backend, states[source], [self.operations[index] for index in edges])
             terms.update(zip(edges, found, strict=True))
 
-        weights = states[0].new_ones(len(self.edges)) if kept is None else kept
+        weights = states[0].value.new_ones(len(self.edges)) if kept is None else kept
         leave(0)
         leave(1)
         for node in dict.fromkeys(node for node, _ in self.edges):
             into = [index for index, (to, _) in enumerate(self.edges) if to == node]  # which stand side by side
             own = weights[..., into[0] : into[-1] + 1]
-            states[node] = backend.mix([terms[index] for index in into], own)
+            place = Place(board, self.concat.index(node)) if node in self.concat else None
+            states[node] = Term(backend.mix([terms[index] for index in into], own, place))
             leave(node)
+        return backend.joined([backend.normalised(states[node]) for node in self.concat], board)

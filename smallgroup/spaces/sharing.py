@@ -36,7 +36,7 @@ def leaving(backend: Backend, x: Tensor, edges: Sequence[tuple["MixedEdge", Choi
         taken = [place for place, c in zip(places, constant, strict=True) if c == without_gradient]
         operations = [edges[e][0].operations[name] for e, _, name in taken]
         with torch.set_grad_enabled(torch.is_grad_enabled() and not without_gradient):
-            found_here = outputs(backend, x, operations)
+            found_here = outputs(backend, Term(x), operations)
         if without_gradient:  # what was left to the sum is to have none there either
             found_here = [term.detached() if isinstance(term, Deferred) else term for term in found_here]
         for (e, i, name), term in zip(taken, found_here, strict=True):
@@ -46,10 +46,11 @@ def leaving(backend: Backend, x: Tensor, edges: Sequence[tuple["MixedEdge", Choi
     return [sorted(terms, key=lambda term: term[0]) for terms in found]
 
 
-def outputs(backend: Backend, x: Tensor, operations: Sequence[nn.Module]) -> list[AnyTerm]:
+def outputs(backend: Backend, term: Term, operations: Sequence[nn.Module]) -> list[AnyTerm]:
     """What operations on one input give, a term for each; batch norms must use the statistics of the batch."""
     found: list[AnyTerm | None] = [None] * len(operations)
     pools: dict[tuple[bool, int, bool], Term] = {}
+    x = term.value if all(map(_normalises, operations)) else backend.normalised(term)
     for p, operation in enumerate(operations):
         if isinstance(operation, Pool):
             key = (operation.average, operation.stride, operation.normed)
@@ -58,11 +59,11 @@ def outputs(backend: Backend, x: Tensor, operations: Sequence[nn.Module]) -> lis
                 pools[key] = backend.pool(x, average=average, stride=stride, normed=normed)
             found[p] = pools[key]
         elif isinstance(operation, nn.Identity):
-            found[p] = Term(x)
+            found[p] = term
         elif not isinstance(operation, FactorizedReduce) and not _taken_apart(operation):
             found[p] = Term(operation(x))
     _halve(backend, x, operations, found)
-    _convolve(backend, x, operations, found)
+    _convolve(backend, term, operations, found)
     done = [term for term in found if term is not None]
     assert len(done) == len(operations)  # every operation is of one of the kinds above
     return done
@@ -77,19 +78,24 @@ def _halve(backend: Backend, x: Tensor, operations: Sequence[nn.Module], found: 
             found[p] = term
 
 
+def _normalises(operation: nn.Module) -> bool:
+    """Whether an operation takes a term that is not normalised yet."""
+    return isinstance(operation, nn.Identity) or _taken_apart(operation)
+
+
 def _taken_apart(operation: nn.Module) -> bool:
     return isinstance(operation, Convolutions) and bool(operation.stages)
 
 
-def _convolve(backend: Backend, x: Tensor, operations: Sequence[nn.Module], found: list[AnyTerm | None]) -> None:
-    """All first stages on x, those of one stride at once, then all second stages on their results, and so on."""
+def _convolve(backend: Backend, term: Term, operations: Sequence[nn.Module], found: list[AnyTerm | None]) -> None:
+    """All first stages on the input, those of one stride at once, then all second ones on their results, and so on."""
     every = [(p, one) for p, one in enumerate(operations) if isinstance(one, Convolutions) and one.stages]
     for stride in sorted({one.stride for _, one in every}):
         layers = [(p, one) for p, one in every if one.stride == stride]
-        _advance(backend, [Term(x)], layers, 0, found)
+        _advance(backend, [term], layers, 0, found)
     number = 1
     while left := [(p, one) for p, one in every if len(one.stages) > number]:
-        _advance(backend, [term for p, _ in left if isinstance(term := found[p], Term)], left, number, found)
+        _advance(backend, [one for p, _ in left if isinstance(one := found[p], Term)], left, number, found)
         number += 1
 
 

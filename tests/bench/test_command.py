@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from smallgroup.bench import memory
+from smallgroup.bench import memory, step
 from smallgroup.bench.group_step import GroupStep
 from smallgroup.cli import main
 
@@ -93,6 +93,8 @@ def test_a_process_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", "/bin/false")
     with pytest.raises(RuntimeError, match=r"measures darts in .* on path plain failed: it ended with code 1"):
         memory.measure([GroupStep()], "torch")
+    with pytest.raises(RuntimeError, match=r"measures darts in .* failed: it ended with code 1"):
+        step.measure(step.Plan([GroupStep()]), "torch", 1)
 
 
 @pytest.mark.parametrize(

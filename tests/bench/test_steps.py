@@ -9,9 +9,10 @@ from smallgroup.bench import operations, step
 from smallgroup.bench.cases import prepared
 from smallgroup.bench.group_step import GroupStep
 from smallgroup.bench.network_step import NetworkStep
+from smallgroup.bench.one_row import Contender
 from smallgroup.bench.paths import PLAIN
 from smallgroup.bench.step import Plan, combined, grown, measure, planned
-from smallgroup.bench.timing import Measured
+from smallgroup.bench.timing import Measured, Turn, Watch
 
 TINY = {"channels": 4, "cells": 3, "cells_per_stage": 1, "batch": 3, "size": 8}
 
@@ -69,10 +70,35 @@ def test_steps_that_cannot_be(changes: dict[str, object], message: str) -> None:
 def test_larger_groups_are_compared_with_the_next_smaller_one() -> None:
     groups = [GroupStep(learners=4), GroupStep(learners=1), GroupStep(learners=2), GroupStep(batch=8, learners=2)]
     times = [8.0, 1.0, 4.0, 1.0]
-    found = {f"{group.name}, fast": Measured((t, t)) for group, t in zip(groups, times, strict=True)}
-    assert [(one.learners, one.ratio, one.at_most) for one in grown(groups, found)] == [
+    found = {group: Measured((t, t)) for group, t in zip(groups, times, strict=True)}
+    assert [(one.learners, one.ratio, one.at_most) for one in grown(found)] == [
         ((1, 2), 4, None),
         ((2, 4), 2, 2.1),
+    ]
+
+
+def test_what_is_compared_has_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[tuple[str, str]]] = []
+
+    def measured(contenders: list[Contender], rounds: int, watch: Watch) -> list[Measured]:
+        asked.append([(case.name, path) for case, path in contenders])
+        for turn in range((rounds + 1) * len(contenders)):
+            watch(Turn("", turn, (rounds + 1) * len(contenders), 0, 7.0))
+        return [Measured((len(asked) * factor,)) for factor, _ in enumerate(contenders, start=1)]
+
+    monkeypatch.setattr(step, "measured", measured)
+    small, large, other = GroupStep(), GroupStep(learners=4), NetworkStep()
+    turns: list[Turn] = []
+    found = measure(Plan([small, other], [large]), "torch", 1, turns.append)
+    assert asked == [
+        [(small.name, "plain"), (small.name, "torch")],
+        [(other.name, "plain"), (other.name, "torch")],
+        [(small.name, "torch"), (large.name, "torch")],
+    ]
+    assert [(row.plain_seconds, row.fast_seconds) for row in found.rows] == [(1, 2), (2, 4)]
+    assert [one.seconds for one in found.growth] == [(3, 6)]
+    assert [(turn.number, turn.turns, turn.left) for turn in turns] == [
+        (number, 12, None if number < 8 else 7.0) for number in range(12)
     ]
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from smallgroup.kernels.pure import _depthwise
+from smallgroup.kernels.convolutions import depthwise
 from tests.kernels.layers import images
 
 
@@ -17,7 +17,7 @@ def test_gradients_are_torchs(stride: int, dilation: int, size: int) -> None:
         for memory in (torch.contiguous_format, torch.channels_last):
             x = images(shape).contiguous(memory_format=memory).requires_grad_()
             expected = functional.conv2d(x, weight, None, stride, dilation * (size // 2), dilation, 6)
-            found = _depthwise(x, weight, stride, dilation)
+            found = depthwise(x, weight, stride, dilation)
             g = images(tuple(found.shape), 2)
             torch.testing.assert_close(found, expected)
             for inputs in ([x], [weight], [x, weight]):

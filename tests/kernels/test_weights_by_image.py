@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from smallgroup import kernels
+from smallgroup.kernels import Term
 from smallgroup.spaces.layers import FULL, SEARCH, Style
 from smallgroup.spaces.sharing import outputs
 from tests.kernels.layers import SIZES, images, layer
@@ -33,7 +34,7 @@ def computed(path: str, made: nn.ModuleList, x: Tensor, weights: Tensor, g: Tens
         else:
             backend = kernels.backend_for(x)
             assert backend is not None
-            y = backend.mix(outputs(backend, x, list(made)), weights)
+            y = backend.mix(outputs(backend, Term(x), list(made)), weights)
         assert isinstance(y, Tensor)
         found = torch.autograd.grad(y, [x, weights, *made.parameters()], g)
     return [y.detach(), *found]
@@ -75,8 +76,8 @@ def test_equal_weights_of_all_images_are_weights_of_the_sum(path: str) -> None:
     with kernels.using(path):
         backend = kernels.backend_for(x)
         assert backend is not None
-        one = backend.mix(outputs(backend, x, list(made)), weights)
-        each = backend.mix(outputs(backend, x, list(made)), weights.expand(3, -1))
+        one = backend.mix(outputs(backend, Term(x), list(made)), weights)
+        each = backend.mix(outputs(backend, Term(x), list(made)), weights.expand(3, -1))
     torch.testing.assert_close(each, one, rtol=0, atol=1e-12)
 
 

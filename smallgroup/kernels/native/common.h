@@ -243,37 +243,6 @@ std::vector<Norm<T>> make_norms(at::TensorList statistics, at::TensorList affine
   return result;
 }
 
-// Sums over pixels of g and of g * (x - mean) * rstd by channel: what a batch norm's derivative needs of the batch.
-template <typename T>
-void channel_sums(const T* g, int64_t g_stride, const T* x, int64_t x_stride, const T* mean, const T* rstd,
-                  int64_t pixels, int64_t channels, T* sum, T* product) {
-  constexpr int64_t v = lanes<T>();
-  for (int64_t c = 0; c < channels; c += v) {
-    const int64_t count = channels - c;
-    const Vec<T> m = Vec<T>::loadu(mean + c), r = Vec<T>::loadu(rstd + c);
-    Vec<T> a[4], b[4];
-    for (int j = 0; j < 4; ++j) {
-      a[j] = Vec<T>(T(0));
-      b[j] = Vec<T>(T(0));
-    }
-    int64_t p = 0;
-    for (; p + 4 <= pixels; p += 4) {
-      for (int j = 0; j < 4; ++j) {
-        const Vec<T> d = load(g + (p + j) * g_stride + c, count);
-        a[j] = a[j] + d;
-        b[j] = at::vec::fmadd(d, (load(x + (p + j) * x_stride + c, count) - m) * r, b[j]);
-      }
-    }
-    for (; p < pixels; ++p) {
-      const Vec<T> d = load(g + p * g_stride + c, count);
-      a[0] = a[0] + d;
-      b[0] = at::vec::fmadd(d, (load(x + p * x_stride + c, count) - m) * r, b[0]);
-    }
-    (Vec<T>::loadu(sum + c) + ((a[0] + a[1]) + (a[2] + a[3]))).store(sum + c);
-    (Vec<T>::loadu(product + c) + ((b[0] + b[1]) + (b[2] + b[3]))).store(product + c);
-  }
-}
-
 // The gradient of a term y of a sum from the gradient g of the sum:
 //   scale rstd (w g - mean(w g) - y^ mean(w g y^)) = a w g - b - d (y - mean), by channel;
 // w is the weight of the term; every image may have its own.
@@ -289,8 +258,8 @@ struct Slope {
     for (int64_t r = 0; r < 4; ++r) std::copy(from + r * c, from + (r + 1) * c, rows.data() + r * cp);
   }
 
-  // g may lie farther apart than its channels.
-  void apply(const T* g, int64_t pixel, const T* y, int64_t pixels, T weight, T* to) const {
+  // Pixels of g and y may lie farther apart than their channels.
+  void apply(const T* g, int64_t pixel, const T* y, int64_t y_pixel, int64_t pixels, T weight, T* to) const {
     constexpr int64_t v = lanes<T>();
     for (int64_t k = 0; k < c; k += v) {
       const Vec<T> a = Vec<T>::loadu(rows.data() + k) * Vec<T>(weight), b = Vec<T>::loadu(rows.data() + cp + k);
@@ -298,7 +267,7 @@ struct Slope {
       const int64_t count = c - k;
       if (normed) {
         for (int64_t p = 0; p < pixels; ++p)
-          store(load(g + p * pixel + k, count) * a - b - (load(y + p * c + k, count) - m) * d, to + p * c + k, count);
+          store(load(g + p * pixel + k, count) * a - b - (load(y + p * y_pixel + k, count) - m) * d, to + p * c + k, count);
       } else {
         for (int64_t p = 0; p < pixels; ++p) store(load(g + p * pixel + k, count) * a, to + p * c + k, count);
       }

@@ -26,7 +26,7 @@ Lists2 units_forward(TensorList xs, TensorList statistics, TensorList affines, b
   });
 }
 
-Lists4 units_backward(TensorList gradients, TensorList results, TensorList coefficients, TensorList weights,
+Lists5 units_backward(TensorList gradients, TensorList results, TensorList coefficients, TensorList weights,
                       TensorList xs, TensorList statistics, TensorList affines, bool relu, IntArrayRef sources,
                       TensorList filters, TensorList matrices, IntArrayRef dilations, int64_t stride, bool of_weights) {
   check_images(xs);
@@ -56,6 +56,12 @@ Tensor mix_forward(TensorList ys, TensorList statistics, TensorList affines, con
                                     [&] { return mix_forward_t<scalar_t>(ys, statistics, affines, weights); });
 }
 
+void mix_into(const Tensor& out, TensorList ys, TensorList statistics, TensorList affines, const Tensor& weights) {
+  check_images(ys);
+  AT_DISPATCH_FLOATING_TYPES(ys[0].scalar_type(), "mix_into",
+                             [&] { mix_into_t<scalar_t>(out, ys, statistics, affines, weights); });
+}
+
 MixGradients mix_backward(const Tensor& gradient, TensorList ys, TensorList statistics, TensorList affines,
                           const Tensor& weights, IntArrayRef wanted) {
   check_images(ys);
@@ -79,10 +85,11 @@ TORCH_LIBRARY(smallgroup, m) {
       "units_backward(Tensor[] gradients, Tensor[] results, Tensor[] coefficients, Tensor[] weights, Tensor[] xs, "
       "Tensor[] statistics, Tensor[] affines, bool relu, int[] sources, Tensor[] filters, Tensor[] matrices, int[] dilations, int stride, "
       "bool of_weights) -> "
-      "(Tensor[], Tensor[], Tensor[], Tensor[])");
+      "(Tensor[], Tensor[], Tensor[], Tensor[], Tensor[])");
   m.def("pool_forward(Tensor x, int stride, bool average, float epsilon) -> (Tensor, Tensor, Tensor)");
   m.def("pool_backward(Tensor dy, Tensor x, int stride, Tensor chosen) -> Tensor");
   m.def("mix_forward(Tensor[] ys, Tensor[] statistics, Tensor[] affines, Tensor weights) -> Tensor");
+  m.def("mix_into(Tensor(a!) out, Tensor[] ys, Tensor[] statistics, Tensor[] affines, Tensor weights) -> ()");
   m.def(
       "mix_backward(Tensor gradient, Tensor[] ys, Tensor[] statistics, Tensor[] affines, Tensor weights, int[] wanted) "
       "-> (Tensor[], Tensor[], Tensor, Tensor[])");
@@ -95,6 +102,7 @@ TORCH_LIBRARY_IMPL(smallgroup, CPU, m) {
   m.impl("pool_forward", &smallgroup::pool_forward);
   m.impl("pool_backward", &smallgroup::pool_backward);
   m.impl("mix_forward", &smallgroup::mix_forward);
+  m.impl("mix_into", &smallgroup::mix_into);
   m.impl("mix_backward", &smallgroup::mix_backward);
   m.impl("statistics", &smallgroup::statistics);
 }

@@ -16,13 +16,15 @@ template <typename T>
 struct Terms {
   int64_t c, cp, pixels, count;
   std::vector<const T*> y;
+  std::vector<int64_t> pixel;  // how far the next one is
   std::vector<Norm<T>> norms;
 
   Terms(TensorList ys, TensorList statistics, TensorList affines)
       : c(ys[0].size(1)), cp(round_up(c, lanes<T>())), pixels(ys[0].numel() / c), count(ys.size()),
         norms(make_norms<T>(statistics, affines, ys.size(), c)) {
     for (const auto& each : ys) {
-      TORCH_CHECK(each.sizes() == ys[0].sizes() && Images(each).pixel == c, "terms must be dense and of one size");
+      TORCH_CHECK(each.sizes() == ys[0].sizes(), "terms must be of one size");
+      pixel.push_back(Images(each).pixel);
       y.push_back(each.template const_data_ptr<T>());
     }
   }
@@ -47,9 +49,13 @@ struct Shares {
   int64_t last(int64_t block) const { return std::min((group(block) + 1) * pixels, first(block) + kPixels); }
 };
 
+// `out` may be a slice of the channels of wider images.
 template <typename T>
-Tensor mix_forward_t(TensorList ys, TensorList statistics, TensorList affines, const Tensor& weights) {
+void mix_into_t(const Tensor& out, TensorList ys, TensorList statistics, TensorList affines, const Tensor& weights) {
   const Terms<T> terms(ys, statistics, affines);
+  TORCH_CHECK(out.sizes() == ys[0].sizes() && out.scalar_type() == ys[0].scalar_type(),
+              "the sum must be of the size of the terms");
+  const int64_t to_pixel = Images(out).pixel;
   const Shares<T> shares(weights, terms, ys[0].size(0));
   const int64_t cp = terms.cp;
   std::vector<T> factors(shares.groups * terms.count * cp), constants(shares.groups * cp, T(0));
@@ -60,7 +66,6 @@ Tensor mix_forward_t(TensorList ys, TensorList statistics, TensorList affines, c
         factors[(k * terms.count + i) * cp + c] = share * terms.norms[i].rstd()[c] * terms.norms[i].scale()[c];
         constants[k * cp + c] += share * terms.norms[i].shift()[c];
       }
-  Tensor out = new_images(ys[0], ys[0].size(0), terms.c, ys[0].size(2), ys[0].size(3));
   T* to = out.template data_ptr<T>();
   constexpr int64_t v = lanes<T>();
   at::parallel_for(0, shares.blocks(), 4, [&](int64_t begin, int64_t end) {
@@ -77,21 +82,29 @@ Tensor mix_forward_t(TensorList ys, TensorList statistics, TensorList affines, c
           for (int64_t i = 0; i < terms.count; ++i) {
             const Vec<T> m = Vec<T>::loadu(terms.norms[i].mean() + c);
             const Vec<T> f = Vec<T>::loadu(factor + i * cp + c);
-            const T* from = terms.y[i] + p * terms.c + c;
-            for (int j = 0; j < 8; ++j) acc[j] = at::vec::fmadd(load(from + j * terms.c, count) - m, f, acc[j]);
+            const int64_t pixel = terms.pixel[i];
+            const T* from = terms.y[i] + p * pixel + c;
+            for (int j = 0; j < 8; ++j) acc[j] = at::vec::fmadd(load(from + j * pixel, count) - m, f, acc[j]);
           }
-          for (int j = 0; j < 8; ++j) store(acc[j], to + (p + j) * terms.c + c, count);
+          for (int j = 0; j < 8; ++j) store(acc[j], to + (p + j) * to_pixel + c, count);
         }
         for (; p < last; ++p) {
           Vec<T> acc = start;
           for (int64_t i = 0; i < terms.count; ++i)
-            acc = at::vec::fmadd(load(terms.y[i] + p * terms.c + c, count) - Vec<T>::loadu(terms.norms[i].mean() + c),
-                                 Vec<T>::loadu(factor + i * cp + c), acc);
-          store(acc, to + p * terms.c + c, count);
+            acc = at::vec::fmadd(
+                load(terms.y[i] + p * terms.pixel[i] + c, count) - Vec<T>::loadu(terms.norms[i].mean() + c),
+                Vec<T>::loadu(factor + i * cp + c), acc);
+          store(acc, to + p * to_pixel + c, count);
         }
       }
     }
   });
+}
+
+template <typename T>
+Tensor mix_forward_t(TensorList ys, TensorList statistics, TensorList affines, const Tensor& weights) {
+  Tensor out = new_images(ys[0], ys[0].size(0), ys[0].size(1), ys[0].size(2), ys[0].size(3));
+  mix_into_t<T>(out, ys, statistics, affines, weights);
   return out;
 }
 
@@ -116,13 +129,14 @@ std::vector<double> gradient_sums(const Terms<T>& terms, const Shares<T>& shares
           Vec<T> acc[4];
           for (int j = 0; j < 4; ++j) acc[j] = Vec<T>(T(0));
           int64_t p = first;
-          const T* from = terms.y[i];
+          const T* from = terms.y[i] + c;
+          const int64_t apart = terms.pixel[i];
           for (; p + 4 <= last; p += 4)
             for (int j = 0; j < 4; ++j)
-              acc[j] = at::vec::fmadd(load(from + (p + j) * terms.c + c, count) - m,
+              acc[j] = at::vec::fmadd(load(from + (p + j) * apart, count) - m,
                                       load(g + (p + j) * pixel + c, count), acc[j]);
           for (; p < last; ++p)
-            acc[0] = at::vec::fmadd(load(from + p * terms.c + c, count) - m, load(g + p * pixel + c, count), acc[0]);
+            acc[0] = at::vec::fmadd(load(from + p * apart, count) - m, load(g + p * pixel + c, count), acc[0]);
           (((acc[0] + acc[1]) + (acc[2] + acc[3])) * Vec<T>::loadu(terms.norms[i].rstd() + c))
               .store(part.data() + (i + 1) * cp + c);
         }
@@ -199,7 +213,7 @@ MixGradients mix_backward_t(const Tensor& gradient, TensorList ys, TensorList st
       const int64_t first = shares.first(block), pixels = shares.last(block) - first;
       for (int64_t i = 0; i < terms.count; ++i)
         if (wanted[i])
-          slopes[i].apply(g + first * pixel, pixel, terms.y[i] + first * terms.c, pixels,
+          slopes[i].apply(g + first * pixel, pixel, terms.y[i] + first * terms.pixel[i], terms.pixel[i], pixels,
                           shares.of(shares.group(block))[i], to[i] + first * terms.c);
     }
   });

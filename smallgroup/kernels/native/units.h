@@ -218,19 +218,22 @@ struct Incoming {
 
   const T* at(int64_t first, int64_t pixels) const {
     if (!slope) return g + first * channels;
-    slope->apply(g + first * pixel, pixel, y + first * channels, pixels, weight, made);
+    slope->apply(g + first * pixel, pixel, y + first * channels, channels, pixels, weight, made);
     return made;
   }
 };
 
 // Gradients of one unit on one image: its weights' are added to `filter` and `matrix` (null: not wanted), its input's
-// to `to`, which has a border.
+// to `to`, which has a border; or written there, if it is the first and has one for every pixel.
 template <typename T>
 struct UnitGradient {
   const Frame<T>& frame;
   const Unit<T>& unit;
   T* filter;
   T* matrix;
+  bool added;
+
+  static bool reaches_all(const Frame<T>& frame) { return frame.stride == 1; }
 
   void add(const T* input, const Incoming<T>& dy, T* rows, T* inner, T* to) const {
     if (unit.depthwise) {
@@ -266,7 +269,7 @@ struct UnitGradient {
       const int64_t ready = i + count == frame.ho ? frame.h : i + count - unit.pad;
       for (; done < ready; ++done)
         depthwise_row<T>(unit.k, inner + frame.at(unit, done, 1), row, pixel, cp, unit.flipped.data(), cp, frame.w,
-                         to + (done + frame.pad) * frame.row + frame.pad * cp, true);
+                         to + (done + frame.pad) * frame.row + frame.pad * cp, added);
     }
   }
 
@@ -276,41 +279,49 @@ struct UnitGradient {
       const int64_t place = frame.at(unit, i, frame.stride), pixels = std::min(joined, frame.ho - i) * frame.wo;
       const T* g = dy.at(i * frame.wo, pixels);
       if (matrix) outer<T>(g, unit.out, unit.out, input + place, frame.stride * cp, cp, pixels, matrix, cp);
-      product<T>(g, unit.out, pixels, unit.back.data(), cp, unit.out, to + place, frame.stride * cp, cp, true);
+      product<T>(g, unit.out, pixels, unit.back.data(), cp, unit.out, to + place, frame.stride * cp, cp, added);
     }
   }
 };
 
-// The gradient that reaches x of one image: through ReLU; the batch norm before it waits for the sums over the batch.
+// The gradient that reaches x of one image: through ReLU, and if x is normalised, through that, its statistics taken for
+// constants. Added to `sums`, two rows: over the pixels, of what reaches the normalised x, and of that times the normalised x.
 template <typename T>
-void finish_input(const Frame<T>& frame, const T* input, const T* bordered, bool relu, T* dx) {
+void finish_input(const Frame<T>& frame, const T* input, const T* bordered, bool relu, const T* x, int64_t pixel,
+                  const Norm<T>& norm, T* sums, T* dx) {
   constexpr int64_t v = lanes<T>();
+  constexpr int64_t B = 4;
   const Vec<T> zero(T(0));
-  for (int64_t i = 0; i < frame.h; ++i) {
-    const int64_t place = (i + frame.pad) * frame.row + frame.pad * frame.cp;
-    for (int64_t j = 0; j < frame.w; ++j)
-      for (int64_t c = 0; c < frame.c; c += v) {
-        Vec<T> g = Vec<T>::loadu(bordered + place + j * frame.cp + c);
-        if (relu) g = Vec<T>::blendv(zero, g, Vec<T>::loadu(input + place + j * frame.cp + c) > zero);
-        store(g, dx + (i * frame.w + j) * frame.c + c, frame.c - c);
+  for (int64_t i = 0; i < frame.h; ++i)  // a row stays in the nearest memory for all channels
+    for (int64_t c = 0; c < frame.c; c += v) {
+      const int64_t count = frame.c - c;
+      const int64_t place = (i + frame.pad) * frame.row + frame.pad * frame.cp + c, row = i * frame.w;
+      const auto reached = [&](int64_t j) {
+        const Vec<T> g = Vec<T>::loadu(bordered + place + j * frame.cp);
+        return relu ? Vec<T>::blendv(zero, g, Vec<T>::loadu(input + place + j * frame.cp) > zero) : g;
+      };
+      if (!norm.present) {
+        for (int64_t j = 0; j < frame.w; ++j) store(reached(j), dx + (row + j) * frame.c + c, count);
+        continue;
       }
-  }
-}
-
-// dx = scale rstd (g - mean g - x^ mean(g x^)), in place of g = dx.
-template <typename T>
-void norm_backward_image(const T* x, int64_t pixel, const Norm<T>& norm, const T* mean_g, const T* mean_gx,
-                         int64_t pixels, int64_t channels, T* dx) {
-  constexpr int64_t v = lanes<T>();
-  for (int64_t c = 0; c < channels; c += v) {
-    const Vec<T> m = Vec<T>::loadu(norm.mean() + c), r = Vec<T>::loadu(norm.rstd() + c);
-    const Vec<T> a = Vec<T>::loadu(mean_g + c), b = Vec<T>::loadu(mean_gx + c), s = Vec<T>::loadu(norm.scale() + c) * r;
-    for (int64_t p = 0; p < pixels; ++p) {
-      const Vec<T> hat = (load(x + p * pixel + c, channels - c) - m) * r;
-      const Vec<T> g = load(dx + p * channels + c, channels - c);
-      store(s * (g - a - hat * b), dx + p * channels + c, channels - c);
+      const Vec<T> m = Vec<T>::loadu(norm.mean() + c), r = Vec<T>::loadu(norm.rstd() + c);
+      const Vec<T> s = Vec<T>::loadu(norm.scale() + c) * r;
+      Vec<T> one[B], two[B];
+      for (int64_t b = 0; b < B; ++b) one[b] = two[b] = zero;
+      const auto through = [&](int64_t j, Vec<T>& a, Vec<T>& b) {
+        const Vec<T> g = reached(j);
+        a = a + g;
+        b = at::vec::fmadd(g, (load(x + (row + j) * pixel + c, count) - m) * r, b);
+        store(s * g, dx + (row + j) * frame.c + c, count);
+      };
+      int64_t j = 0;
+      for (; j + B <= frame.w; j += B)
+        for (int64_t b = 0; b < B; ++b) through(j + b, one[b], two[b]);
+      for (; j < frame.w; ++j) through(j, one[0], two[0]);
+      (Vec<T>::loadu(sums + c) + ((one[0] + one[1]) + (one[2] + one[3]))).store(sums + c);
+      T* products = sums + frame.cp + c;
+      (Vec<T>::loadu(products) + ((two[0] + two[1]) + (two[2] + two[3]))).store(products);
     }
-  }
 }
 
 // The weights' gradients of one unit, out of the layout of the kernels.
@@ -330,13 +341,14 @@ std::pair<Tensor, Tensor> weights_of(const Unit<T>& unit, const T* from, const a
   return {filter, matrix};
 }
 
-using Lists4 = std::tuple<std::vector<Tensor>, std::vector<Tensor>, std::vector<Tensor>, std::vector<Tensor>>;
+using Lists5 = std::tuple<std::vector<Tensor>, std::vector<Tensor>, std::vector<Tensor>, std::vector<Tensor>,
+                          std::vector<Tensor>>;
 
-// Gradients of the inputs, of their scales and shifts, of the filters and of the matrices; weights only if wanted.
-// Where there are coefficients, a gradient is that of a sum of which the unit's result is a term, with a weight for all
+// Gradients of the inputs, of their statistics, scales and shifts, of the filters and of the matrices; weights only if
+// wanted. Where there are coefficients, a gradient is that of a sum of which the unit's result is a term, with a weight for all
 // images, or for each.
 template <typename T>
-Lists4 units_backward_t(TensorList gradients, TensorList results, TensorList coefficients, TensorList weights,
+Lists5 units_backward_t(TensorList gradients, TensorList results, TensorList coefficients, TensorList weights,
                         TensorList xs, TensorList statistics, TensorList affines, bool relu, IntArrayRef sources,
                         TensorList filters, TensorList matrices, IntArrayRef dilations, int64_t stride,
                         bool of_weights) {
@@ -397,12 +409,14 @@ Lists4 units_backward_t(TensorList gradients, TensorList results, TensorList coe
       const int64_t s = task / n, i = task % n;
       const T* image = x[s] + i * shape.pixels() * pixel[s];
       fill_input<T>(frame, image, pixel[s], norms[s], relu, input.data());
-      bordered.clear();
+      bool added = !UnitGradient<T>::reaches_all(frame) || std::find(sources.begin(), sources.end(), s) == sources.end();
+      if (added) bordered.clear();
       for (int64_t u = 0; u < count; ++u) {
         if (sources[u] != s) continue;
         const auto& unit = units[u];
         T* to = of_weights ? own.data() + start[u] : nullptr;
-        const UnitGradient<T> gradient{frame, unit, to, to && unit.depthwise ? to + unit.k * unit.k * cp : to};
+        const UnitGradient<T> gradient{frame, unit, to, to && unit.depthwise ? to + unit.k * unit.k * cp : to, added};
+        added = true;
         const int64_t place = i * frame.ho * frame.wo;
         Incoming<T> dy_here{dy[u] + place * dy_pixel[u], dy_pixel[u], unit.out, nullptr, nullptr, T(1), made.data()};
         if (!slopes.empty()) {
@@ -413,37 +427,32 @@ Lists4 units_backward_t(TensorList gradients, TensorList results, TensorList coe
         }
         gradient.add(input.data(), dy_here, rows.data(), inner.data(), bordered.data());
       }
-      T* out = dx[s] + i * shape.pixels() * frame.c;
-      finish_input<T>(frame, input.data(), bordered.data(), relu, out);
-      if (norms[s].present)
-        channel_sums<T>(out, frame.c, image, pixel[s], norms[s].mean(), norms[s].rstd(), shape.pixels(), frame.c,
-                        of_norms.data() + task * 2 * cp, of_norms.data() + (task * 2 + 1) * cp);
+      finish_input<T>(frame, input.data(), bordered.data(), relu, image, pixel[s], norms[s],
+                      of_norms.data() + task * 2 * cp, dx[s] + i * shape.pixels() * frame.c);
     }
   });
-  const double all = static_cast<double>(n) * shape.pixels();
-  std::vector<T> means(inputs * 2 * cp, T(0));
-  std::vector<Tensor> daffines;
+  std::vector<Tensor> dstatistics, daffines;
   for (int64_t s = 0; s < inputs; ++s) {
-    Tensor da = at::empty({norms[s].affine ? 2 : 0, frame.c}, xs[0].options());
-    for (int64_t k = 0; k < 2 * cp; ++k) {
-      double sum = 0;
-      for (int64_t i = 0; i < n; ++i) sum += of_norms[(s * n + i) * 2 * cp + k];
-      means[s * 2 * cp + k] = static_cast<T>(sum / all);
-      // The first half is of the shift, the second of the scale.
-      if (norms[s].affine && k % cp < frame.c)
-        da.template data_ptr<T>()[(k < cp ? frame.c : 0) + k % cp] = static_cast<T>(sum);
+    const auto& norm = norms[s];
+    Tensor ds = at::zeros({norm.present ? 3 : 0, frame.c}, xs[0].options());
+    Tensor da = at::empty({norm.affine ? 2 : 0, frame.c}, xs[0].options());
+    for (int64_t k = 0; k < (norm.present ? frame.c : 0); ++k) {
+      double sum = 0, product = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        sum += of_norms[(s * n + i) * 2 * cp + k];
+        product += of_norms[((s * n + i) * 2 + 1) * cp + k];
+      }
+      const double scale = norm.scale()[k], rstd = norm.rstd()[k];
+      ds.template data_ptr<T>()[k] = static_cast<T>(-scale * rstd * sum);
+      ds.template data_ptr<T>()[frame.c + k] = static_cast<T>(scale * product / rstd);
+      if (norm.affine) {
+        da.template data_ptr<T>()[k] = static_cast<T>(product);
+        da.template data_ptr<T>()[frame.c + k] = static_cast<T>(sum);
+      }
     }
+    dstatistics.push_back(ds);
     daffines.push_back(da);
   }
-  at::parallel_for(0, inputs * n, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t task = begin; task < end; ++task) {
-      const int64_t s = task / n, i = task % n;
-      if (norms[s].present)
-        norm_backward_image<T>(x[s] + i * shape.pixels() * pixel[s], pixel[s], norms[s], means.data() + s * 2 * cp,
-                               means.data() + (s * 2 + 1) * cp, shape.pixels(), frame.c,
-                               dx[s] + i * shape.pixels() * frame.c);
-    }
-  });
   std::vector<Tensor> dfilters, dmatrices;
   if (of_weights) {
     std::vector<T> total(start[count], T(0));
@@ -455,7 +464,7 @@ Lists4 units_backward_t(TensorList gradients, TensorList results, TensorList coe
       dmatrices.push_back(dm);
     }
   }
-  return {dxs, daffines, dfilters, dmatrices};
+  return {dxs, dstatistics, daffines, dfilters, dmatrices};
 }
 
 }  // namespace smallgroup

@@ -1,0 +1,44 @@
+"""A measurement in a process of its own: nothing that ran before it has left its memory in another state."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Told = Callable[[Mapping[str, Any]], None]
+
+
+def in_a_process(module: str, asked: Mapping[str, Any], what: str, told: Told | None = None) -> Mapping[str, Any]:
+    """What `python -m MODULE JSON` prints: documents, a line each. The last is the result, the others are told.
+
+    A document with an `error` is about what was asked for: a ValueError here.
+    """
+    command = [sys.executable, "-m", module, json.dumps(asked)]
+    last: Mapping[str, Any] = {}
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as complaints:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=complaints, text=True) as process:
+            assert process.stdout is not None
+            try:
+                for line in process.stdout:
+                    if last and told is not None:
+                        told(last)
+                    last = json.loads(line)
+            except BaseException:
+                process.kill()
+                raise
+        complaints.seek(0)
+        complaint = complaints.read()
+    if "error" in last:
+        raise ValueError(last["error"])
+    if process.returncode or not last:
+        said = complaint.strip().splitlines()[-1:] or [f"it ended with code {process.returncode}"]
+        why = "the system ended it, as it does when memory runs out" if process.returncode == -9 else said[0]
+        raise RuntimeError(f"the process that measures {what} failed: {why}")
+    return last
+
+
+def say(document: Mapping[str, Any]) -> None:
+    """From inside such a process."""
+    print(json.dumps(document), flush=True)
