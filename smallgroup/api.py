@@ -16,8 +16,10 @@ from smallgroup.networks import NetworkDesign
 from smallgroup.phases.evaluation import MutualJob, MutualResult, Peers, TrainingJob, TrainResult, peers
 from smallgroup.phases.evaluation.limits import Choice, check_fits, choose, read_architectures
 from smallgroup.phases.evaluation.mutual_result import conclude as conclude_mutual
+from smallgroup.phases.evaluation.record import recorder as training_recorder
 from smallgroup.phases.evaluation.result import conclude as conclude_training
 from smallgroup.phases.search import SearchJob
+from smallgroup.phases.search.record import recorder as search_recorder
 from smallgroup.phases.search.result import ARCHITECTURES, SearchResult
 from smallgroup.phases.search.result import conclude as conclude_search
 from smallgroup.phases.search.timing import fitted, measure
@@ -66,6 +68,7 @@ def search(
 
     def carry_out(runner: Runner) -> SearchResult:
         job = make_job(resolved)
+        runner.recorders = (*runner.recorders, search_recorder(job, runner.folder))
         return conclude_search(job, seed=resolved.seed, seconds=runner.run(job, resume=resume), folder=runner.folder)
 
     plan = _Plan(resolved, resolved.of_search(), begun, SearchResult.read, carry_out, LOWER_IN_SEARCH)
@@ -103,6 +106,7 @@ def train(
 
     def carry_out(runner: Runner) -> TrainResult:
         job = make_training(resolved, chosen)
+        runner.recorders = (*runner.recorders, training_recorder(job, runner.folder))
         return conclude_training(job, seconds=runner.run(job, resume=resume), folder=runner.folder)
 
     files = {genotypes.FILE: genotypes.dumps(chosen.genotype) + "\n"}
@@ -148,6 +152,7 @@ def train_mutually(
     def carry_out(runner: Runner) -> MutualResult:
         data = open_training_data(resolved.data, resolved.training.augmentation)
         job = MutualJob(resolved.training, data, group, seed=resolved.seed)
+        runner.recorders = (*runner.recorders, training_recorder(job, runner.folder))
         return conclude_mutual(job, seconds=runner.run(job, resume=resume), folder=runner.folder)
 
     identity = {**resolved.of_training(), **group.to_dict()}
