@@ -59,6 +59,7 @@ def search(
     resume: bool = False,
     allow_drift: bool = False,
     watcher: Watcher | None = None,
+    recorders: Sequence[Watcher] = (),
 ) -> SearchResult:
     """Search, and give the result.
 
@@ -68,6 +69,7 @@ def search(
         resume: go on with the run in that folder; a finished one gives its result.
         allow_drift: resume even where the same bits cannot be promised.
         watcher: who is told how it goes.
+        recorders: who else is, such as `smallgroup.runner.tensorboard.EventFiles`.
     """
     resolved = config if isinstance(config, Config) else resolve(config or {})
 
@@ -76,7 +78,7 @@ def search(
 
     def carry_out(runner: Runner) -> SearchResult:
         job = make_job(resolved)
-        runner.recorders = (*runner.recorders, search_recorder(job, runner.folder))
+        runner.recorders = (*recorders, search_recorder(job, runner.folder))
         return conclude_search(job, seed=resolved.seed, seconds=runner.run(job, resume=resume), folder=runner.folder)
 
     plan = _Plan(resolved, resolved.of_search(), begun, SearchResult.read, carry_out, LOWER_IN_SEARCH)
@@ -91,6 +93,7 @@ def train(
     resume: bool = False,
     allow_drift: bool = False,
     watcher: Watcher | None = None,
+    recorders: Sequence[Watcher] = (),
 ) -> TrainResult:
     """Train a cell from scratch in a large network, test it once, and give the result.
 
@@ -103,6 +106,7 @@ def train(
         resume: go on with the run in that folder; a finished one gives its result.
         allow_drift: resume even where the same bits cannot be promised.
         watcher: who is told how it goes.
+        recorders: who else is, such as `smallgroup.runner.tensorboard.EventFiles`.
     """
     resolved = config if isinstance(config, Config) else _resolved_for_training(genotype, config or {})
     chosen = cell_for(genotype, resolved)
@@ -114,7 +118,7 @@ def train(
 
     def carry_out(runner: Runner) -> TrainResult:
         job = make_training(resolved, chosen)
-        runner.recorders = (*runner.recorders, training_recorder(job, runner.folder))
+        runner.recorders = (*recorders, training_recorder(job, runner.folder))
         return conclude_training(job, seconds=runner.run(job, resume=resume), folder=runner.folder)
 
     files = {genotypes.FILE: genotypes.dumps(chosen.genotype) + "\n"}
@@ -160,7 +164,7 @@ def train_mutually(
     def carry_out(runner: Runner) -> MutualResult:
         data = open_training_data(resolved.data, resolved.training.augmentation)
         job = MutualJob(resolved.training, data, group, seed=resolved.seed)
-        runner.recorders = (*runner.recorders, training_recorder(job, runner.folder))
+        runner.recorders = (training_recorder(job, runner.folder),)
         return conclude_mutual(job, seconds=runner.run(job, resume=resume), folder=runner.folder)
 
     identity = {**resolved.of_training(), **group.to_dict()}

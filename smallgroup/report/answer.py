@@ -20,7 +20,7 @@ def answer(run: Run, prefix: str = "", gained: Sequence[Contribution] = ()) -> M
         tag(
             "div",
             tag("div", tag("dl", *facts, class_="facts"), why(run), contributed(gained), next_steps(run)),
-            tag("div", *(svg(drawing) for drawing in cells_of(run)), class_="cells"),
+            tag("div", *(captioned(drawing) for drawing in cells_of(run)), class_="cells"),
             class_="split",
         ),
     )
@@ -37,6 +37,11 @@ def cells_of(run: Run) -> list[Drawing]:
         kinds = ("normal", "reduce", "cell")
         scores = {} if row is None else {kind: found for kind in kinds if (found := table_at(row, kind)) is not None}
     return [draw_cell(cell, whose) for cell in drawn(run.cell, scores).values()]
+
+
+def captioned(drawing: Drawing) -> Markup:
+    """A drawing below its title."""
+    return tag("figure", tag("figcaption", drawing.title.capitalize()), svg(drawing), class_="cell-figure")
 
 
 def _standing(run: Run) -> Markup | None:
@@ -220,10 +225,10 @@ def next_steps(run: Run) -> Markup | None:
     """The commands that follow, ready to copy."""
     place = shown_path(run.folder)
     if run.kind == "search":
-        lines = [("Train its cell from scratch", ("smallgroup", "train", place))]
-        lines.append(("then export the trained network", ("smallgroup", "export", place, "--format", "onnx")))
+        lines = [("Train its cell from scratch", ["smallgroup", "train", place])]
+        lines.append(("then export the trained network", ["smallgroup", "export", place, "--format", "onnx"]))
     else:
-        lines = [("Export the trained network", ("smallgroup", "export", place, "--format", "onnx"))]
-        lines.append(("or classify images", ("smallgroup", "predict", place, "IMAGE")))
+        lines = [("Export the trained network", ["smallgroup", "export", place, "--format", "onnx"])]
+        lines.append(("or classify images", ["smallgroup", "predict", place, "IMAGE"]))
     parts = [joined([tag("p", f"{words}:", class_="label"), command(*line)]) for words, line in lines]
     return tag("div", *parts, class_="next")

@@ -14,7 +14,7 @@ from smallgroup.spaces.darts.genotype import INPUTS
 from smallgroup.spaces.genotypes import AnyGenotype, space_of
 from smallgroup.spaces.nas_bench_201.cell import EDGES, Cell
 
-LEFT, LANE, ROW, NODE, TOP = 18.0, 20.0, 25.0, 24.0, 30.0
+LEFT, LANE, ROW, NODE, TOP = 14.0, 22.0, 25.0, 24.0, 30.0
 PILL = 146.0
 TITLES = {"normal": "normal cell", "reduce": "reduction cell", "cell": "cell"}
 Table = Sequence[Sequence[float | None]]

@@ -8,7 +8,7 @@ from smallgroup.report import palette
 from smallgroup.report.shapes import Disc, Drawing, Group, Label, Line, Shape
 
 WIDTH, HEIGHT = 360.0, 210.0
-LEFT, RIGHT, TOP, BOTTOM = 46.0, 10.0, 10.0, 34.0
+LEFT, RIGHT, TOP, BOTTOM = 50.0, 12.0, 12.0, 38.0
 LEGEND_ROW = 16.0
 
 
@@ -84,8 +84,6 @@ def draw_chart(chart: Chart, *, legend: bool = False) -> Drawing:
         ]
     for epoch in _whole_ticks(first, last):
         shapes.append(Label(x(epoch), HEIGHT - BOTTOM + 15, str(epoch), "muted", "middle"))
-    axis = f"{chart.x_name}{', ' + chart.unit if chart.unit else ''}"
-    axis = f"{axis} on a logarithmic scale" if chart.log else axis
     shapes.append(
         Label((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 4, f"↑ {axis_words(chart)}   → {chart.x_name}", "muted", "middle")
     )

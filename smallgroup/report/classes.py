@@ -46,8 +46,8 @@ def teaching_section(run: Run, twin: Run | None, prefix: str) -> Markup | None:
     about = (
         f"Learners that begin differently are strong in different classes. Epochs {found.moments['start']} (start), "
         f"{found.moments['middle']} (middle) and {found.moments['end']} (end), in percent of the validation images of "
-        f"the class. Labels are compared with {what}. In {found.improved} of {len(found.classes)} classes W of the learner "
-        "that began weak is better at the end than at the start. "
+        f"the class. Labels are compared with {what}. In {found.improved} of {len(found.classes)} classes W of the "
+        "learner that began weak is better at the end than at the start. "
     )
     about += (
         "The run with lambda = 0 shows what it reaches without being taught."
@@ -126,13 +126,18 @@ def _picture(run: Run, entry: object) -> Markup | None:
     name = at(entry, "name")
     index = whole(at(entry, "image"))
     title = str(name) if isinstance(name, str) else f"image {index}"
-    known = "" if true is None else f", truly {_class(run, true)}"
+    known = "" if true is None else f"truly {_class(run, true)}"
     bars = [_bars(run, k, label) for k, label in enumerate(labels) if isinstance(label, list)]
     about = "" if divergence is None else f"divergence {divergence:.2f}"
     return tag(
         "figure",
-        tag("img", src=f"data:image/png;base64,{picture}", alt=f"{title}{known}", width=72, height=72),
-        tag("figcaption", tag("strong", title, class_="file"), tag("span", f"{about}{known}", class_="note")),
+        tag("img", src=f"data:image/png;base64,{picture}", alt=f"{title} {known}".strip(), width=72, height=72),
+        tag(
+            "figcaption",
+            tag("strong", title, class_="file"),
+            tag("span", known, class_="note"),
+            tag("span", about, class_="note"),
+        ),
         *bars,
         class_="picture",
     )
@@ -160,9 +165,8 @@ def _bars(run: Run, learner: int, label: Sequence[object]) -> Markup:
         number, share = whole(pair[0]), finite(pair[1])
         if number is None or share is None:
             continue
-        words = f"{_class(run, number)} {100 * share:.0f} %"
         width = f"--share:{100 * min(max(share, 0.0), 1.0):.0f}%;--bar:var(--{palette.series(learner)})"
-        bars.append(tag("li", tag("span", words), style=width))
+        bars.append(tag("li", tag("span", _class(run, number)), tag("span", f"{100 * share:.0f} %"), style=width))
     return tag("div", tag("span", f"learner {learner}", class_="who"), tag("ol", *bars, class_="bars"))
 
 

@@ -1,6 +1,7 @@
 """Which curves a run has: out of the rows of its metrics, each number with the line it comes from."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from smallgroup.report.charts import Chart, Point, Series
 from smallgroup.report.run import Row, Run, number_at
@@ -61,12 +62,21 @@ def charts_of(run: Run) -> list[Chart]:
 
 def _per_learner(run: Run, *wanted: tuple[str, str, Measure]) -> tuple[Series, ...]:
     """For each learner a line of each (title, source, measure); a learner has a colour, a measure its dashes."""
-    found = [
-        series_of(run, k, f"{title} learner {k}".strip(), source, measure, colour=place, dash=dash)
-        for place, k in enumerate(run.learners)
-        for dash, (title, source, measure) in enumerate(wanted)
-    ]
-    return tuple(one for one in found if one is not None)
+    made: list[Series] = []
+    for dash, (title, source, measure) in enumerate(wanted):
+        lines = [
+            series_of(run, k, f"{title} learner {k}".strip(), source, measure, colour=place, dash=dash)
+            for place, k in enumerate(run.learners)
+        ]
+        known = [line for line in lines if line is not None]
+        # Lines that are the same would hide one another.
+        alike = len(known) == len(lines) > 1 and len({_drawn(line) for line in known}) == 1
+        made += [replace(known[0], name=f"{title} all learners".strip(), colour=dash)] if alike else known
+    return tuple(sorted(made, key=lambda line: line.colour))
+
+
+def _drawn(line: Series) -> tuple[tuple[int, float], ...]:
+    return tuple((point.epoch, point.value) for point in line.points)
 
 
 def _search(run: Run) -> Iterator[Chart]:
@@ -120,12 +130,11 @@ def _search(run: Run) -> Iterator[Chart]:
         _per_learner(run, *((role, f"{role.lower()}_lr", key(f"{role.lower()}_lr")) for role in ("W", "V", "A"))),
         log=True,
     )
-    for place, k in enumerate(run.learners):
+    for k in run.learners:
         terms = [
             series_of(run, k, term, f"norm_{term}", key(f"norm_{term}"), colour=number, dash=number)
             for number, term in enumerate(("direct", "own", "cross", "label"))
         ]
-        del place
         yield Chart(
             f"terms-{k}",
             f"Architecture gradient of learner {k}",

@@ -21,10 +21,12 @@ def draw_heat(kind: Kind, tables: Mapping[int, Table], whose: str, frame: str = 
     band = STRIP * len(kind.operations)
     shapes: list[Shape] = []
     top = TOP
-    highest = max((share for t in tables.values() for row in t for share in _shares(kind, row) if share), default=1.0)
+    every = [share for table in tables.values() for row in table for share in _shares(kind, row)]
+    lowest, highest = min(every, default=0.0), max(every, default=1.0)
+    span = (highest - lowest) or 1.0
     for edge, (source, node) in enumerate(kind.edges):
         rows = [[_share(kind, tables[epoch], edge, place) for epoch in epochs] for place in range(len(kind.operations))]
-        colours = [[None if v is None else palette.scaled(v / highest) for v in row] for row in rows]
+        colours = [[None if v is None else palette.scaled((v - lowest) / span) for v in row] for row in rows]
         shapes.append(Raster(LEFT, top, WIDTH - LEFT - 8, band, colours, _png(colours)))
         last = {name: row[-1] for name, row in zip(kind.operations, rows, strict=True)}
         best = max(last, key=lambda name: last[name] or 0.0)
@@ -35,7 +37,7 @@ def draw_heat(kind: Kind, tables: Mapping[int, Table], whose: str, frame: str = 
     shapes.append(Label(WIDTH - 8, top + 8, f"epoch {epochs[-1]}", "muted", "end"))
     legend = [[palette.scaled(place / 19) for place in range(20)]]
     shapes.append(Raster(LEFT, top + 16, 120, 8, legend, _png(legend)))
-    shapes.append(Label(LEFT + 126, top + 24, f"share 0 to {highest:.2f}", "muted"))
+    shapes.append(Label(LEFT + 126, top + 24, f"share {lowest:.2f} to {highest:.2f}", "muted"))
     about = (
         f"For each edge a band of {len(kind.operations)} strips, from top to bottom: {', '.join(kind.operations)}; "
         "brighter is a larger share of the edge. Beside it the operation with the largest share at the end."

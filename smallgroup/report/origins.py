@@ -71,7 +71,7 @@ def config_section(run: Run, prefix: str) -> Markup:
     elif config:
         parts.append(tag("p", f"Nothing differs from the recipe {recipe}."))
     parts.append(
-        table(["", ""], [_line(*pair) for pair in _origins(run)], "Versions, machine, seed", class_="compared")
+        table(["what", "value"], [_line(*pair) for pair in _origins(run)], "Versions, machine, seed", class_="compared")
     )
     every = warnings_of(run)
     if every:

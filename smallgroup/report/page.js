@@ -126,7 +126,6 @@
         const figure = group.closest("figure").querySelector("figcaption").textContent;
         readout.textContent = `${figure}: ${group.querySelector("title").textContent}`;
       })));
-      readout.textContent = "";
       if (+slider.value !== epochs.length - 1) { show(); }
     });
   }

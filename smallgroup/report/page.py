@@ -6,7 +6,7 @@ from importlib.resources import files
 from typing import Any
 
 from smallgroup import __version__
-from smallgroup.report.answer import answer, cells_of, contributed
+from smallgroup.report.answer import answer, captioned, cells_of, contributed
 from smallgroup.report.classes import confusion_section, gallery_section, teaching_section
 from smallgroup.report.compare import Contribution, contributions, differing_keys, pairs_of, twin_of, weight
 from smallgroup.report.curves import final, overlays
@@ -14,7 +14,6 @@ from smallgroup.report.markup import Child, Markup, embedded, joined, table, tag
 from smallgroup.report.origins import config_section, time_section
 from smallgroup.report.palette import variables
 from smallgroup.report.run import Run, number_at
-from smallgroup.report.shapes import svg
 from smallgroup.report.views import Frames, cells_section, chart_figure, curves_section, heat_section
 from smallgroup.report.words import STATES, duration, percent, section, sized, sourced, tabs
 
@@ -199,7 +198,7 @@ def _overlays(runs: Sequence[Run]) -> list[Child]:
 
 def _cells(runs: Sequence[Run]) -> list[Child]:
     figures = [
-        tag("figure", tag("figcaption", run.name), *(svg(drawing) for drawing in cells_of(run)), class_="cell-figure")
+        tag("div", tag("h3", run.name), *(captioned(drawing) for drawing in cells_of(run)), class_="stack")
         for run in runs
         if run.cell is not None
     ]

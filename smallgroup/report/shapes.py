@@ -7,7 +7,7 @@ from smallgroup.report.markup import Markup, tag
 from smallgroup.report.palette import paint
 
 FONT = "ui-sans-serif,system-ui,Helvetica,Arial,sans-serif"
-SIZE = 11.0
+SIZE = 12.0
 """Of letters, in the units of a drawing."""
 
 

@@ -17,6 +17,7 @@ from smallgroup.spaces import SPACES
 
 MOST_FRAMES = 60
 """Epochs through which a slider goes."""
+HINT = "Point at a row, or reach it with the tab key, for the alternatives."
 MOST_ROWS = 120
 """Epochs in a table of numbers."""
 
@@ -96,11 +97,10 @@ def cells_section(run: Run, frames: Frames, prefix: str) -> Markup | None:
     )
     about = (
         "Each node is a lane; each row an operation on its way from a lane into a node. The thicker the way, the "
-        "larger the operation's share of its edge, which stands at the right. Point at a row, or reach it with the "
-        "tab key, for the alternatives."
+        "larger the operation's share of its edge, which stands at the right."
     )
-    readout = tag("p", "", class_="readout", aria_live="polite")
-    return section(f"{prefix}cells", "Cells", slider, readout, tag("div", *figures, class_="grid"), about=about)
+    readout = tag("p", HINT, class_="note readout", aria_live="polite")
+    return section(f"{prefix}cells", "Cells", slider, readout, tag("div", *figures, class_="grid close"), about=about)
 
 
 def _frames(run: Run, course: CellCourse) -> dict[str, Any]:
