@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from smallgroup.report.cells import draw_cell, drawn
 from smallgroup.report.compare import Contribution
 from smallgroup.report.markup import Markup, joined, tag
-from smallgroup.report.run import Run, at, number_at, table_at
+from smallgroup.report.origins import seconds_by_part
+from smallgroup.report.run import Run, at, number_at, section_at, table_at
 from smallgroup.report.shapes import Drawing, svg
 from smallgroup.report.words import command, count, duration, fact, percent, section, shown_path, signed, sized, sourced
 
@@ -97,9 +98,8 @@ def _search_facts(run: Run) -> list[Markup]:
 
 
 def _true_facts(run: Run) -> list[Markup]:
-    known = at(run.result, "true_accuracy")
     made = []
-    for column in known if isinstance(known, dict) else ():
+    for column in section_at(run.result, "true_accuracy"):
         percentile = number_at(run.result, "percentile", column)
         more = None if percentile is None else f"better than {percentile:.1f} % of all cells"
         value = percent(number_at(run.result, "true_accuracy", column))
@@ -123,11 +123,7 @@ def _cost(run: Run) -> list[Markup]:
         steps = number_at(result, "steps")
         source = "result.json"
     else:
-        seconds = sum(
-            sum(v for v in (one.get("seconds") or {}).values() if isinstance(v, int | float))
-            for one in run.times
-            if isinstance(one.get("seconds"), dict)
-        )
+        seconds = sum(seconds_by_part(run).values())
         memory = max((number_at(one, "peak_memory_mb") or 0.0 for one in run.times), default=None)
         steps = max((number_at(one, "step") or 0.0 for one in run.times), default=None)
         source = "times.jsonl"

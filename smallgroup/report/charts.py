@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from smallgroup.report import palette
 from smallgroup.report.shapes import Disc, Drawing, Group, Label, Line, Shape
@@ -33,9 +34,13 @@ class Series:
     colour: int = 0
     dash: int = 0
 
+    @cached_property
+    def _by_epoch(self) -> dict[int, Point]:
+        return {point.epoch: point for point in self.points}
+
     def at(self, epoch: int) -> Point | None:
         """Its point of an epoch."""
-        return next((point for point in self.points if point.epoch == epoch), None)
+        return self._by_epoch.get(epoch)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from smallgroup.report.curves import final
-from smallgroup.report.run import Run, at, number_at, whole
+from smallgroup.report.run import Run, number_at, section_at, whole
 from smallgroup.statistics import Comparison, compare_paired
 
 NOT_COMPARED = ("training", "run", "environment")
@@ -81,7 +81,7 @@ def contributions(pairs: Sequence[Pair]) -> list[Contribution]:
         ("mean validation error of all learners", "points", True, _mean_error),
         ("test error after training", "points", True, _test_error),
     ]
-    columns = sorted({str(c) for pair in pairs for c in at(pair.taught.result, "true_accuracy") or {}})
+    columns = sorted({str(c) for pair in pairs for c in section_at(pair.taught.result, "true_accuracy")})
     measures += [(f"true accuracy on {c} of the retained cell", "points", False, _true_accuracy(c)) for c in columns]
     made = []
     for title, unit, lower, measure in measures:

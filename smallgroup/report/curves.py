@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from smallgroup.report.charts import Chart, Point, Series
-from smallgroup.report.run import Row, Run, number_at
+from smallgroup.report.run import Row, Run, number_at, section_at
 
 MOST = 400
 """Epochs that are drawn; of more every n-th, and the last."""
@@ -227,17 +227,11 @@ def _training(run: Run) -> Iterator[Chart]:
 
 def _columns(run: Run) -> list[str]:
     """Datasets of which true accuracies are known."""
-    found = {str(c) for row in run.rows for c in (row.values.get("true_accuracy") or {}) if _is_table(row)}
-    return sorted(found)
-
-
-def _is_table(row: Row) -> bool:
-    return isinstance(row.values.get("true_accuracy"), dict)
+    return sorted({str(column) for row in run.rows for column in section_at(row.values, "true_accuracy")})
 
 
 def _kinds(run: Run) -> list[str]:
-    tables = [row.values.get("edge_entropy") for row in run.rows]
-    return list(dict.fromkeys(str(kind) for table in tables if isinstance(table, dict) for kind in table))
+    return list(dict.fromkeys(str(kind) for row in run.rows for kind in section_at(row.values, "edge_entropy")))
 
 
 def overlays(runs: Sequence[Run]) -> list[Chart]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from smallgroup.report import palette
 from smallgroup.report.compare import flattened
 from smallgroup.report.markup import Markup, table, tag
-from smallgroup.report.run import Run, at, finite, number_at
+from smallgroup.report.run import Run, at, finite, number_at, section_at
 from smallgroup.report.words import duration, section
 
 PARTS = {
@@ -23,8 +23,7 @@ def seconds_by_part(run: Run) -> dict[str, float]:
     """Summed over the lines of times.jsonl."""
     totals: dict[str, float] = {}
     for line in run.times:
-        parts = line.get("seconds")
-        for name, value in parts.items() if isinstance(parts, dict) else ():
+        for name, value in section_at(line, "seconds").items():
             seconds = finite(value)
             if seconds is not None and seconds >= 0 and name in PARTS:
                 totals[name] = totals.get(name, 0.0) + seconds
@@ -117,8 +116,7 @@ def warnings_of(run: Run) -> list[str]:
     """What the run itself said, each once with when; and what could not be read of it."""
     first: dict[tuple[int, str], str] = {}
     for row in run.rows:
-        signs = row.values.get("warnings")
-        for sign, sentence in signs.items() if isinstance(signs, dict) else ():
+        for sign, sentence in section_at(row.values, "warnings").items():
             words = f"learner {row.learner}, from epoch {row.epoch} on (metrics.jsonl line {row.line}): {sentence}"
             first.setdefault((row.learner, str(sign)), words)
         for event in ("ended", "rebuilt"):

@@ -13,7 +13,7 @@ from smallgroup.report.curves import final, overlays
 from smallgroup.report.markup import Child, Markup, embedded, joined, table, tag
 from smallgroup.report.origins import config_section, time_section
 from smallgroup.report.palette import variables
-from smallgroup.report.run import Run, number_at
+from smallgroup.report.run import Run, number_at, section_at
 from smallgroup.report.views import Frames, cells_section, chart_figure, curves_section, heat_section
 from smallgroup.report.words import STATES, duration, percent, section, sized, sourced, tabs
 
@@ -133,7 +133,7 @@ def comparison(runs: Sequence[Run]) -> Markup:
         ("time", lambda run: _known(final(run, "seconds"), duration)),
         ("peak memory, MB", lambda run: _known(final(run, "peak_memory_mb"), lambda v: f"{v:,.0f}")),
     ]
-    columns = sorted({str(c) for run in runs for c in run.result.get("true_accuracy") or {}})
+    columns = sorted({str(c) for run in runs for c in section_at(run.result, "true_accuracy")})
     measures += [(f"true accuracy {column}", _accuracy(column)) for column in columns]
     rows = []
     for title, measure in measures:

@@ -207,6 +207,12 @@ def at(value: object, *path: str) -> Any:  # noqa: ANN401 -- what a file holds
     return value
 
 
+def section_at(value: object, *path: str) -> dict[str, Any]:
+    """The object below some keys; an empty one if there is none."""
+    found = at(value, *path)
+    return found if isinstance(found, dict) else {}
+
+
 def finite(value: object) -> float | None:
     """A number, if it is one that can be drawn."""
     if isinstance(value, bool) or not isinstance(value, int | float):
