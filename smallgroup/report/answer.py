@@ -128,7 +128,12 @@ def _cost(run: Run) -> list[Markup]:
         steps = max((number_at(one, "step") or 0.0 for one in run.times), default=None)
         source = "times.jsonl"
     return [
-        fact("Time", duration(seconds), f"{source}: seconds", f"{count(steps)} steps"),
+        fact(
+            "Time of the search" if run.kind == "search" else "Time",
+            duration(seconds),
+            f"{source}: seconds",
+            f"{count(steps)} steps",
+        ),
         fact(
             "Memory", "not known" if memory is None else f"{memory:,.0f} MB", f"{source}: peak_memory_mb", "at its peak"
         ),
@@ -220,7 +225,7 @@ def contributed(gained: Sequence[Contribution]) -> Markup | None:
 def next_steps(run: Run) -> Markup | None:
     """The commands that follow, ready to copy."""
     place = shown_path(run.folder)
-    if run.kind == "search":
+    if run.kind == "search" and "training" not in run.parts:
         lines = [("Train its cell from scratch", ["smallgroup", "train", place])]
         lines.append(("then export the trained network", ["smallgroup", "export", place, "--format", "onnx"]))
     else:

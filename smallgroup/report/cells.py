@@ -197,9 +197,11 @@ def _way(way: Way | None, node: int, y: float, pill: float, bus: float) -> Group
     quiet = name == "none"
     shapes: list[Shape] = [
         Line([(x, y), (pill, y)], "paper", width_of(share) + 3, name="halo"),
+        # A rim: yellow on white paper would hardly be seen without.
+        Line([(x, y), (pill, y)], "muted", 0.0 if quiet else width_of(share) + 1.2, name="rim"),
         Line([(x, y), (pill, y)], colour, width_of(share), "4 3" if quiet else "", name="ride"),
         Line([(pill + PILL, y), (bus, y)], colour, width_of(share), "4 3" if quiet else "", name="tail"),
-        Disc(x, y, 4, fill=colour, name="stop"),
+        Disc(x, y, 4, fill=colour, stroke="muted", name="stop"),
         Box(pill, y - 10, PILL, 20, fill=colour, corner=10, name="pill"),
         Label(pill + 10, y + 4, name, palette.on(colour), name="operation"),
         Label(

@@ -79,6 +79,7 @@
       const width = part === null ? 2 : 1 + 7 * part, dash = name === "none" ? "4 3" : "none";
       ends[source] = y;
       set(group.querySelector(".halo"), {d: `M${x} ${y}L${pill} ${y}`, "stroke-width": width + 3});
+      set(group.querySelector(".rim"), {d: `M${x} ${y}L${pill} ${y}`, "stroke-width": name === "none" ? 0 : width + 1.2});
       set(group.querySelector(".ride"), {d: `M${x} ${y}L${pill} ${y}`, stroke: colour, "stroke-width": width, "stroke-dasharray": dash});
       set(group.querySelector(".tail"), {stroke: colour, "stroke-width": width, "stroke-dasharray": dash});
       set(group.querySelector(".stop"), {cx: x, fill: colour});

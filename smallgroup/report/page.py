@@ -101,7 +101,7 @@ def header(run: Run, level: str = "h1") -> Markup:
     if run.kind == "search":
         methods = dict.fromkeys(run.method(k) for k in run.learners)
         words.append(f"{len(run.learners)} learner{'s' * (len(run.learners) != 1)}: {', '.join(filter(None, methods))}")
-        words.append(", ".join(dict.fromkeys(filter(None, (run.space(k) for k in run.learners)))))
+        words.append("space " + ", ".join(dict.fromkeys(filter(None, (run.space(k) for k in run.learners)))))
         if len(run.learners) > 1 and weight(run) is not None:
             words.append(f"lambda {weight(run):g}")
     else:
