@@ -5,6 +5,7 @@ from pathlib import Path
 
 from smallgroup.report.markup import Child, Markup, tag
 from smallgroup.report.run import State
+from smallgroup.runtime.durations import written
 
 STATES: dict[State, str] = {"finished": "finished", "running": "running now", "stopped": "not finished"}
 
@@ -38,15 +39,7 @@ def duration(seconds: float | None) -> str:
     """A length of time."""
     if seconds is None:
         return "not known"
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    if seconds < 6000:
-        return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
-    if seconds < 360_000:
-        return f"{seconds // 3600:.0f} h {seconds % 3600 // 60:.0f} min"
-    return f"{seconds / 86400:.1f} days"
+    return f"{seconds:.1f} s" if seconds < 10 else written(seconds)
 
 
 def sourced(words: Child, source: str, name: str = "span") -> Markup:
