@@ -88,8 +88,8 @@ def test_the_weakest_of_three_is_the_weak_one(tmp_path: Path) -> None:
     folder = make_run(tmp_path, learners=3)
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     for one in rows:
-        one["v_recognised"] = [[50.0, 90.0, 10.0][one["learner"]]] * 3
+        one["v_recognised"] = [[10.0, 90.0, 50.0][one["learner"]]] * 3
     (folder / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
     found = teaching_of(read_one_run(folder))
     assert found is not None
-    assert {(one.strong, one.weak, one.difference) for one in found.classes} == {(1, 2, 80.0)}
+    assert {(one.strong, one.weak, one.difference) for one in found.classes} == {(1, 0, 80.0)}
