@@ -1,11 +1,14 @@
 """The jobs, for Python: what the command does, without the command."""
 
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
+
+import torch
 
 from smallgroup import kernels
 from smallgroup.config import Config, RunConfig, load, overlaid, resolve
@@ -13,20 +16,27 @@ from smallgroup.data import DataConfig, SearchData, data_root, open_search_data
 from smallgroup.data.errors import shown
 from smallgroup.data.training_data import open_training_data
 from smallgroup.group.teaching import Teaching
-from smallgroup.networks import NetworkDesign
+from smallgroup.networks import NetworkDesign, build_network, multiply_adds, parameters
 from smallgroup.phases.evaluation import MutualJob, MutualResult, Peers, TrainingJob, TrainResult, peers
 from smallgroup.phases.evaluation.limits import Choice, check_fits, choose, read_architectures
 from smallgroup.phases.evaluation.mutual_result import conclude as conclude_mutual
+from smallgroup.phases.evaluation.record import recorder as training_recorder
 from smallgroup.phases.evaluation.result import conclude as conclude_training
 from smallgroup.phases.search import SearchJob
 from smallgroup.phases.search.labellers import Labellers, labellers_of
+from smallgroup.phases.search.record import recorder as search_recorder
 from smallgroup.phases.search.result import ARCHITECTURES, SearchResult
 from smallgroup.phases.search.result import conclude as conclude_search
 from smallgroup.phases.search.timing import fitted, measure, reckoned
+from smallgroup.report import Given, Run, Size, page, read_run
+from smallgroup.report.run import PARTS
 from smallgroup.runner import CHECKPOINTS, Runner, Watcher, check_identity
+from smallgroup.runner.lock import FILE as LOCK
+from smallgroup.runner.runner import METRICS
 from smallgroup.runtime.allocator import keep_memory
 from smallgroup.runtime.checkpoints import Checkpoints
 from smallgroup.runtime.environment import Environment, threads
+from smallgroup.runtime.files import write_whole
 from smallgroup.runtime.memory import memory_explained
 from smallgroup.spaces import genotypes
 from smallgroup.spaces.genotypes import AnyGenotype
@@ -52,6 +62,7 @@ def search(
     resume: bool = False,
     allow_drift: bool = False,
     watcher: Watcher | None = None,
+    recorders: Sequence[Watcher] = (),
 ) -> SearchResult:
     """Search, and give the result.
 
@@ -61,6 +72,7 @@ def search(
         resume: go on with the run in that folder; a finished one gives its result.
         allow_drift: resume even where the same bits cannot be promised.
         watcher: who is told how it goes.
+        recorders: who else is, such as `smallgroup.runner.tensorboard.EventFiles`.
     """
     resolved = config if isinstance(config, Config) else resolve(config or {})
 
@@ -69,6 +81,7 @@ def search(
 
     def carry_out(runner: Runner) -> SearchResult:
         job = make_job(resolved)
+        runner.recorders = (*recorders, search_recorder(job, runner.folder))
         return conclude_search(job, seed=resolved.seed, seconds=runner.run(job, resume=resume), folder=runner.folder)
 
     plan = _Plan(resolved, resolved.of_search(), begun, SearchResult.read, carry_out, LOWER_IN_SEARCH)
@@ -83,6 +96,7 @@ def train(
     resume: bool = False,
     allow_drift: bool = False,
     watcher: Watcher | None = None,
+    recorders: Sequence[Watcher] = (),
 ) -> TrainResult:
     """Train a cell from scratch in a large network, test it once, and give the result.
 
@@ -95,6 +109,7 @@ def train(
         resume: go on with the run in that folder; a finished one gives its result.
         allow_drift: resume even where the same bits cannot be promised.
         watcher: who is told how it goes.
+        recorders: who else is, such as `smallgroup.runner.tensorboard.EventFiles`.
     """
     resolved = config if isinstance(config, Config) else _resolved_for_training(genotype, config or {})
     chosen = cell_for(genotype, resolved)
@@ -106,6 +121,7 @@ def train(
 
     def carry_out(runner: Runner) -> TrainResult:
         job = make_training(resolved, chosen)
+        runner.recorders = (*recorders, training_recorder(job, runner.folder))
         return conclude_training(job, seconds=runner.run(job, resume=resume), folder=runner.folder)
 
     files = {genotypes.FILE: genotypes.dumps(chosen.genotype) + "\n"}
@@ -151,6 +167,7 @@ def train_mutually(
     def carry_out(runner: Runner) -> MutualResult:
         data = open_training_data(resolved.data, resolved.training.augmentation, seed=resolved.seed)
         job = MutualJob(resolved.training, data, group, seed=resolved.seed)
+        runner.recorders = (training_recorder(job, runner.folder),)
         return conclude_mutual(job, seconds=runner.run(job, resume=resume), folder=runner.folder)
 
     identity = {**resolved.of_training(), **group.to_dict()}
@@ -220,6 +237,80 @@ def keys_for_training(genotype: Path | str, given: Mapping[str, Any]) -> dict[st
     if "recipe" in above:
         return result
     return {**result, "recipe": config.recipe, "training": own.get("training", {})}
+
+
+REPORT = "report.html"
+
+
+def report(*runs: Path | str, out: Path | str | None = None) -> Path:
+    """Draw the page of a run, or of several side by side, and give its place.
+
+    Args:
+        runs: their folders; a training within one is part of it.
+        out: the file; None: `report.html` in the folder of the first.
+    """
+    made = page(read_runs(runs))
+    place = Path(out) if out is not None else Path(runs[0]) / REPORT
+    write_whole(place, made)
+    return place
+
+
+def read_runs(folders: Sequence[Path | str]) -> list[Run]:
+    """All that a report needs of some runs."""
+    if not folders:
+        raise ValueError("a report is of one run at least, but none is named")
+    return [read_one_run(Path(folder)) for folder in folders]
+
+
+def read_one_run(folder: Path) -> Run:
+    """A run's folder with its config, and the trainings within it."""
+    if not any((folder / name).exists() for name in (CONFIG, METRICS, LOCK)):
+        raise ValueError(f"a run is a folder with {CONFIG} and {METRICS}, but {folder} has neither")
+    parts = {name: read_one_run(folder / name) for name in PARTS if (folder / name / CONFIG).is_file()}
+    found = read_run(folder, parts=parts)
+    return replace(found, given=(own := _given(found)), problems=(*found.problems, *own.problems))
+
+
+def _given(run: Run) -> Given:
+    """What its config says; a config that cannot be read is told of, and no reason to draw nothing."""
+    if not (run.folder / CONFIG).exists():
+        return Given()
+    try:
+        plain = load(run.folder / CONFIG)
+        config = resolve(plain)
+    except (ValueError, OSError) as error:
+        return Given(problems=(f"{CONFIG} cannot be used: {error}",))
+    made = plain.get("environment")
+    size = None if run.kind == "training" else _size(run, config)
+    return Given(config.to_dict(), config.departures(), made if isinstance(made, dict) else {}, size)
+
+
+def _size(run: Run, config: Config) -> Size | None:
+    """Of the network that the config would train; None where the images are not known."""
+    image, classes = run.facts.get("image"), run.facts.get("classes")
+    if run.cell is None or not isinstance(image, dict) or not isinstance(classes, list):
+        return None
+    try:
+        design = config.training.network.design(
+            classes=len(classes),
+            image_channels=image["channels"],
+            image_size=image["size"],
+            space=genotypes.space_of(run.cell),
+        )
+        with torch.device("meta"):
+            network = build_network(run.cell, design)
+        cost = multiply_adds(network, design.image_size, design.image_channels)
+        return Size(parameters(network), cost, "as the config would train it")
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def draw_report(folder: Path, tell: Callable[[str], None]) -> None:
+    """The report at the end of a run; whatever goes wrong with it, the run has ended well."""
+    try:
+        report(folder)
+    except Exception as error:
+        tell(f"the report could not be drawn: {' '.join(str(error).split())[:200] or type(error).__name__}")
 
 
 def make_job(config: Config, data: SearchData | None = None) -> SearchJob:
@@ -348,7 +439,10 @@ def _carried_out(
                 files={CONFIG: config.to_yaml(asdict(environment)), **plan.files},
             )
             runner.check(resume=resume)
-            return plan.carry_out(runner)
+            result = plan.carry_out(runner)
+        if out is not None:
+            draw_report(folder, warnings.warn if watcher is None else watcher.told)
+        return result
 
 
 @contextmanager

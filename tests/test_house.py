@@ -14,6 +14,7 @@ FLOORS = [
     ["study"],
     ["api", "bench"],
     ["config"],
+    ["report"],
     ["phases"],
     ["runner"],
     ["group", "methods"],

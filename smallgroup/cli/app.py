@@ -91,13 +91,15 @@ def search(
     out: options.Out = None,
     resume: options.Resume = False,
     allow_drift: options.AllowDrift = False,
+    tensorboard: options.TensorBoard = False,
     json: options.Json = False,
 ) -> None:
     """Search a cell with a group of learners that teach one another.
 
     Without options two DARTS learners search a cell for handwritten digits, in about a minute. What is given here
     stands above --config, and that above the recipe. The run's folder has config.yaml, metrics.jsonl (a line per epoch
-    and learner), checkpoints, genotype.json and result.json. Ctrl-C saves and ends; a second one ends at once.
+    and learner), checkpoints, genotype.json, result.json and report.html. Ctrl-C saves and ends; a second one ends at
+    once.
     """
     from smallgroup.cli.search import run  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
@@ -114,7 +116,17 @@ def search(
         seed=seed,
         recipe=recipe,
     )
-    wanted = Wanted(given, changes or (), config, out, seeds, time_budget, resume=resume, allow_drift=allow_drift)
+    wanted = Wanted(
+        given,
+        changes or (),
+        config,
+        out,
+        seeds,
+        time_budget,
+        resume=resume,
+        allow_drift=allow_drift,
+        tensorboard=tensorboard,
+    )
     run(wanted, as_json=json)
 
 
@@ -142,6 +154,7 @@ def train(
     out: options.Out = None,
     resume: options.Resume = False,
     allow_drift: options.AllowDrift = False,
+    tensorboard: options.TensorBoard = False,
     json: options.Json = False,
 ) -> None:
     """Train a cell from scratch in a large network, and test it once, after the last epoch.
@@ -155,7 +168,17 @@ def train(
 
     training = _training(track_test, max_parameters, max_multiply_adds)
     given = _given(dataset=dataset, data_root=data_root, seed=seed, recipe=recipe, training=training)
-    wanted = Wanted(given, changes or (), config, out, None, time_budget, resume=resume, allow_drift=allow_drift)
+    wanted = Wanted(
+        given,
+        changes or (),
+        config,
+        out,
+        None,
+        time_budget,
+        resume=resume,
+        allow_drift=allow_drift,
+        tensorboard=tensorboard,
+    )
     run(genotype, wanted, as_json=json)
 
 
@@ -218,6 +241,7 @@ def run(
     out: options.Out = None,
     resume: options.Resume = False,
     allow_drift: options.AllowDrift = False,
+    tensorboard: options.TensorBoard = False,
     json: options.Json = False,
 ) -> None:
     """Search, train the retained cell from scratch, and a random cell beside it: the whole job.
@@ -241,7 +265,17 @@ def run(
         recipe=recipe,
         training=_training(track_test, max_parameters, max_multiply_adds),
     )
-    wanted = Wanted(given, changes or (), config, out, None, time_budget, resume=resume, allow_drift=allow_drift)
+    wanted = Wanted(
+        given,
+        changes or (),
+        config,
+        out,
+        None,
+        time_budget,
+        resume=resume,
+        allow_drift=allow_drift,
+        tensorboard=tensorboard,
+    )
     carry_out(wanted, as_json=json)
 
 
@@ -285,6 +319,49 @@ def study(
             as_json=json,
         )
     )
+
+
+@app.command()
+def report(
+    runs: options.Runs,
+    *,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The page. The default is report.html in the first run.")
+    ] = None,
+    svg: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write every drawing and figure as SVG.")] = None,
+    pdf: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write every drawing and figure as PDF.")] = None,
+    json: options.Json = False,
+) -> None:
+    """Draw runs as one page that opens anywhere, without a network.
+
+    Of one run: what it found, cells through the epochs, curves, who taught whom, disputed images, time, config. Of
+    several: a table, their curves in one chart, and what the group contributed where one of them is the same search
+    with lambda = 0. Every run draws its own page when it ends.
+    """
+    from smallgroup.cli.report import run as carry_out  # noqa: PLC0415
+
+    carry_out(runs, out, svg, pdf, as_json=json)
+
+
+@app.command()
+def show(run: options.OneRun, json: options.Json = False) -> None:
+    """Print what a run found: its numbers, its cell, and its curves as small bars."""
+    from smallgroup.cli.show import run as carry_out  # noqa: PLC0415
+
+    carry_out(run, as_json=json)
+
+
+@app.command()
+def watch(
+    run: options.OneRun,
+    port: Annotated[
+        int, typer.Option(parser=options.whole_number, metavar="NUMBER", help="0, the default: one that is free.")
+    ] = 0,
+) -> None:
+    """Serve the page of a run on this machine alone, and keep it up to date while the run goes. Ctrl-C ends it."""
+    from smallgroup.cli.watch import run as carry_out  # noqa: PLC0415
+
+    carry_out(run, port)
 
 
 @app.command()

@@ -2,6 +2,10 @@
 
 import re
 
+from smallgroup.runtime.durations import written
+
+__all__ = ["seconds_of", "written"]
+
 _UNITS = {"h": 3600, "m": 60, "s": 1}
 _PATTERN = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
 
@@ -14,14 +18,3 @@ def seconds_of(text: str) -> float:
     if not 0 < total < 1e9:
         raise ValueError(f"a length of time must be like 30m, 1h30m or 90s, but got {text[:40]!r}")
     return total
-
-
-def written(seconds: float) -> str:
-    """A length of time to read."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    if seconds < 100 * 60:
-        return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
-    if seconds < 100 * 3600:
-        return f"{seconds // 3600:.0f} h {seconds % 3600 // 60:.0f} min"
-    return f"{seconds / 86400:.1f} days"

@@ -130,4 +130,13 @@ MaxParameters = Annotated[
 MaxMultiplyAdds = Annotated[
     int | None, typer.Option(parser=whole_number, metavar="NUMBER", help="The most multiply-adds of it for one image.")
 ]
+TensorBoard = Annotated[
+    bool,
+    typer.Option(
+        "--tensorboard",
+        help="Write event files into `tensorboard` in the run (needs `pip install 'smallgroup[tensorboard]'`).",
+    ),
+]
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="The folder of a search, a training, or a whole run.")]
+OneRun = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a search, a training, or a whole run.")]
 Model = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a training, or of a run with one.")]

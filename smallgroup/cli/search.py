@@ -56,7 +56,14 @@ def search_one(
             display.say(f"there is nothing to resume in {folder}; a new run begins")
         if wanted.time_budget is not None:
             config = _sized(config, wanted, display)
-        result = api.search(config, out=folder, resume=wanted.resume, allow_drift=wanted.allow_drift, watcher=display)
+        result = api.search(
+            config,
+            out=folder,
+            resume=wanted.resume,
+            allow_drift=wanted.allow_drift,
+            watcher=display,
+            recorders=wanted.recorders(folder),
+        )
         if finished:
             display.say(f"the run in {folder} is finished; there is nothing to resume")
     return result, folder

@@ -55,7 +55,13 @@ def train(
             display.say(MEASURING)
             config = api.training_within(config, genotype, wanted.time_left())
         result = api.train(
-            genotype, config, out=folder, resume=wanted.resume, allow_drift=wanted.allow_drift, watcher=display
+            genotype,
+            config,
+            out=folder,
+            resume=wanted.resume,
+            allow_drift=wanted.allow_drift,
+            watcher=display,
+            recorders=wanted.recorders(folder),
         )
         if finished:
             display.say(f"the run in {folder} is finished; there is nothing to resume")

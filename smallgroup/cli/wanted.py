@@ -9,6 +9,8 @@ from typing import Any
 from smallgroup.api import CONFIG
 from smallgroup.cli.durations import seconds_of
 from smallgroup.config import Config, changed, load, overlaid, resolve
+from smallgroup.runner import Watcher
+from smallgroup.runner.tensorboard import EVENTS, EventFiles, check_installed
 
 RUNS = Path("runs")
 OVERHEAD = 0.93
@@ -28,6 +30,8 @@ class Wanted:
     resume: bool
     allow_drift: bool
 
+    tensorboard: bool = False
+
     base: Mapping[str, Any] = field(default_factory=dict)
     """Keys below all others, such as those of the search whose cell is trained."""
 
@@ -41,6 +45,12 @@ class Wanted:
             raise ValueError("one of --seed and --seeds must be given, but both are")
         if self.time_budget is not None:
             seconds_of(self.time_budget)
+        if self.tensorboard:
+            check_installed()
+
+    def recorders(self, folder: Path) -> list[Watcher]:
+        """Who else is told of a run in a folder."""
+        return [EventFiles(folder / EVENTS)] if self.tensorboard else []
 
     def time_left(self) -> Callable[[], float]:
         """What is left of the time budget from now on, whenever it is asked."""

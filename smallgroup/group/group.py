@@ -87,6 +87,7 @@ class SmallGroup:
         self._places: list[list[int]] = []
         self._standing: list[Standing] = []
         self._snapshot: Snapshot | None = None
+        self._seconds: dict[int, float] = {}
         self.steps = 0
         """How many steps were taken; the random numbers of an iteration are a function of it."""
 
@@ -134,7 +135,7 @@ class SmallGroup:
         """
         reports = self._commit((train, unlabeled, validation), iterate, self._moving(moving))
         self.steps += 1
-        return StepReport(self.steps - 1, reports)
+        return StepReport(self.steps - 1, reports, self._seconds)
 
     def step_labellers(self, train: Batch) -> StepReport:
         """Stage 1 alone: V of every learner moves. For a time in which labellers learn before they teach."""
@@ -142,7 +143,7 @@ class SmallGroup:
             raise ValueError("labellers can be stepped only where learners have first weights v that teach")
         reports = self._commit((train, None, None), first_stage_alone, self._moving(None))
         self.steps += 1
-        return StepReport(self.steps - 1, reports)
+        return StepReport(self.steps - 1, reports, self._seconds)
 
     def step_architectures(self, validation: Batch, *, moving: Sequence[bool] | None = None) -> StepReport:
         """A alone, along grad_A L(W_k, A_k, D_val) where W stands: what the circulating code does before its V and W.
@@ -152,7 +153,8 @@ class SmallGroup:
         if validation is None:
             raise TypeError("the architecture gradient needs a validation batch, but validation is None")
         given = (validation, None, validation)
-        return StepReport(self.steps, self._commit(given, third_stage_alone, self._moving(moving)))
+        reports = self._commit(given, third_stage_alone, self._moving(moving))
+        return StepReport(self.steps, reports, self._seconds)
 
     def _moving(self, given: Sequence[bool] | None) -> Sequence[bool]:
         """Whose architectures move."""
@@ -241,7 +243,8 @@ class SmallGroup:
         for source in (*self.learners, *(() if isinstance(labels_from, str) else labels_from)):
             begin_step(source, self.steps)
         generator = torch.get_rng_state()
-        reports = run(Workings(self.setting, self._standing, batches, move_v, move_w, step=self.steps))
+        work = Workings(self.setting, self._standing, batches, move_v, move_w, step=self.steps)
+        reports, self._seconds = run(work), work.seconds
         if self.setting.product is not None and not torch.equal(generator, torch.get_rng_state()):
             raise ValueError(
                 "second-order modes need an apply that replays its random numbers, but one drew from torch's "

@@ -16,24 +16,29 @@ from smallgroup.group.workings import Workings
 def iterate(work: Workings) -> list[LearnerReport]:
     """Algorithm 1, lines 1 to 3; the architecture step itself is left to the caller."""
     if work.teaching.trains_v:
-        stage_1(work)
-    stage_2(work)
+        with work.timed(1):
+            stage_1(work)
+    with work.timed(2):
+        stage_2(work)
     if work.batches.validation is not None:
-        stage_3(work)
+        with work.timed(3):
+            stage_3(work)
     return [work.report(k) for k in work.everyone]
 
 
 def first_stage_alone(work: Workings) -> list[LearnerReport]:
     """Stage 1 and nothing else: labellers that learn before they teach."""
-    stage_1(work)
+    with work.timed(1):
+        stage_1(work)
     return [work.report(k) for k in work.everyone]
 
 
 def third_stage_alone(work: Workings) -> list[LearnerReport]:
     """grad_A L(W_k, A_k, D_val) where W_k stands: the direct term without a look ahead."""
-    for k in work.everyone:
-        work.stay(k)
-        direct_and_own(work, k, None)
+    with work.timed(3):
+        for k in work.everyone:
+            work.stay(k)
+            direct_and_own(work, k, None)
     return [work.report(k) for k in work.everyone]
 
 

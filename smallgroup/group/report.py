@@ -41,6 +41,8 @@ class StepReport:
 
     step: int
     learners: list[LearnerReport]
+    seconds: dict[int, float] = field(default_factory=dict)
+    """What each stage took, over all learners."""
 
     @property
     def skipped(self) -> int:

@@ -1,7 +1,9 @@
 """What one iteration has to work with and has found so far; `iteration` says in which order."""
 
 import math
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -90,6 +92,14 @@ class Workings:
         self.unread: list[dict[str, Tensor]] = [{} for _ in self.everyone]
         self.skipped: list[dict[str, str]] = [{} for _ in self.everyone]
         self.classes: dict[int, int] = {}
+        self.seconds: dict[int, float] = {}
+
+    @contextmanager
+    def timed(self, stage: int) -> Iterator[None]:
+        """Note how long a stage takes."""
+        start = time.perf_counter()
+        yield
+        self.seconds[stage] = time.perf_counter() - start
 
     # Where the learners stand.
 

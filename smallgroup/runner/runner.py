@@ -99,6 +99,7 @@ class Runner:
         minutes: how often to save between the ends of epochs.
         keep: how many checkpoints stay.
         files: by name, what is written into the folder when the run begins.
+        recorders: who else is told how it goes, such as those who write it down.
     """
 
     folder: Path
@@ -109,6 +110,11 @@ class Runner:
     allow_drift: bool = False
     keep: int = 2
     files: Mapping[str, str] = field(default_factory=dict)
+    recorders: Sequence[Watcher] = ()
+
+    @property
+    def _audience(self) -> list[Watcher]:
+        return [*self.recorders, *([self.watcher] if self.watcher else [])]
 
     def check(self, *, resume: bool) -> None:
         """Refuse early what `run` would refuse after a job was made, which may take long."""
@@ -131,8 +137,8 @@ class Runner:
             )
             before = self._take_up(job, metrics, checkpoints, resume=resume)
             start = saved = time.monotonic()
-            if self.watcher:
-                self.watcher.started(job)
+            for each in self._audience:
+                each.started(job)
 
             def save() -> None:
                 tensors, record = job.state()
@@ -140,8 +146,8 @@ class Runner:
                 own = {"metrics": metrics.length, "seconds": seconds, "identity": dict(self.identity)}
                 own["environment"] = asdict(self.environment)
                 checkpoints.save(job.step, tensors, {"run": own, "job": dict(record)})
-                if self.watcher:
-                    self.watcher.saved(job.step)
+                for each in self._audience:
+                    each.saved(job.step)
 
             while not job.finished:
                 try:
@@ -149,13 +155,13 @@ class Runner:
                 except Exception as error:
                     self._save_before(error, job, save)
                     raise
-                if self.watcher:
-                    self.watcher.stepped(job.step, before + time.monotonic() - start)
+                for each in self._audience:
+                    each.stepped(job.step, before + time.monotonic() - start)
                 if rows is not None:
                     for row in rows:
                         metrics.append(row)
-                    if self.watcher:
-                        self.watcher.ended_epoch(rows)
+                    for each in self._audience:
+                        each.ended_epoch(rows)
                 if rows is not None or ending or time.monotonic() - saved > 60 * self.minutes:
                     save()
                     saved = time.monotonic()
@@ -207,8 +213,8 @@ class Runner:
         for name, text in self.files.items():
             if not (self.folder / name).exists():
                 write_whole(self.folder / name, text)
-        if self.watcher:
-            self.watcher.resumed(found.step)
+        for each in self._audience:
+            each.resumed(found.step)
         return float(run["seconds"])
 
 

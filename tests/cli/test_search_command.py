@@ -41,7 +41,7 @@ def refused(capsys: Captured, *arguments: str) -> str:
 
 OPTIONS = """
 --allow-drift --config --data-root --dataset --help --hypergradient --json --lambda --learners --method --out --recipe
---resume --seed --seeds --set --space --time-budget --unlabeled
+--resume --seed --seeds --set --space --tensorboard --time-budget --unlabeled
 """
 
 
@@ -52,7 +52,8 @@ def test_the_options_are_these() -> None:
     group: Any = typer.main.get_command(app)
     found = {name for each in group.commands["search"].params for name in each.opts} | {"--help"}
     assert found == set(OPTIONS.split())
-    assert " ".join(sorted(group.commands)) == "bench describe doctor export list mutual predict run search study train"
+    commands = "bench describe doctor export list mutual predict report run search show study train watch"
+    assert " ".join(sorted(group.commands)) == commands
 
 
 def test_a_search_from_the_command_line(tmp_path: Path, capsys: Captured) -> None:

@@ -29,7 +29,8 @@ def copy(finished: Path, tmp_path: Path) -> Path:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file() and path.name != ".lock"}
+    timed = (".lock", "times.jsonl", "report.html")
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file() and path.name not in timed}
 
 
 def same_but_for_time(left: Path, right: Path) -> None:

@@ -29,6 +29,8 @@ class Course(ABC):
         self.steps_per_epoch = config.steps_per_epoch or len(self.batches)
         self.steps = config.epochs * self.steps_per_epoch
         self.step, self.epochs_done = 0, 0
+        self.seconds: dict[str, float] = {}
+        """Where the time went since the job was made: steps, and the looks at the ends of epochs."""
 
     # What each kind of training says of itself.
 
@@ -59,15 +61,23 @@ class Course(ABC):
 
     def advance(self) -> Sequence[Mapping[str, Any]] | None:
         """One step of SGD; at the end of an epoch its metrics."""
+        start = time.perf_counter()
         if not self._epoch_is_over:
             self._take_step()
+        start = self._count("steps", start)
         if not self._epoch_is_over:
             return None
         rows = self.rows(self.epochs_done)
+        self._count("evaluation", start)
         for trainee in self.trainees:
             trainee.forget()
         self.epochs_done += 1
         return rows
+
+    def _count(self, part: str, start: float) -> float:
+        now = time.perf_counter()
+        self.seconds[part] = self.seconds.get(part, 0.0) + now - start
+        return now
 
     def measure(self, steps: int = 3) -> float:
         """Seconds of a step, the first not counted; the job cannot be used afterwards."""

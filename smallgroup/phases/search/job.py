@@ -1,5 +1,6 @@
 """A search as a job: what a step is, what an epoch leaves behind, and the state between two steps."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -56,8 +57,12 @@ class SearchJob:
         ]
         self.course = Course([searcher.schedule for searcher in self.searchers])
         self.group = self._grouped()
-        self.metrics = EpochMetrics(self.searchers, data, truth, with_v=self.course.teaches)
+        self.metrics = EpochMetrics(
+            self.searchers, data, truth, with_v=self.course.teaches, unlabeled_of=self.unlabeled.indices_of
+        )
         self.epochs_done = 0
+        self.seconds: dict[str, float] = {}
+        """Where the time went since the job was made: by stage of the steps, and the looks at the ends of epochs."""
 
     def _grouped(self, steps: int = 0) -> SmallGroup:
         """The learners as they are now, as a group that has taken so many steps."""
@@ -107,14 +112,22 @@ class SearchJob:
         for searcher in self.searchers:
             searcher.prepare(step)
         if not self._epoch_is_over:  # it is, if an earlier attempt failed after the step: then the rest is made up for
-            self.metrics.note(self._take_step(step))
+            report = self._take_step(step)
+            self.metrics.note(report)
+            for stage, seconds in report.seconds.items():
+                self._count(f"stage {stage}", seconds)
         if not self._epoch_is_over:
             return None
+        start = time.perf_counter()
         rows = self.metrics.rows(step // self.course.steps_per_epoch)
         self.decide(step, rows)
+        self._count("evaluation", time.perf_counter() - start)
         self.metrics.clear()
         self.epochs_done += 1
         return rows
+
+    def _count(self, part: str, seconds: float) -> None:
+        self.seconds[part] = self.seconds.get(part, 0.0) + seconds
 
     def _take_step(self, step: int) -> StepReport:
         kind = self.course.kind(step)
@@ -208,7 +221,8 @@ class SearchJob:
         ended = [searcher.ended for searcher in self.searchers]
         record = {"step": self.step, "epochs_done": self.epochs_done, "ended": ended, "metrics": self.metrics.state()}
         labellers = None if self.labellers is None else self.labellers.digest
-        return tensors, {**record, "data": self.data.digest, "labellers": labellers}
+        record |= {"taught": self.metrics.taught.state(), "data": self.data.digest, "labellers": labellers}
+        return tensors, record
 
     def load_state(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
         """Take up a saved state."""
@@ -219,6 +233,8 @@ class SearchJob:
             searcher.ended = str(record["ended"][k])
         self.group, self.epochs_done = self._grouped(int(record["step"])), int(record["epochs_done"])
         self.metrics.load_state(record["metrics"])
+        if "taught" in record:  # runs of earlier versions count from here
+            self.metrics.taught.load_state(record["taught"])
 
 
 def _schedule(config: SearchConfig, per_epoch: int, teaching: Teaching, method: Method) -> Schedule:
@@ -236,4 +252,4 @@ def _merged(architectures: StepReport, weights: StepReport) -> StepReport:
         replace(after, validation_loss=before.validation_loss, terms=before.terms, gradient=before.gradient)
         for before, after in parts
     ]
-    return StepReport(weights.step, learners)
+    return StepReport(weights.step, learners, architectures.seconds | weights.seconds)

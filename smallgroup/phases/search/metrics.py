@@ -13,6 +13,7 @@ from smallgroup.group import LearnerReport, NonFiniteError, StepReport
 from smallgroup.phases.evaluate import Evaluation, evaluate, mixed
 from smallgroup.phases.search.collapse import signs_of_collapse
 from smallgroup.phases.search.learners import Searcher
+from smallgroup.phases.search.taught import Taught
 from smallgroup.spaces.genotypes import AnyGenotype, to_plain
 from smallgroup.spaces.nas_bench_201 import Cell, Truth
 
@@ -31,10 +32,15 @@ class EpochMetrics:
         *,
         with_v: bool = True,
         images: int = 1000,
+        unlabeled_of: Callable[[int], Tensor] | None = None,
     ) -> None:
         self.searchers, self.data, self.truth = searchers, data, truth
         self.with_v, self.indices = with_v, mixed(data.splits.validation)[:images]
         self._sums: list[dict[str, tuple[float, int]]] = [{} for _ in searchers]
+        own = data.unlabeled is data.dataset.train
+        self.taught = Taught(len(searchers), len(data.dataset.classes), data.dataset.labels() if own else None)
+        self._unlabeled_of = unlabeled_of
+        """Which images a step has labelled."""
 
     def note(self, report: StepReport) -> None:
         """Count a step in."""
@@ -43,10 +49,12 @@ class EpochMetrics:
             for name, value in {**_of_step(one), **agreements[k]}.items():
                 total, count = self._sums[k].get(name, (0.0, 0))
                 self._sums[k][name] = (total + value, count + 1)
+        if self._unlabeled_of is not None and any(one.soft_labels is not None for one in report.learners):
+            self.taught.note(self._unlabeled_of(report.step), [one.soft_labels for one in report.learners])
 
     def rows(self, epoch: int) -> list[dict[str, Any]]:
         """A row per learner."""
-        rows = []
+        rows, taught = [], self.taught.rows()
         for k, searcher in enumerate(self.searchers):
             means = {name: total / count for name, (total, count) in self._sums[k].items()}
             rates = {f"{role}_lr": rate for role, rate in searcher.rates.items()}
@@ -54,12 +62,13 @@ class EpochMetrics:
             if not math.isfinite(end["w_validation_loss"]):
                 raise NonFiniteError(k, 2, f"the validation loss at the end of epoch {epoch}", searcher.relaxed.step)
             stage = {"stage": searcher.relaxed.stage} if searcher.schedule.number_of_stages > 1 else {}
-            rows.append({"epoch": epoch, "learner": k, **stage, **rates, **means, **end})
+            rows.append({"epoch": epoch, "learner": k, **stage, **rates, **means, **end, **taught[k]})
         return rows
 
     def clear(self) -> None:
         """The next epoch begins."""
         self._sums = [{} for _ in self.searchers]
+        self.taught.clear()
 
     def _at_the_end(self, searcher: Searcher) -> dict[str, Any]:
         relaxed, learner = searcher.relaxed, searcher.learner
@@ -86,9 +95,11 @@ class EpochMetrics:
         return {
             **found,
             "w_error": of_w.error,
+            "w_recognised": of_w.recognised,
             "w_validation_loss": of_w.loss,
             "derived_error": derived.error,
             "edge_entropy": entropy,
+            "scores": rounded_scores(searcher),
             "skips": genotype.skips,
             "genotype": to_plain(genotype),
             "warnings": signs_of_collapse(relaxed.space, relaxed.space.chosen(genotype), entropy),
@@ -125,6 +136,15 @@ def edge_entropy(searcher: Searcher) -> dict[str, list[float]]:
         entropy = torch.special.entr(shares).sum(dim=1) / kept.log()
         result[kind] = [round(value, 6) for value in entropy.tolist()]
     return result
+
+
+def rounded_scores(searcher: Searcher) -> dict[str, list[list[float | None]]]:
+    """By kind, what the method holds of every operation of every edge; null for what has been removed."""
+    scores = searcher.relaxed.method.scores(searcher.learner.architecture)
+    return {
+        kind: [[round(value, 4) if math.isfinite(value) else None for value in row] for row in table.tolist()]
+        for kind, table in scores.items()
+    }
 
 
 def _of_step(one: LearnerReport) -> dict[str, float]:

@@ -1,0 +1,28 @@
+"""`smallgroup report`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from smallgroup import api
+from smallgroup.cli.output import print_json
+from smallgroup.report.files import write_drawings
+
+
+def run(folders: Sequence[Path], out: Path | None, svg: Path | None, pdf: Path | None, *, as_json: bool) -> None:
+    """Everything is read before anything is written."""
+    runs = api.read_runs(folders)
+    files = []
+    for ending, folder in (("svg", svg), ("pdf", pdf)):
+        if folder is not None:
+            files += write_drawings(runs, folder, ending)
+    made = api.report(*folders, out=out)
+    if as_json:
+        print_json({"report": str(made), "files": [str(file) for file in files]})
+        return
+    for sentence in dict.fromkeys(problem for each in runs for problem in each.problems):
+        typer.echo(f"warning: {sentence}", err=True)
+    if files:
+        typer.echo(f"{len(files)} drawings and figures in {', '.join(str(d) for d in (svg, pdf) if d is not None)}")
+    typer.echo(str(made))

@@ -1,0 +1,103 @@
+"""`smallgroup show`: a run on a terminal."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from smallgroup import api
+from smallgroup.cli.durations import written
+from smallgroup.cli.output import print_columns, print_json
+from smallgroup.data.errors import printable, shown
+from smallgroup.report import Run
+from smallgroup.report.charts import Chart
+from smallgroup.report.curves import charts_of, thinned
+from smallgroup.report.origins import warnings_of
+from smallgroup.report.run import number_at
+from smallgroup.report.words import STATES
+from smallgroup.spaces.drawing import draw
+from smallgroup.spaces.genotypes import to_plain
+
+BARS = "▁▂▃▄▅▆▇█"
+WIDEST = 40
+"""Bars of a curve."""
+CHARTS = ("errors", "validation-loss", "derived-error", "agreement", "training-errors", "training-loss")
+
+
+def run(folder: Path, *, as_json: bool) -> None:
+    """Summary, cell, curves."""
+    found = api.read_one_run(folder)
+    if as_json:
+        print_json(summary(found))
+        return
+    print_columns(
+        [(name.replace("_", " "), _words(name, value)) for name, value in summary(found).items() if _told(name, value)]
+    )
+    if found.cell is not None:
+        typer.echo("\n" + draw(found.cell))
+    rows = [row for chart in charts_of(found) if chart.key in CHARTS for row in curves(chart)]
+    if rows:
+        typer.echo()
+        print_columns(rows)
+    for sentence in warnings_of(found):
+        typer.echo(f"\nwarning: {shown(sentence)}")
+    page = folder / api.REPORT
+    typer.echo(f"\n{page if page.exists() else f'smallgroup report {folder}'} shows more")
+
+
+def summary(found: Run) -> dict[str, Any]:
+    """What `--json` prints: what is known, and null for the rest."""
+    size, training = found.given.size, found.parts.get("training")
+    return {
+        "run": str(found.folder),
+        "kind": found.kind,
+        "state": found.state,
+        "dataset": found.result.get("dataset") or found.facts.get("dataset"),
+        "learners": len(found.learners),
+        "epochs": len(found.epochs),
+        "retained": found.retained if found.kind == "search" else None,
+        "validation_error": number_at(found.result, "validation_error"),
+        "validation_loss": number_at(found.result, "validation_loss"),
+        "test_error": number_at((training or found).result, "test_error"),
+        "parameters": None if size is None else size.parameters,
+        "multiply_adds": None if size is None else size.multiply_adds,
+        "seconds": number_at(found.result, "seconds"),
+        "peak_memory_mb": number_at(found.result, "peak_memory_mb"),
+        "genotype": None if found.cell is None else to_plain(found.cell),
+    }
+
+
+def _told(name: str, value: object) -> bool:
+    return value is not None and name != "genotype" and not (name == "learners" and value == 0)
+
+
+def _words(name: str, value: Any) -> str:  # noqa: ANN401
+    if name == "state":
+        return STATES[value]
+    if name == "seconds":
+        return written(value)
+    if name.endswith("_error"):
+        return f"{value:.2f} %"
+    if name in ("parameters", "multiply_adds"):
+        return f"{value:,}"
+    return printable(value)
+
+
+def curves(chart: Chart) -> list[tuple[str, str, str, str]]:
+    """Title, bars, the first and the last number of each line."""
+    rows = []
+    for line in chart.series:
+        values = {point.epoch: point.value for point in line.points}
+        kept = [values[epoch] for epoch in thinned(sorted(values), WIDEST)]
+        ends = f"{line.points[0].value:.4g} → {line.points[-1].value:.4g} {chart.unit}".rstrip()
+        rows.append((chart.title, line.name, sparkline(kept), ends))
+    return rows
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Numbers as bars, the lowest the smallest; numbers that are all the same as bars of half the height."""
+    low, high = min(values), max(values)
+    if high == low:
+        return BARS[len(BARS) // 2] * len(values)
+    return "".join(BARS[min(len(BARS) - 1, int((value - low) / (high - low) * len(BARS)))] for value in values)

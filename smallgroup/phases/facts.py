@@ -1,0 +1,32 @@
+"""What a run is, in words and numbers that its config does not have: classes, images, versions, the machine."""
+
+import platform
+from typing import Any
+
+import numpy
+import torch
+
+from smallgroup import __version__
+from smallgroup.data import Dataset
+from smallgroup.runner.recorder import cores
+
+
+def facts_of(kind: str, dataset: Dataset, images: dict[str, int], **more: Any) -> dict[str, Any]:  # noqa: ANN401
+    """As `facts.json` has it."""
+    versions = {
+        "smallgroup": __version__,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "numpy": numpy.__version__,
+    }
+    return {
+        "kind": kind,
+        "dataset": dataset.name,
+        "classes": list(dataset.classes),
+        "notes": list(dataset.notes),
+        "image": {"channels": dataset.channels, "size": dataset.size},
+        "images": images,
+        **more,
+        "versions": versions,
+        "machine": {"system": platform.platform(terse=True), "cores": cores()},
+    }

@@ -1,0 +1,235 @@
+"""What a run found, before all else."""
+
+from collections.abc import Sequence
+
+from smallgroup.report.cells import draw_cell, drawn
+from smallgroup.report.compare import Contribution
+from smallgroup.report.markup import Markup, joined, tag
+from smallgroup.report.origins import seconds_by_part
+from smallgroup.report.run import Run, at, number_at, section_at, table_at
+from smallgroup.report.shapes import Drawing, svg
+from smallgroup.report.words import command, count, duration, fact, percent, section, shown_path, signed, sized, sourced
+
+
+def answer(run: Run, prefix: str = "", gained: Sequence[Contribution] = ()) -> Markup:
+    """The cell that was found or trained, its numbers, why this one, and what to do next."""
+    facts = _search_facts(run) if run.kind == "search" else _training_facts(run)
+    return section(
+        f"{prefix}answer",
+        "The answer",
+        _standing(run),
+        tag(
+            "div",
+            tag("div", tag("dl", *facts, class_="facts"), why(run), contributed(gained), next_steps(run)),
+            tag("div", *(captioned(drawing) for drawing in cells_of(run)), class_="cells"),
+            class_="split",
+        ),
+    )
+
+
+def cells_of(run: Run) -> list[Drawing]:
+    """The cell of the answer."""
+    if run.cell is None:
+        return []
+    whose = "the network" if run.kind == "training" else f"learner {run.retained}"
+    scores = None
+    if run.kind == "search" and run.retained is not None and run.epochs:
+        row = run.row(run.retained, run.epochs[-1])
+        kinds = ("normal", "reduce", "cell")
+        scores = {} if row is None else {kind: found for kind in kinds if (found := table_at(row, kind)) is not None}
+    return [draw_cell(cell, whose) for cell in drawn(run.cell, scores).values()]
+
+
+def captioned(drawing: Drawing) -> Markup:
+    """A drawing below its title."""
+    return tag("figure", tag("figcaption", drawing.title.capitalize()), svg(drawing), class_="cell-figure")
+
+
+def _standing(run: Run) -> Markup | None:
+    if run.state == "finished":
+        return None
+    done, all_ = len(run.epochs), at(run.facts, "course", "epochs")
+    far = f"{done} of {all_} epochs" if isinstance(all_, int) else f"{done} epochs"
+    words = "This run is going on" if run.state == "running" else "This run is not finished"
+    return tag("p", f"{words}: {far} are over. What stands here is how it stands now.", class_="warning", role="status")
+
+
+def _search_facts(run: Run) -> list[Markup]:
+    result, size, training = run.result, run.given.size, run.parts.get("training")
+    retained = run.retained
+    facts = [
+        fact(
+            "Retained" if result else "Best so far",
+            "nobody yet" if retained is None else f"learner {retained}",
+            "result.json: retained" if result else "metrics.jsonl: lowest w_validation_loss of the last epoch",
+            run.method(retained) if retained is not None else None,
+        )
+    ]
+    row = run.row(retained, run.epochs[-1]) if retained is not None and run.epochs else None
+    if result:
+        error, source = number_at(result, "validation_error"), "result.json: validation_error"
+    else:
+        error = None if row is None else row.number("w_error")
+        source = "not measured yet" if row is None else f"metrics.jsonl line {row.line}: w_error"
+    if training is not None:
+        tested = number_at(training.result, "test_error")
+        used = str(training.result.get("test_set") or "not tested yet")
+        facts.append(fact("Test error", percent(tested), "training/result.json: test_error", used))
+        other = run.parts.get("random")
+        if other is not None:
+            beside = number_at(other.result, "test_error")
+            facts.append(
+                fact("A random cell", percent(beside), "random/result.json: test_error", "trained the same way")
+            )
+    facts.append(fact("Validation error", percent(error), source, "of W in the mixed network"))
+    facts += _true_facts(run)
+    if training is not None and training.result:
+        facts += _sizes(
+            number_at(training.result, "parameters"),
+            number_at(training.result, "multiply_adds"),
+            "training/result.json",
+            "as trained",
+        )
+    elif size is not None:
+        facts += _sizes(
+            size.parameters, size.multiply_adds, "counted from the cell and config.yaml: training.network", size.words
+        )
+    return [*facts, *_cost(run)]
+
+
+def _true_facts(run: Run) -> list[Markup]:
+    made = []
+    for column in section_at(run.result, "true_accuracy"):
+        percentile = number_at(run.result, "percentile", column)
+        more = None if percentile is None else f"better than {percentile:.1f} % of all cells"
+        value = percent(number_at(run.result, "true_accuracy", column))
+        made.append(fact(f"True accuracy, {column}", value, f"result.json: true_accuracy.{column}", more))
+    return made
+
+
+def _sizes(parameters: float | None, multiply_adds: float | None, source: str, words: str) -> list[Markup]:
+    return [
+        fact("Parameters", sized(parameters), f"{source}, parameters = {count(parameters)}", words),
+        fact(
+            "Multiply-adds", sized(multiply_adds), f"{source}, multiply_adds = {count(multiply_adds)}", "for one image"
+        ),
+    ]
+
+
+def _cost(run: Run) -> list[Markup]:
+    result = run.result
+    if result:
+        seconds, memory = number_at(result, "seconds"), number_at(result, "peak_memory_mb")
+        steps = number_at(result, "steps")
+        source = "result.json"
+    else:
+        seconds = sum(seconds_by_part(run).values())
+        memory = max((number_at(one, "peak_memory_mb") or 0.0 for one in run.times), default=None)
+        steps = max((number_at(one, "step") or 0.0 for one in run.times), default=None)
+        source = "times.jsonl"
+    return [
+        fact(
+            "Time of the search" if run.kind == "search" else "Time",
+            duration(seconds),
+            f"{source}: seconds",
+            f"{count(steps)} steps",
+        ),
+        fact(
+            "Memory", "not known" if memory is None else f"{memory:,.0f} MB", f"{source}: peak_memory_mb", "at its peak"
+        ),
+    ]
+
+
+def _training_facts(run: Run) -> list[Markup]:
+    result = run.result
+    facts = []
+    if "test_error" in result:
+        used = str(result.get("test_set") or "")
+        facts.append(fact("Test error", percent(number_at(result, "test_error")), "result.json: test_error", used))
+        best = number_at(result, "best_test_error")
+        if best is not None:
+            facts.append(
+                fact(
+                    "Best test error",
+                    percent(best),
+                    "result.json: best_test_error",
+                    "chosen by the test images themselves: too low",
+                )
+            )
+    last = run.rows[-1] if run.rows else None
+    if last is not None and last.number("train_error") is not None:
+        facts.append(
+            fact(
+                "Training error",
+                percent(last.number("train_error")),
+                f"metrics.jsonl line {last.line}: train_error",
+                "of augmented images",
+            )
+        )
+    if result:
+        facts += _sizes(
+            number_at(result, "parameters"), number_at(result, "multiply_adds"), "result.json", "as trained"
+        )
+    return [*facts, *_cost(run)]
+
+
+def why(run: Run) -> Markup | None:
+    """Why this learner."""
+    group = run.result.get("group")
+    if run.kind != "search" or not isinstance(group, list) or not group:
+        return None
+    losses = [number_at(one, "validation_loss") for one in group]
+    if len(group) == 1:
+        return tag("p", "It is the only learner.")
+    told = joined(
+        joined([", " if k else "", sourced(f"learner {k} {loss:.4f}", f"result.json: group[{k}].validation_loss")])
+        for k, loss in enumerate(losses)
+        if loss is not None
+    )
+    return tag(
+        "p",
+        tag("strong", "Why this learner: "),
+        "it has the lowest loss on all validation images (",
+        told,
+        " nats).",
+    )
+
+
+def contributed(gained: Sequence[Contribution]) -> Markup | None:
+    """What teaching changed, where a run without it is given."""
+    if not gained:
+        return None
+    n = gained[0].comparison.n[0]
+    items = []
+    for one in gained:
+        better = one.mean < 0 if one.lower_is_better else one.mean > 0
+        verdict = "the same" if one.mean == 0 else "better" if better else "worse"
+        words = f"{one.title}: {signed(one.mean, 3)} {one.unit} ({verdict})"
+        if one.comparison.p is not None:
+            words += f", Wilcoxon p = {one.comparison.p:.3g}, at best {one.comparison.smallest_p:.3g} with so few seeds"
+        items.append(tag("li", sourced(words, "result.json of the run minus that of its twin with lambda = 0")))
+    caution = (
+        "One seed each: a difference of this size may be chance."
+        if n == 1
+        else f"Means over {n} seeds, paired; p says how often chance alone would differ as much."
+    )
+    return tag(
+        "div",
+        tag("p", tag("strong", "What the group contributed"), ", against the same search with lambda = 0:"),
+        tag("ul", *items),
+        tag("p", caution, class_="note"),
+        class_="gained",
+    )
+
+
+def next_steps(run: Run) -> Markup | None:
+    """The commands that follow, ready to copy."""
+    place = shown_path(run.folder)
+    if run.kind == "search" and "training" not in run.parts:
+        lines = [("Train its cell from scratch", ["smallgroup", "train", place])]
+        lines.append(("then export the trained network", ["smallgroup", "export", place, "--format", "onnx"]))
+    else:
+        lines = [("Export the trained network", ["smallgroup", "export", place, "--format", "onnx"])]
+        lines.append(("or classify images", ["smallgroup", "predict", place, "IMAGE"]))
+    parts = [joined([tag("p", f"{words}:", class_="label"), command(*line)]) for words, line in lines]
+    return tag("div", *parts, class_="next")

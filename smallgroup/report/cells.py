@@ -1,0 +1,212 @@
+"""Cells as drawings: every node is a lane from top to bottom, every operation a labelled way from one lane to a node.
+
+No two labels can meet, whichever edges a cell has: each operation has a row of its own, and a row stays where it is
+while the cell changes from epoch to epoch.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from smallgroup.report import palette
+from smallgroup.report.shapes import Box, Disc, Drawing, Group, Label, Line, Shape
+from smallgroup.spaces import SPACES
+from smallgroup.spaces.darts.genotype import INPUTS
+from smallgroup.spaces.genotypes import AnyGenotype, space_of
+from smallgroup.spaces.nas_bench_201.cell import EDGES, Cell
+
+LEFT, LANE, ROW, NODE, TOP = 14.0, 22.0, 25.0, 24.0, 30.0
+PILL = 146.0
+TITLES = {"normal": "normal cell", "reduce": "reduction cell", "cell": "cell"}
+Table = Sequence[Sequence[float | None]]
+"""[edges, operations]: scores, None for what has been removed."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """An operation on the way from a source to a node."""
+
+    source: int
+    operation: str
+    edge: int
+    """The row of the table of scores."""
+    shares: tuple[tuple[str, float], ...] = ()
+    """What the search held of each operation there, the highest first; as shares of the edge."""
+
+    @property
+    def share(self) -> float | None:
+        """That of the operation itself."""
+        return dict(self.shares).get(self.operation)
+
+    def words(self, node: int) -> str:
+        """For who cannot see it, or wants to know more."""
+        told = f"{self.operation} from node {self.source} to node {node}"
+        if not self.shares:
+            return told
+        others = ", ".join(f"{name} {share:.3f}" for name, share in self.shares if name != self.operation)
+        return f"{told}, share {self.share or 0:.3f}; alternatives: {others}"
+
+
+@dataclass(frozen=True)
+class DrawnCell:
+    """One kind of cell of a genotype."""
+
+    kind: str
+    inputs: tuple[str, ...]
+    nodes: tuple[tuple[Way, ...], ...]
+    """The ways into each node after the inputs."""
+    output: tuple[int, ...]
+    """The nodes that are the output."""
+
+
+def drawn(genotype: AnyGenotype, scores: Mapping[str, Table] | None = None) -> dict[str, DrawnCell]:
+    """By kind, what is to be drawn of a genotype."""
+    kinds = SPACES[space_of(genotype)].kinds
+
+    def way(kind: str, source: int, node: int, operation: str) -> Way:
+        edge = kinds[kind].edges.index((source, node)) if (source, node) in kinds[kind].edges else -1
+        table = (scores or {}).get(kind)
+        fits = table is not None and 0 <= edge < len(table)
+        shares = shares_of(kinds[kind].operations, table[edge]) if table is not None and fits else ()
+        return Way(source, operation, edge, shares)
+
+    if isinstance(genotype, Cell):
+        nodes = [
+            tuple(way("cell", s, n, op) for (n, s), op in zip(EDGES, genotype.operations, strict=True) if n == node)
+            for node in (1, 2, 3)
+        ]
+        return {"cell": DrawnCell("cell", ("input",), tuple(nodes), (3,))}
+    result = {}
+    for kind, cell in (("normal", genotype.normal), ("reduce", genotype.reduce)):
+        ways = tuple(
+            tuple(way(kind, edge.source, node, edge.operation) for edge in edges)
+            for node, edges in enumerate(cell.nodes, start=INPUTS)
+        )
+        result[kind] = DrawnCell(kind, ("cell before last", "last cell"), ways, tuple(cell.concat))
+    return result
+
+
+def shares_of(operations: Sequence[str], row: Sequence[float | None]) -> tuple[tuple[str, float], ...]:
+    """Scores of an edge as shares, the highest first; what has been removed is left out."""
+    known = [(name, max(0.0, value)) for name, value in zip(operations, row, strict=False) if value is not None]
+    total = sum(value for _, value in known)
+    if total <= 0:
+        return ()
+    return tuple(sorted(((name, value / total) for name, value in known), key=lambda one: -one[1]))
+
+
+def slots_of(cells: Sequence[DrawnCell]) -> tuple[int, ...]:
+    """The rows that each node needs, so that every one of some cells fits."""
+    most = max(len(cell.nodes) for cell in cells)
+    return tuple(max(len(cell.nodes[i]) if i < len(cell.nodes) else 0 for cell in cells) for i in range(most))
+
+
+def width_of(share: float | None) -> float:
+    """How thick a way is."""
+    return 2.0 if share is None else 1.0 + 7.0 * share
+
+
+def draw_cell(cell: DrawnCell, whose: str, slots: Sequence[int] | None = None, frame: str = "") -> Drawing:
+    """The drawing of a cell; `frame` names the data by which a script shows its other epochs."""
+    slots = slots_of([cell]) if slots is None else slots
+    first = len(cell.inputs)
+    lanes = first + len(slots)
+    pill = LEFT + LANE * lanes
+    bus = pill + PILL + 12
+    places = _places(slots, first)
+    bottom = TOP + ROW * sum(slots) + NODE * len(slots) + 8
+    ends = _ends(cell, places.rows, bottom)
+    shapes: list[Shape] = [*_lanes(lanes, first, places, ends)]
+    for number, row, y in places.rows:
+        ways = cell.nodes[number - first] if number - first < len(cell.nodes) else ()
+        shapes.append(_way(ways[row] if row < len(ways) else None, number, y, pill, bus))
+    for number in range(first, lanes):
+        rows = [y for node, _, y in places.rows if node == number]
+        y = places.nodes[number]
+        if rows:
+            shapes.append(Line([(bus, rows[0]), (bus, y), (LEFT + LANE * number + 9, y)], "muted", 1.5, name="back"))
+        shapes += [
+            Disc(LEFT + LANE * number, y, 9, fill="card", stroke="ink"),
+            Label(LEFT + LANE * number, y + 4, str(number), anchor="middle", bold=True),
+        ]
+    out = [LEFT + LANE * node for node in cell.output]
+    shapes.append(Line([(min(out), bottom), (pill, bottom)], "muted", 2))
+    shapes += [Disc(x, bottom, 3, fill="muted") for x in out]
+    shapes.append(Label(pill + 6, bottom + 4, "output", bold=True))
+    for number in range(first):
+        shapes.append(Disc(LEFT + LANE * number, TOP - 16, 9, fill="card", stroke="ink"))
+        shapes.append(Label(LEFT + LANE * number, TOP - 12, str(number), anchor="middle", bold=True))
+    names = ", ".join(f"{number}: {name}" for number, name in enumerate(cell.inputs))
+    shapes.append(Label(LEFT + LANE * first + 2, TOP - 12, names, "muted"))
+    title = f"{TITLES.get(cell.kind, cell.kind)} of {whose}"
+    data = {"frame": frame, "left": LEFT, "lane": LANE, "pill": pill, "bottom": bottom} if frame else {}
+    return Drawing(bus + 10, bottom + 14, shapes, title, described(cell), data, "cell")
+
+
+def described(cell: DrawnCell) -> str:
+    """The cell in words."""
+    parts = []
+    for node, ways in enumerate(cell.nodes, start=len(cell.inputs)):
+        if ways:
+            parts.append(f"node {node}: " + " and ".join(f"{way.operation} of {way.source}" for way in ways))
+    return "; ".join(parts) + f"; output: {', '.join(map(str, cell.output))}"
+
+
+@dataclass(frozen=True)
+class _Places:
+    rows: list[tuple[int, int, float]]
+    """(node, row of it, y)"""
+    nodes: dict[int, float]
+
+
+def _places(slots: Sequence[int], first: int) -> _Places:
+    rows, nodes, y = [], {}, TOP
+    for place, count in enumerate(slots):
+        for row in range(count):
+            rows.append((first + place, row, y + ROW / 2))
+            y += ROW
+        nodes[first + place] = y + NODE / 2
+        y += NODE
+    return _Places(rows, nodes)
+
+
+def _ends(cell: DrawnCell, rows: Sequence[tuple[int, int, float]], bottom: float) -> dict[int, float]:
+    """Where each lane is taken for the last time."""
+    ends = {}
+    for node, row, y in rows:
+        ways = cell.nodes[node - len(cell.inputs)] if node - len(cell.inputs) < len(cell.nodes) else ()
+        if row < len(ways):
+            ends[ways[row].source] = y
+    return ends | dict.fromkeys(cell.output, bottom)
+
+
+def _lanes(lanes: int, first: int, places: _Places, ends: Mapping[int, float]) -> list[Shape]:
+    shapes: list[Shape] = []
+    for lane in range(lanes):
+        start = TOP - 7 if lane < first else places.nodes[lane] + 9
+        x, end = LEFT + LANE * lane, max(start, ends.get(lane, start))
+        line = Line([(x, start), (x, end)], "muted", 2, name="lane-line")
+        shapes.append(Group([line], name="lane", data={"lane": lane, "start": start}))
+    return shapes
+
+
+def _way(way: Way | None, node: int, y: float, pill: float, bus: float) -> Group:
+    """One row. An empty one is drawn as well, and hidden, for the epochs in which it is not."""
+    name = way.operation if way else "none"
+    colour, share = palette.operation(name), way.share if way else None
+    x = LEFT + LANE * (way.source if way else 0)
+    quiet = name == "none"
+    shapes: list[Shape] = [
+        Line([(x, y), (pill, y)], "paper", width_of(share) + 3, name="halo"),
+        # A rim: yellow on white paper would hardly be seen without.
+        Line([(x, y), (pill, y)], "muted", 0.0 if quiet else width_of(share) + 1.2, name="rim"),
+        Line([(x, y), (pill, y)], colour, width_of(share), "4 3" if quiet else "", name="ride"),
+        Line([(pill + PILL, y), (bus, y)], colour, width_of(share), "4 3" if quiet else "", name="tail"),
+        Disc(x, y, 4, fill=colour, stroke="muted", name="stop"),
+        Box(pill, y - 10, PILL, 20, fill=colour, corner=10, name="pill"),
+        Label(pill + 10, y + 4, name, palette.on(colour), name="operation"),
+        Label(
+            pill + PILL - 10, y + 4, "" if share is None else f"{share:.2f}", palette.on(colour), "end", name="share"
+        ),
+    ]
+    title = way.words(node) if way else "no operation"
+    return Group(shapes, title, "edge" if way else "edge empty", {"node": node, "y": y}, focus=True)

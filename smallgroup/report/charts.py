@@ -1,0 +1,179 @@
+"""Lines over epochs, drawn as shapes: axes with round numbers, one line per series, a legend where it stands alone."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from smallgroup.report import palette
+from smallgroup.report.shapes import Disc, Drawing, Group, Label, Line, Shape
+
+WIDTH, HEIGHT = 360.0, 210.0
+LEFT, RIGHT, TOP, BOTTOM = 50.0, 12.0, 12.0, 38.0
+LEGEND_ROW = 16.0
+
+
+@dataclass(frozen=True)
+class Point:
+    """A number and where it comes from."""
+
+    epoch: int
+    value: float
+    line: int
+    """Of metrics.jsonl."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line."""
+
+    name: str
+    points: tuple[Point, ...]
+    source: str
+    """What it is, as the metrics name it."""
+    colour: int = 0
+    dash: int = 0
+
+    @cached_property
+    def _by_epoch(self) -> dict[int, Point]:
+        return {point.epoch: point for point in self.points}
+
+    def at(self, epoch: int) -> Point | None:
+        """Its point of an epoch."""
+        return self._by_epoch.get(epoch)
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Series that share their axes."""
+
+    key: str
+    """A name for files and anchors."""
+    title: str
+    unit: str
+    about: str
+    """A sentence on how to read it."""
+    series: tuple[Series, ...]
+    log: bool = False
+    x_name: str = "epoch"
+
+    @property
+    def epochs(self) -> list[int]:
+        """All that have a point, in order."""
+        return sorted({point.epoch for one in self.series for point in one.points})
+
+    @property
+    def values(self) -> list[float]:
+        """Those that can be drawn."""
+        return [p.value for one in self.series for p in one.points if not self.log or p.value > 0]
+
+
+def draw_chart(chart: Chart, *, legend: bool = False) -> Drawing:
+    """The drawing; a legend is for files, where no page has one beside it."""
+    epochs, values = chart.epochs, chart.values
+    low, high, ticks = _axis(values, log=chart.log)
+    first, last = epochs[0], max(epochs[-1], epochs[0] + 1)
+
+    def x(epoch: float) -> float:
+        return LEFT + (epoch - first) / (last - first) * (WIDTH - LEFT - RIGHT)
+
+    def y(value: float) -> float:
+        place = math.log10(value) if chart.log else value
+        return TOP + (high - place) / (high - low) * (HEIGHT - TOP - BOTTOM)
+
+    shapes: list[Shape] = []
+    for tick in ticks:
+        shapes += [
+            Line([(LEFT, y(tick)), (WIDTH - RIGHT, y(tick))], "grid"),
+            Label(LEFT - 5, y(tick) + 4, tick_words(tick), "muted", "end"),
+        ]
+    for epoch in _whole_ticks(first, last):
+        shapes.append(Label(x(epoch), HEIGHT - BOTTOM + 15, str(epoch), "muted", "middle"))
+    shapes.append(
+        Label((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 4, f"↑ {axis_words(chart)}   → {chart.x_name}", "muted", "middle")
+    )
+    for number, one in enumerate(chart.series):
+        points: list[tuple[float, float] | None] = []
+        for epoch in epochs:
+            point = one.at(epoch)
+            usable = point is not None and (not chart.log or point.value > 0)
+            points.append((x(epoch), y(point.value)) if usable and point is not None else None)
+        shapes.append(_series(one, number, points))
+    height = HEIGHT
+    if legend:
+        for place, one in enumerate(chart.series):
+            base = HEIGHT + LEGEND_ROW * place + 10
+            colour, dash = palette.series(one.colour), palette.dash(one.dash)
+            shapes += [
+                Line([(LEFT, base - 4), (LEFT + 28, base - 4)], colour, 2, dash),
+                Label(LEFT + 34, base, one.name),
+            ]
+        height += LEGEND_ROW * len(chart.series) + 6
+    about = f"{chart.about} {len(chart.series)} lines over {chart.x_name}s {first} to {epochs[-1]}, {spanned(chart)}."
+    data = {"first": first, "last": last, "left": LEFT, "right": WIDTH - RIGHT, "top": TOP, "bottom": HEIGHT - BOTTOM}
+    return Drawing(WIDTH, height, shapes, chart.title, about, data, "chart")
+
+
+def axis_words(chart: Chart) -> str:
+    """The unit and the scale."""
+    return (chart.unit or "value") + (" (log)" if chart.log else "")
+
+
+def spanned(chart: Chart) -> str:
+    """From where to where the values go."""
+    unit = f" {chart.unit}" if chart.unit else ""
+    return f"values from {tick_words(min(chart.values))} to {tick_words(max(chart.values))}{unit}"
+
+
+def _series(one: Series, number: int, points: Sequence[tuple[float, float] | None]) -> Group:
+    colour = palette.series(one.colour)
+    line = Line(points, colour, 2, palette.dash(one.dash))
+    alone = [
+        point
+        for place, point in enumerate(points)
+        if point is not None
+        and (place == 0 or points[place - 1] is None)
+        and (place + 1 == len(points) or points[place + 1] is None)
+    ]
+    dots: list[Shape] = [Disc(px, py, 2.5, fill=colour) for px, py in alone]
+    return Group([line, *dots], one.name, "series", {"series": number})
+
+
+def tick_words(value: float) -> str:
+    """A number beside an axis."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 10000 or abs(value) < 0.001:
+        mantissa, _, exponent = f"{value:.1e}".partition("e")
+        return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
+    return f"{value:.4g}"
+
+
+def _axis(values: Sequence[float], *, log: bool) -> tuple[float, float, list[float]]:
+    """Lower and upper end, and the round numbers between them."""
+    low, high = min(values), max(values)
+    if log:
+        low, high = math.log10(low), math.log10(high)
+        pad = 0.05 * (high - low) or 0.3
+        low, high = low - pad, high + pad
+        powers = [10.0**power for power in range(math.ceil(low), math.floor(high) + 1)]
+        if len(powers) < 2:
+            powers = [10 ** (low + share * (high - low)) for share in (0.1, 0.5, 0.9)]
+            powers = [float(f"{power:.1e}") for power in powers]
+        return low, high, powers[:: max(1, len(powers) // 5)]
+    if low >= 0 and low < 0.5 * high:
+        low = 0.0
+    pad = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
+    low, high = (low if low == 0 else low - pad), high + pad
+    step = _round_step((high - low) / 4)
+    return low, high, [step * i for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def _round_step(rough: float) -> float:
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next((factor * power for factor in (1, 2, 2.5, 5) if factor * power >= rough), 10 * power)
+
+
+def _whole_ticks(first: int, last: int) -> list[int]:
+    step = max(1, math.ceil(_round_step(max(1, (last - first) / 6))))
+    return list(range(first, last + 1, step))

@@ -1,0 +1,213 @@
+"""Classes: who teaches whom, what was disputed, and what a trained network confuses."""
+
+import base64
+import binascii
+from collections.abc import Sequence
+
+from smallgroup.report import palette
+from smallgroup.report.markup import Child, Markup, table, tag
+from smallgroup.report.run import Run, at, finite, whole
+from smallgroup.report.teaching import MOST_CLASSES, ClassView, Teaching, teaching_of
+from smallgroup.report.words import percent, section, signed, tabs
+
+MOST_IMAGES = 24
+LARGEST_IMAGE = 60_000
+"""Characters of a picture in a gallery."""
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+
+
+def shaded(share: float | None, source: str, digits: int = 0) -> Markup:
+    """A share in percent as a field of a table: by number and by colour."""
+    if share is None:
+        return tag("td", "", class_="shaded")
+    colour = palette.hexed(palette.scaled(share / 100))
+    words = f"{share:.{digits}f}"
+    style = f"background:{colour};color:{palette.on(colour)}"
+    return tag("td", words, class_="shaded", style=style, title=f"from {source}")
+
+
+def teaching_section(run: Run, twin: Run | None, prefix: str) -> Markup | None:
+    """The paper's Figure 1, measured."""
+    found = teaching_of(run, twin)
+    if found is None:
+        return None
+    shown = found.classes[:MOST_CLASSES]
+    left_out = len(found.classes) - len(shown)
+    panels = [
+        ("Who is strong, who improves", _story(run, found, shown)),
+        ("V by class", _by_moment(run, found, shown, "v")),
+        ("W by class", _by_moment(run, found, shown, "w")),
+    ]
+    what = (
+        "their true classes, which the learners never see"
+        if found.truth
+        else "one another, because the true classes of these images are not known: agreement is no proof of being right"
+    )
+    about = (
+        f"Learners that begin differently are strong in different classes. Epochs {found.moments['start']} (start), "
+        f"{found.moments['middle']} (middle) and {found.moments['end']} (end), in percent of the validation images of "
+        f"the class. Labels are compared with {what}. In {found.improved} of {len(found.classes)} classes W of the "
+        "learner that began weak is better at the end than at the start. "
+    )
+    about += (
+        "The run with lambda = 0 shows what it reaches without being taught."
+        if twin is not None
+        else "It may have improved by itself: the same run with lambda = 0 given beside this one tells."
+    )
+    more = f" The {len(shown)} classes in which V differs most at the start; metrics.jsonl has {left_out} more."
+    return section(
+        f"{prefix}teaching",
+        "Who teaches whom",
+        tabs(f"{prefix}teach", panels, "view"),
+        about=about + (more if left_out else ""),
+    )
+
+
+def _story(run: Run, found: Teaching, shown: Sequence[ClassView]) -> Markup:
+    k = run.learners
+    with_twin = any(one.twin is not None for one in shown)
+    head: list[Child] = ["class", "strong (V at start)", "weak (V at start)"]
+    head += ["labels of the strong, right" if found.truth else "labels of the strong, agreed on"]
+    head += ["W of the weak: start", "end", "change"]
+    head += ["end without teaching"] if with_twin else []
+    rows = []
+    for one in shown:
+        cells = [
+            tag("th", one.name, scope="row"),
+            tag("td", f"learner {k[one.strong]}: {one.v['start'][one.strong]:.0f} %"),
+            tag("td", f"learner {k[one.weak]}: {one.v['start'][one.weak]:.0f} %"),
+            shaded(one.quality, "metrics.jsonl: pseudo_labels, summed over the epochs"),
+            shaded(one.w["start"][one.weak], "metrics.jsonl: w_recognised"),
+            shaded(one.w["end"][one.weak], "metrics.jsonl: w_recognised"),
+            tag("td", f"{signed(one.change, 0)} points"),
+        ]
+        if with_twin:
+            cells.append(shaded(one.twin, "metrics.jsonl of the run with lambda = 0: w_recognised"))
+        rows.append(tag("tr", *cells))
+    return table(head, rows, "Who is strong and who is weak, by class", class_="classes")
+
+
+def _by_moment(run: Run, found: Teaching, shown: Sequence[ClassView], role: str) -> Markup:
+    head: list[Child] = ["class"]
+    head += [f"learner {k}, {moment}" for k in run.learners for moment in found.moments]
+    rows = []
+    for one in shown:
+        values = one.v if role == "v" else one.w
+        cells = [
+            shaded(values[moment][place], f"metrics.jsonl, epoch {epoch}, learner {k}: {role}_recognised[{one.number}]")
+            for place, k in enumerate(run.learners)
+            for moment, epoch in found.moments.items()
+        ]
+        rows.append(tag("tr", tag("th", one.name, scope="row"), *cells))
+    return table(head, rows, f"Recognised by {role.upper()}, percent by class", class_="classes")
+
+
+def gallery_section(run: Run, prefix: str) -> Markup | None:
+    """Unlabelled images on which learners disagree most."""
+    entries = run.gallery.get("images")
+    if not isinstance(entries, list):
+        return None
+    figures = [made for entry in entries[:MOST_IMAGES] if (made := _picture(run, entry)) is not None]
+    if not figures:
+        return None
+    epoch = whole(run.gallery.get("epoch"))
+    about = (
+        f"The unlabelled images whose soft labels differed most in epoch {epoch} (gallery.json), by Jensen-Shannon "
+        "divergence as a part of the largest possible. Bars are the likeliest classes of each learner's V."
+    )
+    return section(f"{prefix}gallery", "Disputed images", tag("div", *figures, class_="gallery"), about=about)
+
+
+def _picture(run: Run, entry: object) -> Markup | None:
+    picture, labels = at(entry, "picture"), at(entry, "labels")
+    if not is_png(picture) or not isinstance(labels, list):
+        return None
+    divergence, true = finite(at(entry, "divergence")), whole(at(entry, "class"))
+    name = at(entry, "name")
+    index = whole(at(entry, "image"))
+    title = str(name) if isinstance(name, str) else f"image {index}"
+    known = "" if true is None else f"truly {_class(run, true)}"
+    bars = [_bars(run, k, label) for k, label in enumerate(labels) if isinstance(label, list)]
+    about = "" if divergence is None else f"divergence {divergence:.2f}"
+    return tag(
+        "figure",
+        tag("img", src=f"data:image/png;base64,{picture}", alt=f"{title} {known}".strip(), width=72, height=72),
+        tag(
+            "figcaption",
+            tag("strong", title, class_="file"),
+            tag("span", known, class_="note"),
+            tag("span", about, class_="note"),
+        ),
+        *bars,
+        class_="picture",
+    )
+
+
+def is_png(picture: object) -> bool:
+    """Whether a text is a small PNG in base64, and nothing else."""
+    if not isinstance(picture, str) or len(picture) > LARGEST_IMAGE:
+        return False
+    try:
+        return base64.b64decode(picture, validate=True).startswith(SIGNATURE)
+    except (binascii.Error, ValueError):
+        return False
+
+
+def _class(run: Run, number: int) -> str:
+    return run.classes[number] if number < len(run.classes) else f"class {number}"
+
+
+def _bars(run: Run, learner: int, label: Sequence[object]) -> Markup:
+    bars = []
+    for pair in label[:3]:
+        if not isinstance(pair, list) or len(pair) != 2:
+            continue
+        number, share = whole(pair[0]), finite(pair[1])
+        if number is None or share is None:
+            continue
+        width = f"--share:{100 * min(max(share, 0.0), 1.0):.0f}%;--bar:var(--{palette.series(learner)})"
+        bars.append(tag("li", tag("span", _class(run, number)), tag("span", f"{100 * share:.0f} %"), style=width))
+    return tag("div", tag("span", f"learner {learner}", class_="who"), tag("ol", *bars, class_="bars"))
+
+
+def confusion_section(run: Run, prefix: str) -> Markup | None:
+    """What the trained network takes for what."""
+    table_ = run.result.get("confusion")
+    errors = run.result.get("class_errors")
+    if not isinstance(errors, dict) or not errors:
+        return None
+    worst = sorted(((finite(error) or 0.0, str(name)) for name, error in errors.items()), reverse=True)[:MOST_CLASSES]
+    rows = [
+        tag("tr", tag("th", name, scope="row"), shaded(error, f"result.json: class_errors[{name}]", 1))
+        for error, name in worst
+    ]
+    parts = [table(["class", "test error, %"], rows, "Test error by class, the hardest first", class_="classes")]
+    names = list(map(str, errors))
+    if isinstance(table_, list) and len(table_) == len(names) <= MOST_CLASSES:
+        body = [_confused(name, number, line) for number, (name, line) in enumerate(zip(names, table_, strict=True))]
+        parts.append(
+            table(
+                ["is \\ taken for", *names],
+                body,
+                "Test images by class and the class they were given",
+                class_="classes",
+            )
+        )
+    return section(
+        f"{prefix}classes",
+        "Classes",
+        tag("div", *parts, class_="stack"),
+        about=f"Test images: {percent(finite(run.result.get('test_error')))} wrong in all.",
+    )
+
+
+def _confused(name: str, number: int, line: object) -> Markup:
+    counts = [finite(value) or 0.0 for value in line] if isinstance(line, list) else []
+    total = sum(counts) or 1.0
+    fields = []
+    for place, one in enumerate(counts):
+        colour = palette.hexed(palette.scaled(one / total))
+        style = f"background:{colour};color:{palette.on(colour)}" if one else None
+        source = f"from result.json: confusion[{number}][{place}]"
+        fields.append(tag("td", f"{one:.0f}", class_="shaded", style=style, title=source))
+    return tag("tr", tag("th", name, scope="row"), *fields)

@@ -1,0 +1,129 @@
+"""Several runs side by side; and what a group contributed, where the same run without teaching is there."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from smallgroup.report.curves import final
+from smallgroup.report.run import Run, number_at, section_at, whole
+from smallgroup.statistics import Comparison, compare_paired
+
+NOT_COMPARED = ("training", "run", "environment")
+"""Sections of a config that say nothing of a search."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A search with teaching and the same without: only lambda differs."""
+
+    taught: Run
+    alone: Run
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """A measure with teaching minus the same without, over pairs of one seed each."""
+
+    title: str
+    unit: str
+    lower_is_better: bool
+    taught: tuple[float, ...]
+    alone: tuple[float, ...]
+    comparison: Comparison
+
+    @property
+    def mean(self) -> float:
+        """Of the differences."""
+        return sum(a - b for a, b in zip(self.taught, self.alone, strict=True)) / len(self.taught)
+
+
+def weight(run: Run) -> float | None:
+    """Lambda."""
+    return number_at(run.given.config, "search", "lambda")
+
+
+def pairs_of(runs: Sequence[Run]) -> list[Pair]:
+    """Every search with teaching that has a twin without."""
+    found = []
+    searches = [run for run in runs if run.kind == "search" and run.given.config]
+    for taught in searches:
+        if not weight(taught):
+            continue
+        twin = next((other for other in searches if weight(other) == 0 and _same(taught, other)), None)
+        if twin is not None:
+            found.append(Pair(taught, twin))
+    return found
+
+
+def twin_of(run: Run, pairs: Sequence[Pair]) -> Run | None:
+    """The run without teaching that belongs to one."""
+    return next((pair.alone for pair in pairs if pair.taught is run), None)
+
+
+def _same(one: Run, other: Run) -> bool:
+    return _search_part(one.given.config) == _search_part(other.given.config)
+
+
+def _search_part(config: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in config.items() if key not in NOT_COMPARED}
+    search = kept.get("search")
+    if isinstance(search, Mapping):
+        kept["search"] = {key: value for key, value in search.items() if key != "lambda"}
+    return kept
+
+
+def contributions(pairs: Sequence[Pair]) -> list[Contribution]:
+    """What teaching changed, for each measure that all pairs have; several pairs of one seed count once."""
+    own = {whole(pair.taught.given.config.get("seed")) or 0: pair for pair in pairs}
+    measures: list[tuple[str, str, bool, Any]] = [
+        ("validation error of the retained learner", "points", True, lambda run: final(run, "validation_error")),
+        ("validation loss of the retained learner", "nats", True, lambda run: final(run, "validation_loss")),
+        ("mean validation error of all learners", "points", True, _mean_error),
+        ("test error after training", "points", True, _test_error),
+    ]
+    columns = sorted({str(c) for pair in pairs for c in section_at(pair.taught.result, "true_accuracy")})
+    measures += [(f"true accuracy on {c} of the retained cell", "points", False, _true_accuracy(c)) for c in columns]
+    made = []
+    for title, unit, lower, measure in measures:
+        values = {seed: (measure(pair.taught), measure(pair.alone)) for seed, pair in own.items()}
+        known = {seed: both for seed, both in values.items() if None not in both}
+        if known and len(known) == len(own):
+            first, second = ({seed: both[i] for seed, both in known.items()} for i in (0, 1))
+            found = compare_paired(first, second)
+            made.append(Contribution(title, unit, lower, tuple(first.values()), tuple(second.values()), found))
+    return made
+
+
+def _true_accuracy(column: str) -> Any:  # noqa: ANN401
+    return lambda run: number_at(run.result, "true_accuracy", column)
+
+
+def _mean_error(run: Run) -> float | None:
+    group = run.result.get("group")
+    errors = [number_at(one, "validation_error") for one in group] if isinstance(group, list) else []
+    known = [error for error in errors if error is not None]
+    return sum(known) / len(known) if known and len(known) == len(errors) else None
+
+
+def _test_error(run: Run) -> float | None:
+    part = run.parts.get("training")
+    return None if part is None else final(part, "test_error")
+
+
+def differing_keys(runs: Sequence[Run]) -> dict[str, list[Any]]:
+    """The keys of the configs that are not the same in all runs, with the value of each."""
+    flat = [flattened(run.given.config) for run in runs]
+    keys = dict.fromkeys(key for one in flat for key in one)
+    return {key: [one.get(key) for one in flat] for key in keys if len({repr(one.get(key)) for one in flat}) > 1}
+
+
+def flattened(config: object, prefix: str = "") -> dict[str, Any]:
+    """Keys of sections joined by dots; lists as they are."""
+    if not isinstance(config, Mapping):
+        return {prefix.rstrip("."): config}
+    found: dict[str, Any] = {}
+    for key, value in config.items():
+        found |= (
+            flattened(value, f"{prefix}{key}.") if isinstance(value, Mapping) and value else {f"{prefix}{key}": value}
+        )
+    return found

@@ -1,0 +1,130 @@
+"""Where a run's time went, and where the run comes from: config, versions, machine, warnings."""
+
+import json
+from collections.abc import Mapping
+
+from smallgroup.report import palette
+from smallgroup.report.compare import flattened
+from smallgroup.report.markup import Markup, table, tag
+from smallgroup.report.run import Run, at, finite, number_at, section_at
+from smallgroup.report.words import duration, section
+
+PARTS = {
+    "stage 1": "stage 1: V learns",
+    "stage 2": "stage 2: labels, and W learns",
+    "stage 3": "stage 3: the architecture",
+    "steps": "steps",
+    "evaluation": "looks at the end of epochs",
+    "rest": "reading, saving, the rest",
+}
+
+
+def seconds_by_part(run: Run) -> dict[str, float]:
+    """Summed over the lines of times.jsonl."""
+    totals: dict[str, float] = {}
+    for line in run.times:
+        for name, value in section_at(line, "seconds").items():
+            seconds = finite(value)
+            if seconds is not None and seconds >= 0 and name in PARTS:
+                totals[name] = totals.get(name, 0.0) + seconds
+    return {name: totals[name] for name in PARTS if name in totals}
+
+
+def time_section(run: Run, prefix: str) -> Markup | None:
+    """Time by stage, and memory."""
+    totals = seconds_by_part(run)
+    whole = sum(totals.values())
+    if whole <= 0:
+        return None
+    rows, pieces = [], []
+    for place, (name, seconds) in enumerate(totals.items()):
+        share = 100 * seconds / whole
+        colour = palette.paint(palette.series(place), standalone=False)
+        swatch = tag("span", "", class_="swatch", style=f"background:{colour}")
+        rows.append(
+            tag(
+                "tr",
+                tag("th", swatch, PARTS[name], scope="row"),
+                tag("td", duration(seconds), title=f"from times.jsonl: seconds[{name}], summed"),
+                tag("td", f"{share:.1f} %"),
+            )
+        )
+        pieces.append(
+            tag("span", "", style=f"width:{share:.2f}%;background:{colour}", title=f"{PARTS[name]}: {share:.1f} %")
+        )
+    memory = max((number_at(line, "peak_memory_mb") or 0.0 for line in run.times), default=0.0)
+    bar = tag("div", *pieces, class_="stacked", role="img", aria_label="time by part, as in the table")
+    body = [bar, table(["part", "time", "share"], rows, "Time by part of the work")]
+    body.append(tag("p", f"Memory of the process at its peak: {memory:,.0f} MB (times.jsonl: peak_memory_mb)."))
+    return section(f"{prefix}time", "Time and memory", *body)
+
+
+def config_section(run: Run, prefix: str) -> Markup:
+    """The resolved config, what differs from the recipe, versions, hardware, seeds, warnings."""
+    config, departures = run.given.config, flattened(run.given.departures) if run.given.departures else {}
+    recipe = str(config.get("recipe") or "")
+    parts: list[Markup] = []
+    if departures:
+        rows = [tag("tr", tag("th", key, scope="row"), tag("td", _plain(value))) for key, value in departures.items()]
+        parts.append(table(["key", "value"], rows, f"What differs from the recipe {recipe}", class_="compared"))
+    elif config:
+        parts.append(tag("p", f"Nothing differs from the recipe {recipe}."))
+    parts.append(
+        table(["what", "value"], [_line(*pair) for pair in _origins(run)], "Versions, machine, seed", class_="compared")
+    )
+    every = warnings_of(run)
+    if every:
+        parts.append(tag("h3", "Warnings"))
+        parts.append(tag("ul", *(tag("li", words) for words in every), class_="warnings"))
+    else:
+        parts.append(tag("p", "No warnings."))
+    if config:
+        lines = "\n".join(f"{key}: {_plain(value)}" for key, value in flattened(config).items())
+        parts.append(tag("details", tag("summary", "The whole config (config.yaml)"), tag("pre", lines)))
+    return section(f"{prefix}config", "Where it comes from", *parts)
+
+
+def _origins(run: Run) -> list[tuple[str, str, str]]:
+    found = [
+        ("folder", str(run.folder), "the command"),
+        ("seed", str(run.given.config.get("seed", "not known")), "config.yaml: seed"),
+    ]
+    for name, value in _entries(run.facts, "versions"):
+        found.append((name, value, f"facts.json: versions.{name}"))
+    for name, value in _entries({"environment": run.given.environment}, "environment"):
+        if name != "torch":
+            found.append((name, value, f"config.yaml: environment.{name}"))
+    for name, value in _entries(run.facts, "machine"):
+        found.append((name, value, f"facts.json: machine.{name}"))
+    for name, value in _entries(run.facts, "images"):
+        found.append((f"images: {name}", value, f"facts.json: images.{name}"))
+    notes = at(run.facts, "notes")
+    found += [("note on the data", str(note), "facts.json: notes") for note in notes] if isinstance(notes, list) else []
+    return found
+
+
+def _entries(document: Mapping[str, object], key: str) -> list[tuple[str, str]]:
+    part = document.get(key)
+    return [(str(name), str(value)) for name, value in part.items()] if isinstance(part, Mapping) else []
+
+
+def _line(name: str, value: str, source: str) -> Markup:
+    return tag("tr", tag("th", name, scope="row"), tag("td", value, title=f"from {source}"))
+
+
+def warnings_of(run: Run) -> list[str]:
+    """What the run itself said, each once with when; and what could not be read of it."""
+    first: dict[tuple[int, str], str] = {}
+    for row in run.rows:
+        for sign, sentence in section_at(row.values, "warnings").items():
+            words = f"learner {row.learner}, from epoch {row.epoch} on (metrics.jsonl line {row.line}): {sentence}"
+            first.setdefault((row.learner, str(sign)), words)
+        for event in ("ended", "rebuilt"):
+            if row.values.get(event):
+                when = f"learner {row.learner}, epoch {row.epoch} (metrics.jsonl line {row.line})"
+                first.setdefault((row.learner, f"{event} {row.epoch}"), f"{when}, {event}: {row.values[event]}")
+    return [*run.problems, *first.values()]
+
+
+def _plain(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)

@@ -1,0 +1,270 @@
+"use strict";
+(function () {
+  let data = {operations: {}, cells: {}};
+  const all = (root, query) => Array.from(root.querySelectorAll(query));
+  const set = (node, values) => Object.entries(values).forEach(([name, value]) => node.setAttribute(name, value));
+  document.documentElement.classList.add("js");
+
+  // Tabs: one panel at a time, arrow keys between them.
+  function tabs(root) {
+    const buttons = all(root, ":scope > [role=tablist] > [role=tab]");
+    const panels = all(root, ":scope > [role=tabpanel]");
+    const choose = (place) => {
+      buttons.forEach((button, i) => set(button, {"aria-selected": i === place, tabindex: i === place ? 0 : -1}));
+      panels.forEach((panel, i) => { panel.hidden = i !== place; });
+    };
+    buttons.forEach((button, place) => {
+      button.addEventListener("click", () => choose(place));
+      button.addEventListener("keydown", (event) => {
+        const move = {ArrowRight: 1, ArrowLeft: -1}[event.key];
+        if (move) {
+          const next = (place + move + buttons.length) % buttons.length;
+          choose(next);
+          buttons[next].focus();
+        }
+      });
+    });
+    choose(Math.max(0, buttons.findIndex((button) => button.getAttribute("aria-selected") === "true")));
+  }
+
+  // Copy buttons.
+  function copies(root) {
+    all(root, "button.copy").forEach((button) => button.addEventListener("click", async () => {
+      const code = button.parentElement.querySelector("code");
+      let done = false;
+      try { await navigator.clipboard.writeText(code.textContent); done = true; } catch (_) {
+        const range = document.createRange();
+        range.selectNodeContents(code);
+        getSelection().removeAllRanges();
+        getSelection().addRange(range);
+        try { done = document.execCommand("copy"); } catch (_) { done = false; }
+      }
+      button.textContent = done ? "Copied" : "Select and copy";
+      setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    }));
+  }
+
+  // Cells: rows stay where they are; what is on them changes with the epoch.
+  const share = (course, frame, edge, name) => {
+    const row = frame.shares[edge], place = course.operations.indexOf(name);
+    return row && place >= 0 && row[place] !== null ? row[place] / 1000 : null;
+  };
+  function words(course, frame, row) {
+    const [node, source, name, edge] = row;
+    const own = share(course, frame, edge, name);
+    const start = `${name} from node ${source} to node ${node}`;
+    if (own === null) { return start; }
+    const others = course.operations
+      .map((other) => [other, share(course, frame, edge, other)])
+      .filter(([other, value]) => other !== name && value !== null)
+      .sort((a, b) => b[1] - a[1]);
+    const told = others.map(([other, value]) => `${other} ${value.toFixed(3)}`).join(", ");
+    return `${start}, share ${own.toFixed(3)}; alternatives: ${told}`;
+  }
+  function showCell(svg, epoch) {
+    const course = data.cells[svg.dataset.frame];
+    if (!course) { return; }
+    const known = Object.keys(course.epochs).map(Number).filter((one) => one <= epoch);
+    const frame = course.epochs[known.length ? Math.max(...known) : Object.keys(course.epochs)[0]];
+    const left = +svg.dataset.left, lane = +svg.dataset.lane, pill = +svg.dataset.pill;
+    const rows = {}, ends = {};
+    frame.rows.forEach((row) => { (rows[row[0]] = rows[row[0]] || []).push(row); });
+    all(svg, "g.edge").forEach((group) => {
+      const row = (rows[group.dataset.node] || []).shift();
+      group.classList.toggle("empty", !row);
+      if (!row) { return; }
+      const [, source, name, edge] = row;
+      const [colour, ink] = data.operations[name] || ["#8c959f", "#000000"];
+      const part = share(course, frame, edge, name), y = +group.dataset.y, x = left + lane * source;
+      const width = part === null ? 2 : 1 + 7 * part, dash = name === "none" ? "4 3" : "none";
+      ends[source] = y;
+      set(group.querySelector(".halo"), {d: `M${x} ${y}L${pill} ${y}`, "stroke-width": width + 3});
+      set(group.querySelector(".rim"), {d: `M${x} ${y}L${pill} ${y}`, "stroke-width": name === "none" ? 0 : width + 1.2});
+      set(group.querySelector(".ride"), {d: `M${x} ${y}L${pill} ${y}`, stroke: colour, "stroke-width": width, "stroke-dasharray": dash});
+      set(group.querySelector(".tail"), {stroke: colour, "stroke-width": width, "stroke-dasharray": dash});
+      set(group.querySelector(".stop"), {cx: x, fill: colour});
+      set(group.querySelector(".pill"), {fill: colour});
+      const label = group.querySelector(".operation"), number = group.querySelector(".share");
+      label.textContent = name;
+      number.textContent = part === null ? "" : part.toFixed(2);
+      [label, number].forEach((one) => set(one, {fill: ink}));
+      const told = words(course, frame, row);
+      group.querySelector("title").textContent = told;
+      set(group, {"aria-label": told});
+    });
+    frame.output.forEach((node) => { ends[node] = +svg.dataset.bottom; });
+    all(svg, "g.lane").forEach((group) => {
+      const x = left + lane * group.dataset.lane, start = +group.dataset.start;
+      const end = Math.max(start, ends[group.dataset.lane] || start);
+      set(group.querySelector("path"), {d: `M${x} ${start}L${x} ${end}`});
+    });
+  }
+  function cells(root) {
+    all(root, ".slider").forEach((box) => {
+      const part = box.closest(".part"), slider = box.querySelector("input"), output = box.querySelector("output");
+      const epochs = slider.dataset.epochs.split(",").map(Number), readout = part.querySelector(".readout");
+      const show = () => {
+        const epoch = epochs[+slider.value];
+        output.textContent = epoch;
+        set(slider, {"aria-valuetext": `epoch ${epoch}`});
+        all(part, "svg.cell[data-frame]").forEach((svg) => showCell(svg, epoch));
+      };
+      slider.addEventListener("input", show);
+      const play = box.querySelector(".play");
+      let timer = null;
+      const stop = () => { clearInterval(timer); timer = null; play.textContent = "Play"; };
+      play.addEventListener("click", () => {
+        if (timer) { stop(); return; }
+        if (+slider.value === epochs.length - 1) { slider.value = 0; show(); }
+        play.textContent = "Stop";
+        timer = setInterval(() => {
+          if (+slider.value >= epochs.length - 1) { stop(); return; }
+          slider.value = +slider.value + 1;
+          show();
+        }, 600);
+      });
+      all(part, "g.edge").forEach((group) => ["pointerenter", "focus"].forEach((event) => group.addEventListener(event, () => {
+        const figure = group.closest("figure").querySelector("figcaption").textContent;
+        readout.textContent = `${figure}: ${group.querySelector("title").textContent}`;
+      })));
+      if (+slider.value !== epochs.length - 1) { show(); }
+    });
+  }
+
+  // Charts: the table of numbers is the data; a line follows the pointer or the arrow keys.
+  function charts(root) {
+    all(root, ".chart-figure").forEach((figure) => {
+      const svg = figure.querySelector("svg.chart"), readout = figure.querySelector(".readout");
+      const titles = all(figure, "table.numbers thead th").slice(1).map((one) => one.textContent);
+      const unit = (figure.querySelector(".unit") || {textContent: ""}).textContent.trim();
+      const rows = all(figure, "table.numbers tbody tr").map((row) => ({
+        epoch: +row.querySelector("th").textContent, cells: all(row, "td")}));
+      const size = svg.dataset, about = readout.textContent;
+      const mark = document.createElementNS("http://www.w3.org/2000/svg", "path");
+      set(mark, {stroke: "var(--ink)", "stroke-width": 1, class: "mark"});
+      svg.append(mark);
+      let place = rows.length - 1;
+      const show = (next) => {
+        place = Math.min(Math.max(next, 0), rows.length - 1);
+        const row = rows[place], span = +size.last - +size.first;
+        const x = +size.left + (row.epoch - +size.first) / span * (+size.right - +size.left);
+        set(mark, {d: `M${x} ${size.top}L${x} ${size.bottom}`});
+        const told = row.cells.map((cell, i) => cell.textContent && `${titles[i]} ${cell.textContent} (line ${cell.dataset.line})`);
+        readout.textContent = `Epoch ${row.epoch} ${unit}: ${told.filter(Boolean).join("; ")}`;
+      };
+      const hide = () => { mark.removeAttribute("d"); readout.textContent = about; };
+      svg.setAttribute("tabindex", "0");
+      svg.addEventListener("pointermove", (event) => {
+        const box = svg.getBoundingClientRect(), scale = svg.viewBox.baseVal.width / box.width;
+        const share = ((event.clientX - box.left) * scale - +size.left) / (+size.right - +size.left);
+        const epoch = +size.first + share * (+size.last - +size.first);
+        let best = 0;
+        rows.forEach((row, i) => { if (Math.abs(row.epoch - epoch) < Math.abs(rows[best].epoch - epoch)) { best = i; } });
+        show(best);
+      });
+      svg.addEventListener("pointerleave", hide);
+      svg.addEventListener("blur", hide);
+      svg.addEventListener("keydown", (event) => {
+        const move = {ArrowRight: 1, ArrowLeft: -1}[event.key];
+        if (move) { event.preventDefault(); show(mark.hasAttribute("d") ? place + move : place); }
+      });
+      all(figure, ".legend button").forEach((button) => button.addEventListener("click", () => {
+        const on = button.getAttribute("aria-pressed") !== "true";
+        set(button, {"aria-pressed": on});
+        const group = svg.querySelector(`g.series[data-series="${button.dataset.series}"]`);
+        if (on) { group.removeAttribute("hidden"); } else { group.setAttribute("hidden", ""); }
+      }));
+    });
+  }
+
+  // Heat maps: the share below the pointer, or below the arrow keys.
+  function heats(root) {
+    all(root, ".heat-figure").forEach((figure) => {
+      const svg = figure.querySelector("svg"), readout = figure.querySelector(".readout");
+      const course = data.cells[svg.dataset.frame];
+      if (!course) { return; }
+      const epochs = Object.keys(course.epochs).map(Number).filter((e) => course.epochs[e].shares.length).sort((a, b) => a - b);
+      const size = svg.dataset, about = readout.textContent;
+      let at = [0, 0, epochs.length - 1];
+      const show = () => {
+        const [edge, place, column] = at, frame = course.epochs[epochs[column]];
+        const value = frame.shares[edge][place], [source, node] = course.edges[edge];
+        const told = value === null ? "removed" : `share ${(value / 1000).toFixed(3)}`;
+        readout.textContent = `Epoch ${epochs[column]}, edge ${source} → ${node}, ${course.operations[place]}: ${told}`;
+      };
+      const clip = (value, end) => Math.min(Math.max(value, 0), end - 1);
+      svg.setAttribute("tabindex", "0");
+      svg.addEventListener("pointermove", (event) => {
+        const box = svg.getBoundingClientRect(), scale = svg.viewBox.baseVal.width / box.width;
+        const x = (event.clientX - box.left) * scale, y = (event.clientY - box.top) * scale - +size.top;
+        const edge = clip(Math.floor(y / +size.band), course.edges.length);
+        const place = clip(Math.floor((y - edge * +size.band) / +size.strip), course.operations.length);
+        const column = clip(Math.floor((x - +size.left) / (+size.right - +size.left) * epochs.length), epochs.length);
+        at = [edge, place, column];
+        show();
+      });
+      svg.addEventListener("keydown", (event) => {
+        const columns = {ArrowRight: 1, ArrowLeft: -1}[event.key], strips = {ArrowDown: 1, ArrowUp: -1}[event.key];
+        if (!columns && !strips) { return; }
+        event.preventDefault();
+        const count = course.operations.length;
+        const strip = clip(at[0] * count + at[1] + (strips || 0), course.edges.length * count);
+        at = [Math.floor(strip / count), strip % count, clip(at[2] + (columns || 0), epochs.length)];
+        show();
+      });
+      ["pointerleave", "blur"].forEach((event) => svg.addEventListener(event, () => { readout.textContent = about; }));
+    });
+  }
+
+  function begin() {
+    const main = document.querySelector("main");
+    [copies, cells, charts, heats].forEach((part) => part(main));
+    all(main, ".tabs").forEach(tabs);
+  }
+
+  // A page that is served looks for news; what the reader has set stays as it is.
+  function settings() {
+    const open = all(document, "details").map((one) => one.open);
+    const chosen = all(document, ".tabs").map((one) => all(one, ":scope > [role=tablist] > [role=tab]")
+      .findIndex((button) => button.getAttribute("aria-selected") === "true"));
+    const sliders = all(document, ".slider input").map((one) => +one.value === +one.max ? null : +one.value);
+    return {open, chosen, sliders, scroll: scrollY};
+  }
+  function restore(kept) {
+    all(document, "details").forEach((one, i) => { one.open = Boolean(kept.open[i]); });
+    all(document, ".tabs").forEach((one, i) => {
+      const button = all(one, ":scope > [role=tablist] > [role=tab]")[kept.chosen[i]];
+      if (button) { button.click(); }
+    });
+    all(document, ".slider input").forEach((one, i) => {
+      if (kept.sliders[i] !== null && kept.sliders[i] !== undefined) {
+        one.value = kept.sliders[i];
+        one.dispatchEvent(new Event("input"));
+      }
+    });
+    scrollTo(0, kept.scroll);
+  }
+  let version = "";
+  async function look() {
+    try {
+      const answer = await fetch(`/data?version=${encodeURIComponent(version)}`, {cache: "no-store"});
+      const news = await answer.json();
+      document.body.dataset.reached = "yes";
+      if (news.main && news.version !== version) {
+        const kept = settings();
+        document.querySelector("main").outerHTML = news.main;
+        data = news.data;
+        begin();
+        restore(kept);
+      }
+      version = news.version;
+    } catch (_) {
+      document.body.dataset.reached = "no";
+    }
+    setTimeout(look, 2000);
+  }
+
+  data = JSON.parse(document.getElementById("data").textContent);
+  begin();
+  if (document.body.dataset.live) { look(); }
+})();

@@ -1,0 +1,288 @@
+"""A run's folder, read with distrust: what is there and can be used; what cannot is said, and left out."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from smallgroup.data.errors import reason, shown
+from smallgroup.phases.search.record import GALLERY
+from smallgroup.runner import read_rows
+from smallgroup.runner.lock import held
+from smallgroup.runner.recorder import FACTS, TIMES
+from smallgroup.runner.runner import METRICS
+from smallgroup.spaces.genotypes import FILE, AnyGenotype, from_plain, read
+
+RESULT = "result.json"
+LARGEST = 500_000_000
+"""Bytes of a file that are read; a search of the paper's size has a hundredth of it."""
+PARTS = ("training", "random")
+"""Folders of trainings within that of a whole run."""
+
+Kind = Literal["search", "training"]
+State = Literal["finished", "running", "stopped"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of metrics."""
+
+    line: int
+    """Its number in the file, from 1."""
+    values: Mapping[str, Any]
+
+    @property
+    def epoch(self) -> int:
+        """Of a row that was read."""
+        return int(self.values["epoch"])
+
+    @property
+    def learner(self) -> int:
+        """0 where there is one."""
+        return whole(self.values.get("learner")) or 0
+
+    def number(self, *path: str) -> float | None:
+        """A number, or None where there is none that can be used."""
+        return number_at(self.values, *path)
+
+    def numbers(self, *path: str) -> list[float] | None:
+        """A list of numbers."""
+        value = at(self.values, *path)
+        if not isinstance(value, list) or not value:
+            return None
+        found = [finite(one) for one in value]
+        return [one for one in found if one is not None] if None not in found else None
+
+
+@dataclass(frozen=True)
+class Size:
+    """The network that a cell makes, and what it is counted in."""
+
+    parameters: int
+    multiply_adds: int
+    words: str
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a reader of configs says of a run, to one who reads none."""
+
+    config: Mapping[str, Any] = field(default_factory=dict)
+    departures: Mapping[str, Any] = field(default_factory=dict)
+    """What differs from the recipe."""
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    size: Size | None = None
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Run:
+    """All that a report knows of a run."""
+
+    folder: Path
+    kind: Kind
+    state: State
+    rows: tuple[Row, ...]
+    result: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    times: tuple[Mapping[str, Any], ...]
+    gallery: Mapping[str, Any]
+    given: Given
+    parts: Mapping[str, "Run"]
+    problems: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """That of its folder."""
+        return self.folder.name or str(self.folder)
+
+    @cached_property
+    def learners(self) -> list[int]:
+        """Who has rows."""
+        return sorted({row.learner for row in self.rows})
+
+    @cached_property
+    def epochs(self) -> list[int]:
+        """Those with rows."""
+        return sorted({row.epoch for row in self.rows})
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[int, int], Row]:
+        return {(row.learner, row.epoch): row for row in self.rows}
+
+    def row(self, learner: int, epoch: int) -> Row | None:
+        """The line of a learner and an epoch."""
+        return self._by_place.get((learner, epoch))
+
+    @property
+    def classes(self) -> list[str]:
+        """Their names; numbers, where names are not known."""
+        names = self.facts.get("classes")
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            return names
+        tables = [row.numbers("w_recognised") or row.numbers("v_recognised") or [] for row in self.rows[:1]]
+        return [f"class {c}" for c in range(len(tables[0]))] if tables else []
+
+    @property
+    def retained(self) -> int | None:
+        """Who was kept; while the run goes, who would be."""
+        kept = whole(self.result.get("retained"))
+        if kept is not None and kept in self.learners:
+            return kept
+        last = [(row.number("w_validation_loss"), row.learner) for row in self._last()]
+        known = [(loss, k) for loss, k in last if loss is not None]
+        return min(known)[1] if known else None
+
+    def _last(self) -> list[Row]:
+        return [row for row in self.rows if self.epochs and row.epoch == self.epochs[-1]]
+
+    def space(self, learner: int) -> str:
+        """That of a learner."""
+        own = at(self.facts, "learners")
+        if isinstance(own, list) and learner < len(own) and isinstance(at(own[learner], "space"), str):
+            return str(own[learner]["space"])
+        return str(self.result.get("space") or at(self.given.config, "space", "name") or "")
+
+    def method(self, learner: int) -> str:
+        """That of a learner, as the config has it."""
+        own = at(self.given.config, "learners")
+        if isinstance(own, list) and learner < len(own):
+            return str(at(own[learner], "method") or "")
+        return ""
+
+    def genotype(self, row: Row) -> AnyGenotype | None:
+        """The cell that a row derives."""
+        return _genotype(self.space(row.learner), row.values.get("genotype"))
+
+    @cached_property
+    def cell(self) -> AnyGenotype | None:
+        """The cell of the run: of its result, else of its file, else of the best learner so far."""
+        if self.result:
+            retained = self.retained or 0
+            found = _genotype(self.space(retained), self.result.get("genotype"))
+            if found is not None:
+                return found
+        try:
+            return read(self.folder / FILE)[0]
+        except (ValueError, OSError):
+            pass
+        best = next((row for row in self._last() if row.learner == self.retained), None)
+        return None if best is None else self.genotype(best)
+
+
+def read_run(folder: Path, given: Given | None = None, parts: Mapping[str, Run] | None = None) -> Run:
+    """Read a run's folder; `parts` are the trainings within it."""
+    problems: list[str] = [*(given.problems if given else ())]
+    rows = tuple(Row(line, values) for line, values in _lines(folder / METRICS, problems) if _counts(values, problems))
+    facts = _document(folder / FACTS, problems)
+    kind: Kind = (
+        "training" if facts.get("kind") == "training" or any("train_error" in r.values for r in rows) else "search"
+    )
+    result = _document(folder / RESULT, problems)
+    going = held(folder)
+    return Run(
+        folder=folder,
+        kind=kind,
+        state="running" if going else "finished" if result else "stopped",
+        rows=rows,
+        result=result,
+        facts=facts,
+        times=tuple(values for _, values in _lines(folder / TIMES, problems)),
+        gallery=_document(folder / GALLERY, problems),
+        given=given or Given(),
+        parts=parts or {},
+        problems=tuple(problems),
+    )
+
+
+def at(value: object, *path: str) -> Any:  # noqa: ANN401 -- what a file holds
+    """What lies below some keys; None if nothing does."""
+    for key in path:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(key)
+    return value
+
+
+def section_at(value: object, *path: str) -> dict[str, Any]:
+    """The object below some keys; an empty one if there is none."""
+    found = at(value, *path)
+    return found if isinstance(found, dict) else {}
+
+
+def finite(value: object) -> float | None:
+    """A number, if it is one that can be drawn."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) < 1e300 and math.isfinite(value) else None
+
+
+def whole(value: object) -> int | None:
+    """A whole number from 0 on, if it is one."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None
+
+
+def number_at(value: object, *path: str) -> float | None:
+    """The number below some keys."""
+    return finite(at(value, *path))
+
+
+def table_at(row: Row, kind: str) -> Sequence[Sequence[float | None]] | None:
+    """The scores of a kind of cell in a row."""
+    table = at(row.values, "scores", kind)
+    if not isinstance(table, list) or not all(isinstance(line, list) for line in table):
+        return None
+    return [[finite(value) for value in line] for line in table]
+
+
+def _genotype(space: str, plain: object) -> AnyGenotype | None:
+    for name in dict.fromkeys([space, "darts", "nas-bench-201"]):
+        try:
+            return from_plain(name, plain)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            continue
+    return None
+
+
+def _counts(values: Mapping[str, Any], problems: list[str]) -> bool:
+    """Whether a line can be placed: it has an epoch, and a learner there can be."""
+    learner = values.get("learner", 0)
+    good = whole(values.get("epoch")) is not None and whole(learner) is not None and int(learner) < 1000
+    if not good:
+        problems.append(f"a line of {METRICS} has no epoch or learner that can be used, and is left out")
+    return good
+
+
+def _lines(path: Path, problems: list[str]) -> list[tuple[int, dict[str, Any]]]:
+    """The lines of a file that are whole, with their numbers; what follows one that is not is left out."""
+    found: list[tuple[int, dict[str, Any]]] = []
+    try:
+        if path.exists() and path.stat().st_size > LARGEST:
+            problems.append(f"{path.name} must have at most {LARGEST:,} bytes to be drawn, but it has more")
+            return []
+        for line, row in enumerate(read_rows(path), start=1):
+            found.append((line, row))
+    except (ValueError, RecursionError):
+        problems.append(f"line {len(found) + 1} of {path.name} cannot be read; it and those after it are left out")
+    except OSError as error:
+        problems.append(f"{path.name} cannot be read: {reason(error)}")
+    return found
+
+
+def _document(path: Path, problems: list[str]) -> dict[str, Any]:
+    """A file that holds an object; empty, if there is none."""
+    try:
+        if not path.exists():
+            return {}
+        if path.stat().st_size > LARGEST:
+            raise ValueError("it is too large")
+        plain = json.loads(path.read_bytes())
+        if not isinstance(plain, dict):
+            raise ValueError("it is no object")
+        return plain
+    except (OSError, ValueError, RecursionError) as error:
+        problems.append(f"{path.name} cannot be used: {shown(reason(error))}")
+        return {}

@@ -1,0 +1,118 @@
+"""Who teaches whom: by class, who is strong and who is weak, how good the labels are, and whether the weak improve."""
+
+from dataclasses import dataclass
+
+from smallgroup.report.run import Row, Run
+
+MOST_CLASSES = 20
+"""Classes that are shown: those in which learners differ most."""
+
+
+@dataclass(frozen=True)
+class ClassView:
+    """One class as the learners see it; shares in percent, by learner where they are lists."""
+
+    name: str
+    number: int
+    v: dict[str, list[float]]
+    """At the start, in the middle and at the end: images of the class that V recognises."""
+    w: dict[str, list[float]]
+    strong: int
+    weak: int
+    quality: float | None
+    """Of the strong learner's labels over the whole search: images of this class that it labelled rightly; where true
+    classes are not known, labels of this class on which peers agree."""
+    change: float
+    """Of W of the weak learner from start to end, in points."""
+    twin: float | None = None
+    """What W of the weak learner recognises at the end of a run without teaching."""
+
+    @property
+    def difference(self) -> float:
+        """Between V of the strong and of the weak learner, at the start."""
+        return self.v["start"][self.strong] - self.v["start"][self.weak]
+
+
+@dataclass(frozen=True)
+class Teaching:
+    """All classes, those with the largest difference first."""
+
+    classes: tuple[ClassView, ...]
+    moments: dict[str, int]
+    """The epochs that count as start, middle and end."""
+    truth: bool
+    """Whether the quality of labels is measured against true classes."""
+
+    @property
+    def improved(self) -> int:
+        """Classes in which W of the weak learner is better at the end than at the start."""
+        return sum(one.change > 0 for one in self.classes)
+
+
+def teaching_of(run: Run, twin: Run | None = None) -> Teaching | None:
+    """Measured; None where there are not two learners with V and W by class."""
+    epochs = [epoch for epoch in run.epochs if _complete(run, epoch)]
+    if len(run.learners) < 2 or len(epochs) < 2:
+        return None
+    moments = {"start": epochs[0], "middle": epochs[len(epochs) // 2], "end": epochs[-1]}
+    tables = {
+        role: {moment: _tables(run, epoch, f"{role}_recognised") for moment, epoch in moments.items()}
+        for role in ("v", "w")
+    }
+    counts = {k: _labels(run, k) for k in run.learners}
+    truth = all("right" in table for table in counts.values()) and bool(counts)
+    names, found = run.classes, []
+    for c in range(len(tables["v"]["start"][0])):
+        v, w = ({m: [table[c] for table in tables[role][m]] for m in moments} for role in ("v", "w"))
+        first = v["start"]
+        strong, weak = first.index(max(first)), first.index(min(first))
+        if strong == weak:
+            weak = 1 - strong if len(first) == 2 else (strong + 1) % len(first)
+        name = names[c] if c < len(names) else f"class {c}"
+        change = w["end"][weak] - w["start"][weak]
+        quality = _quality(counts[run.learners[strong]], c, len(run.learners), truth=truth)
+        found.append(ClassView(name, c, v, w, strong, weak, quality, change, _in_twin(twin, run.learners[weak], c)))
+    found.sort(key=lambda one: (-one.difference, one.number))
+    return Teaching(tuple(found), moments, truth)
+
+
+def _complete(run: Run, epoch: int) -> bool:
+    rows = [run.row(k, epoch) for k in run.learners]
+    sizes = [len(row.numbers(f"{role}_recognised") or []) for row in rows if row is not None for role in ("v", "w")]
+    return len(sizes) == 2 * len(run.learners) and min(sizes) > 0 and len(set(sizes)) == 1
+
+
+def _tables(run: Run, epoch: int, name: str) -> list[list[float]]:
+    rows: list[Row | None] = [run.row(k, epoch) for k in run.learners]
+    return [row.numbers(name) or [] for row in rows if row is not None]
+
+
+def _labels(run: Run, learner: int) -> dict[str, list[float]]:
+    """The counts of labels by class, over all epochs."""
+    totals: dict[str, list[float]] = {}
+    for row in run.rows:
+        if row.learner != learner:
+            continue
+        for name in ("given", "agreed", "images", "right"):
+            counts = row.numbers("pseudo_labels", name)
+            if counts is not None:
+                before = totals.get(name, [0.0] * len(counts))
+                totals[name] = [a + b for a, b in zip(before, counts, strict=False)]
+    return totals
+
+
+def _quality(counts: dict[str, list[float]], c: int, learners: int, *, truth: bool) -> float | None:
+    part, whole_, times = ("right", "images", 1) if truth else ("agreed", "given", learners - 1)
+    try:
+        total = counts[whole_][c] * times
+        return 100 * counts[part][c] / total if total else None
+    except (KeyError, IndexError):
+        return None
+
+
+def _in_twin(twin: Run | None, learner: int, c: int) -> float | None:
+    if twin is None or not twin.epochs:
+        return None
+    row = twin.row(learner, twin.epochs[-1])
+    shares = None if row is None else row.numbers("w_recognised")
+    return shares[c] if shares is not None and c < len(shares) else None

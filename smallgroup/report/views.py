@@ -1,0 +1,226 @@
+"""Cells through the epochs, curves, and heat maps."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from smallgroup.report import palette
+from smallgroup.report.cells import TITLES, DrawnCell, draw_cell, drawn, shares_of, slots_of
+from smallgroup.report.charts import Chart, draw_chart, tick_words
+from smallgroup.report.curves import charts_of, thinned
+from smallgroup.report.heat import draw_heat
+from smallgroup.report.markup import Markup, joined, table, tag
+from smallgroup.report.run import Run, table_at
+from smallgroup.report.shapes import svg
+from smallgroup.report.words import section, tabs
+from smallgroup.spaces import SPACES
+
+MOST_FRAMES = 60
+"""Epochs through which a slider goes."""
+HINT = "Point at a row, or reach it with the tab key, for the alternatives."
+MOST_ROWS = 120
+"""Epochs in a table of numbers."""
+
+
+@dataclass
+class Frames:
+    """What a script has to know: cells and scores by epoch. Filled while sections are made."""
+
+    cells: dict[str, Any] = field(default_factory=dict)
+
+    def data(self) -> dict[str, Any]:
+        """As the page embeds it."""
+        names = {name: [colour, palette.on(colour)] for name, colour in palette.OPERATIONS.items()}
+        return {"operations": names, "cells": self.cells}
+
+
+@dataclass(frozen=True)
+class CellCourse:
+    """One kind of cell of one learner over the epochs."""
+
+    learner: int
+    kind: str
+    cells: Mapping[int, DrawnCell]
+    tables: Mapping[int, Any]
+
+
+def courses_of(run: Run) -> list[CellCourse]:
+    """By learner and kind, every cell that can be drawn."""
+    made = []
+    for k in run.learners:
+        cells: dict[str, dict[int, DrawnCell]] = {}
+        tables: dict[str, dict[int, Any]] = {}
+        for epoch in thinned(run.epochs, MOST_FRAMES):
+            row = run.row(k, epoch)
+            genotype = None if row is None else run.genotype(row)
+            if row is None or genotype is None:
+                continue
+            scores = {kind: found for kind in TITLES if (found := table_at(row, kind)) is not None}
+            for kind, cell in drawn(genotype, scores).items():
+                cells.setdefault(kind, {})[epoch] = cell
+                if kind in scores:
+                    tables.setdefault(kind, {})[epoch] = scores[kind]
+        made += [CellCourse(k, kind, found, tables.get(kind, {})) for kind, found in cells.items()]
+    return made
+
+
+def cells_section(run: Run, frames: Frames, prefix: str) -> Markup | None:
+    """Every learner's cells, and a slider through the epochs."""
+    courses = courses_of(run)
+    if not courses:
+        return None
+    figures = []
+    for course in courses:
+        name = f"{prefix}{course.learner}-{course.kind}"
+        slots, last = slots_of(list(course.cells.values())), max(course.cells)
+        frames.cells[name] = _frames(run, course)
+        drawing = draw_cell(course.cells[last], f"learner {course.learner}", slots, frame=name)
+        title = f"Learner {course.learner}, {TITLES.get(course.kind, course.kind)}"
+        kept = " (retained)" if course.learner == run.retained and run.result else ""
+        figures.append(tag("figure", tag("figcaption", f"{title}{kept}"), svg(drawing), class_="cell-figure"))
+    epochs = sorted({epoch for course in courses for epoch in course.cells})
+    slider = tag(
+        "div",
+        tag("label", "Epoch ", tag("output", str(epochs[-1]), class_="epoch"), for_=f"{prefix}slider"),
+        tag(
+            "input",
+            type="range",
+            id=f"{prefix}slider",
+            min=0,
+            max=len(epochs) - 1,
+            value=len(epochs) - 1,
+            data_epochs=",".join(map(str, epochs)),
+            aria_label="epoch whose cells are shown",
+        ),
+        tag("button", "Play", type="button", class_="play"),
+        class_="slider scripted",
+    )
+    about = (
+        "Each node is a lane; each row an operation on its way from a lane into a node. The thicker the way, the "
+        "larger the operation's share of its edge, which stands at the right."
+    )
+    readout = tag("p", HINT, class_="note readout", aria_live="polite")
+    return section(f"{prefix}cells", "Cells", slider, readout, tag("div", *figures, class_="grid close"), about=about)
+
+
+def _frames(run: Run, course: CellCourse) -> dict[str, Any]:
+    """Rows of each epoch as [node, source, operation, edge], and the shares of every edge in thousandths."""
+    kind = SPACES[run.space(course.learner)].kinds[course.kind] if run.space(course.learner) in SPACES else None
+    epochs = {}
+    for epoch, cell in course.cells.items():
+        first = len(cell.inputs)
+        rows = [
+            [node, way.source, way.operation, way.edge]
+            for node, ways in enumerate(cell.nodes, start=first)
+            for way in ways
+        ]
+        scores = course.tables.get(epoch)
+        known = kind is not None and scores is not None
+        shares = [dict(shares_of(kind.operations, row)) for row in scores] if known and kind and scores else []
+        names = kind.operations if kind else ()
+        epochs[str(epoch)] = {
+            "rows": rows,
+            "output": list(cell.output),
+            "shares": [[round(1000 * one[name]) if name in one else None for name in names] for one in shares],
+        }
+    edges = [list(edge) for edge in kind.edges] if kind else []
+    return {"operations": list(kind.operations) if kind else [], "edges": edges, "epochs": epochs}
+
+
+def chart_figure(chart: Chart, prefix: str) -> Markup:
+    """A chart, its legend, what the pointer reads off it, and its numbers."""
+    legend = [
+        tag(
+            "li",
+            tag(
+                "button",
+                _swatch(one.colour, one.dash),
+                one.name,
+                type="button",
+                data_series=number,
+                aria_pressed="true",
+                title=f"show or hide; from metrics.jsonl: {one.source}",
+            ),
+        )
+        for number, one in enumerate(chart.series)
+    ]
+    return tag(
+        "figure",
+        tag("figcaption", chart.title, tag("span", f" ({chart.unit})", class_="unit") if chart.unit else None),
+        svg(draw_chart(chart)),
+        tag("p", chart.about, class_="note readout", aria_live="polite"),
+        tag("ul", *legend, class_="legend"),
+        numbers(chart),
+        class_="chart-figure",
+        id=f"{prefix}{chart.key}",
+    )
+
+
+def _swatch(colour: int, dash: int) -> Markup:
+    line = tag(
+        "path",
+        d="M0 5L24 5",
+        stroke=palette.paint(palette.series(colour), standalone=False),
+        stroke_width=2.5,
+        stroke_dasharray=palette.dash(dash) or None,
+    )
+    return tag("svg", line, viewbox="0 0 24 10", width=24, height=10, aria_hidden="true")
+
+
+def numbers(chart: Chart) -> Markup:
+    """The numbers of a chart, each with its line of metrics.jsonl."""
+    epochs = thinned(chart.epochs, MOST_ROWS)
+    rows = []
+    for epoch in epochs:
+        cells = []
+        for one in chart.series:
+            point = one.at(epoch)
+            if point is None:
+                cells.append(tag("td", ""))
+            else:
+                source = f"metrics.jsonl line {point.line}: {one.source}"
+                cells.append(tag("td", tick_words(point.value), title=source, data_line=point.line))
+        rows.append(tag("tr", tag("th", str(epoch), scope="row"), *cells))
+    left_out = len(chart.epochs) - len(epochs)
+    more = f" {left_out} of {len(chart.epochs)} epochs are left out here; metrics.jsonl has them." if left_out else ""
+    sources = "; ".join(dict.fromkeys(one.source for one in chart.series))
+    return tag(
+        "details",
+        tag("summary", "Numbers"),
+        tag("p", f"Keys of metrics.jsonl: {sources}. Each number names its line when pointed at.{more}", class_="note"),
+        table([chart.x_name, *(one.name for one in chart.series)], rows, f"{chart.title}: numbers", class_="numbers"),
+    )
+
+
+def curves_section(run: Run, prefix: str) -> Markup | None:
+    """All curves of a run."""
+    charts = charts_of(run)
+    if not charts:
+        return None
+    figures = [chart_figure(chart, prefix) for chart in charts]
+    about = (
+        "Point at a chart, or reach it with the tab key and move with the arrow keys, to read its numbers. Legends "
+        "switch lines off and on."
+    )
+    return section(f"{prefix}curves", "Curves", tag("div", *figures, class_="grid"), about=about)
+
+
+def heat_section(run: Run, frames: Frames, prefix: str) -> Markup | None:
+    """Architecture weights over time, a panel per learner."""
+    panels: dict[int, list[Markup]] = {}
+    for course in courses_of(run):
+        if len(course.tables) < 2 or run.space(course.learner) not in SPACES:
+            continue
+        kind = SPACES[run.space(course.learner)].kinds[course.kind]
+        name = f"{prefix}{course.learner}-{course.kind}"
+        drawing = draw_heat(kind, course.tables, f"learner {course.learner}", name if name in frames.cells else "")
+        caption = tag("figcaption", f"{TITLES.get(course.kind, course.kind)}".capitalize())
+        readout = tag("p", drawing.description, class_="note readout", aria_live="polite")
+        panels.setdefault(course.learner, []).append(
+            tag("figure", caption, svg(drawing), readout, class_="heat-figure")
+        )
+    if not panels:
+        return None
+    made = [(f"Learner {k}", tag("div", joined(figures), class_="grid")) for k, figures in panels.items()]
+    about = "What the search held of every operation of every edge, epoch by epoch (key scores of metrics.jsonl)."
+    return section(f"{prefix}weights", "Architecture weights", tabs(f"{prefix}heat", made, "learner"), about=about)

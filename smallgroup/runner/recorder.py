@@ -1,0 +1,79 @@
+"""What a run writes down beside its metrics: what it is, and where its time goes. None of it is needed to go on."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from smallgroup.runner.metrics import read_rows
+from smallgroup.runner.runner import Job, Watcher
+from smallgroup.runtime.files import write_whole
+from smallgroup.runtime.memory import memory_in_use, peak_memory
+
+FACTS, TIMES = "facts.json", "times.jsonl"
+
+
+@dataclass
+class Recorder(Watcher):
+    """Writes `facts.json` when a run begins and a line of `times.jsonl` with every checkpoint.
+
+    Times differ from run to run, which is why they are not in the metrics. A resumed run cuts off what came after its
+    checkpoint, here as there. A disk that is full must not end a run through what it can do without: then it is silent.
+    """
+
+    folder: Path
+    facts: Callable[[], Mapping[str, Any]]
+    files: Callable[[], Mapping[str, str]] = dict
+    """By name, what is written anew after every epoch."""
+    seconds: Callable[[], Mapping[str, float]] = dict
+    """By part of the work, the seconds so far."""
+    _step: int = 0
+    _start: float = field(default_factory=time.monotonic)
+    _before: Mapping[str, float] = field(default_factory=dict)
+
+    def resumed(self, step: int) -> None:
+        """From here on times are counted anew."""
+        self._step = step
+
+    def started(self, job: Job) -> None:  # noqa: ARG002
+        """Write what the run is; forget the times of what is not part of it."""
+        self._start, self._before = time.monotonic(), dict(self.seconds())
+        self._write(FACTS, json.dumps({"schema": 1, **self.facts()}, indent=1) + "\n")
+        try:
+            kept = [row for row in read_rows(self.folder / TIMES) if row.get("step", 0) <= self._step]
+        except ValueError:
+            kept = []
+        self._write(TIMES, "".join(json.dumps(row) + "\n" for row in kept if self._step))
+
+    def ended_epoch(self, rows: Sequence[Mapping[str, Any]]) -> None:  # noqa: ARG002
+        """What an epoch leaves behind beside its rows."""
+        try:
+            made = self.files()
+        except (OSError, ValueError):  # an image that cannot be read any more, say
+            return
+        for name, text in made.items():
+            self._write(name, text)
+
+    def saved(self, step: int) -> None:
+        """The time since the last line, by part; what is not of a part is the rest."""
+        now, so_far = time.monotonic(), dict(self.seconds())
+        parts = {name: round(value - self._before.get(name, 0.0), 4) for name, value in so_far.items()}
+        rest = max(0.0, now - self._start - sum(parts.values()))
+        row = {"step": step, "seconds": {**parts, "rest": round(rest, 4)}}
+        row |= {"memory_mb": round(memory_in_use() / 2**20, 1), "peak_memory_mb": round(peak_memory() / 2**20, 1)}
+        self._start, self._before = now, so_far
+        with suppress(OSError), (self.folder / TIMES).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def _write(self, name: str, text: str) -> None:
+        with suppress(OSError):
+            write_whole(self.folder / name, text)
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

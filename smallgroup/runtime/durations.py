@@ -1,0 +1,12 @@
+"""Lengths of time, to read."""
+
+
+def written(seconds: float) -> str:
+    """A length of time to read."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    if seconds < 100 * 60:
+        return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+    if seconds < 100 * 3600:
+        return f"{seconds // 3600:.0f} h {seconds % 3600 // 60:.0f} min"
+    return f"{seconds / 86400:.1f} days"

@@ -1,0 +1,128 @@
+"""`smallgroup report`, `show` and `watch`, and the report at the end of a run."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from smallgroup import api
+from smallgroup.cli import main
+from smallgroup.cli.show import BARS, sparkline
+from tests.report.makers import CELLS, make_run
+
+Captured = pytest.CaptureFixture[str]
+TINY = [
+    "--set=data.labelled_fraction=0.1",
+    "--set=space.channels=2",
+    "--set=search.epochs=1",
+    "--set=search.steps_per_epoch=2",
+    "--set=search.batch_size={train: 8, unlabeled: 8, validation: 8}",
+    "--hypergradient=first-order",
+]
+
+
+def run(capsys: Captured, *arguments: str) -> tuple[int, str, str]:
+    code = main(arguments)
+    return code, *capsys.readouterr()
+
+
+def test_report_writes_the_page(capsys: Captured, tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    code, out, error = run(capsys, "report", str(folder))
+    assert (code, out, error) == (0, f"{folder / 'report.html'}\n", "")
+    assert (folder / "report.html").read_text().startswith("<!doctype html>")
+    code, out, _ = run(capsys, "report", str(folder), str(folder), "--out", str(tmp_path / "both.html"), "--json")
+    assert code == 0
+    assert json.loads(out) == {"report": str(tmp_path / "both.html"), "files": []}
+    assert "<h1>2 runs</h1>" in (tmp_path / "both.html").read_text()
+
+
+def test_drawings_as_files(capsys: Captured, tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run", epochs=2)
+    for place in ("one", "two"):
+        files = ["--svg", str(tmp_path / place / "svg"), "--pdf", str(tmp_path / place / "pdf")]
+        code, out, _ = run(capsys, "report", str(folder), *files, "--json")
+        assert code == 0
+    made = sorted((tmp_path / "one").rglob("*.*"))
+    assert len(json.loads(out)["files"]) == len(made)
+    names = {path.stem for path in made if path.suffix == ".svg"}
+    assert names == {path.stem for path in made if path.suffix == ".pdf"}
+    assert {"found-0", "cell-learner-1-cell", "weights-learner-0-cell", "errors", "gap", "terms-0"} <= names
+    for path in made:
+        # The same run gives the same bytes.
+        assert path.read_bytes() == (tmp_path / "two" / path.relative_to(tmp_path / "one")).read_bytes()
+        if path.suffix == ".svg":
+            root = ElementTree.fromstring(path.read_text())
+            assert root.get("width") is not None
+        else:
+            assert path.read_bytes().startswith(b"%PDF-")
+
+
+def test_show(capsys: Captured, tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    code, out, error = run(capsys, "show", str(folder))
+    assert (code, error) == (0, "")
+    assert "validation error  12.50 %\n" in out
+    assert "nor_conv_1x1" in out
+    assert "Errors of W and V" in out
+    assert "█▆▃▁  82.5 → 12.5 %" in out
+    assert f"smallgroup report {folder} shows more" in out
+    code, out, _ = run(capsys, "show", str(folder), "--json")
+    found = json.loads(out)
+    assert (found["retained"], found["validation_error"], found["genotype"]) == (0, 12.5, CELLS[1])
+
+
+def test_show_prints_no_controls_of_strangers(capsys: Captured, tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    result = json.loads((folder / "result.json").read_text())
+    (folder / "result.json").write_text(json.dumps({**result, "dataset": "\x1b[31mred"}))
+    assert "\x1b" not in run(capsys, "show", str(folder))[1]
+
+
+def test_sparklines() -> None:
+    assert sparkline([0, 1, 2, 3, 4, 5, 6, 7]) == BARS
+    assert sparkline([3.0, 3.0]) == "▅▅"
+    assert sparkline([1.0, 0.0]) == "█▁"
+
+
+@pytest.mark.parametrize("command", ["report", "show", "watch"])
+def test_what_is_no_run_is_one_line(command: str, capsys: Captured, tmp_path: Path) -> None:
+    code, out, error = run(capsys, command, str(tmp_path / "none"))
+    assert (code, out) == (2, "")
+    assert (
+        error == f"error: a run is a folder with config.yaml and metrics.jsonl, but {tmp_path / 'none'} has neither\n"
+    )
+
+
+def test_damage_is_a_warning(capsys: Captured, tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    (folder / "result.json").write_text("{")
+    code, _, error = run(capsys, "report", str(folder))
+    assert code == 0
+    assert error.startswith("warning: result.json cannot be used")
+
+
+def test_a_report_that_fails_does_not_fail_the_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured, tmp_path: Path
+) -> None:
+    def broken(*_: object) -> str:
+        raise ZeroDivisionError("a pen\nbroke")
+
+    monkeypatch.setattr(api, "page", broken)
+    code, _, error = run(capsys, "search", "--out", str(tmp_path / "run"), "--learners=1", "--tensorboard", *TINY)
+    assert code == 0
+    assert "warning: the report could not be drawn: a pen broke\n" in error
+    assert (tmp_path / "run" / "result.json").exists()
+    assert not (tmp_path / "run" / "report.html").exists()
+    assert list((tmp_path / "run" / "tensorboard").iterdir())
+
+
+def test_tensorboard_that_is_missing_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("smallgroup.runner.tensorboard.find_spec", lambda _: None)
+    code, out, error = run(capsys, "search", "--out", str(tmp_path / "run"), "--tensorboard")
+    assert (code, out) == (2, "")
+    assert error.startswith("error: --tensorboard needs the package tensorboard")
+    assert not (tmp_path / "run").exists()

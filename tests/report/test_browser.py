@@ -1,0 +1,305 @@
+"""The page in a real browser: without a network, by mouse and by keyboard, at every width, and live."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from smallgroup.api import report
+from tests.report.makers import make_run
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser was tried")
+CHROMIUM = shutil.which("chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: no browser was tried")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-quic",
+]
+PATIENCE = 120_000
+"""Milliseconds until a browser on a busy machine is given up."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS, timeout=PATIENCE)
+        yield started
+        started.close()
+
+
+class Tab:
+    """A tab that notes everything it should not have to say."""
+
+    def __init__(self, browser: Any, *, width: int = 1440, scheme: str = "light", online: bool = False) -> None:
+        self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        self.context.set_default_timeout(PATIENCE)
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page = self.context.new_page()
+        self.page.on("console", lambda message: self.complaints.append(f"{message.type}: {message.text}"))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", self._dismiss)
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        if not online:
+            self.context.set_offline(True)
+
+    def _dismiss(self, dialog: Any) -> None:
+        self.complaints.append("a dialog")
+        dialog.dismiss()
+
+    def __enter__(self) -> "Tab":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.context.close()
+        assert self.complaints == []
+
+    def open(self, file: Path) -> Any:
+        self.page.goto(file.resolve().as_uri())
+        return self.page
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return report(make_run(tmp_path_factory.mktemp("runs") / "digits"))
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("both")
+    runs = make_run(folder / "taught"), make_run(folder / "alone", config={"lambda": 0}, error=14.0)
+    return report(*runs, out=folder / "both.html")
+
+
+def test_it_opens_without_a_network_and_asks_for_nothing(browser: Any, made: Path) -> None:
+    with Tab(browser) as tab:
+        page = tab.open(made)
+        assert page.title() == "digits - Smallgroup"
+        assert page.locator("h1").inner_text().startswith("digits")
+        page.wait_for_timeout(300)
+        assert [url for url in tab.requests if not url.startswith(("file:", "data:"))] == []
+
+
+def test_the_essentials_are_there_without_a_script(browser: Any, made: Path) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(made.as_uri())
+    assert page.locator("#answer svg.cell").first.is_visible()
+    assert page.locator("#curves svg.chart").count() > 8
+    assert all(panel.is_visible() for panel in page.locator("[role=tabpanel]").all())
+    context.close()
+
+
+def test_the_slider_shows_the_cell_of_each_epoch(browser: Any, made: Path) -> None:
+    rows = [json.loads(line) for line in (made.parent / "metrics.jsonl").read_text().splitlines()]
+    with Tab(browser) as tab:
+        page = tab.open(made)
+        slider = page.locator("#cells input[type=range]")
+        slider.focus()
+        for epoch in (3, 2, 1, 0):
+            assert page.locator("#cells output").inner_text() == str(epoch)
+            for k in (0, 1):
+                row = next(one for one in rows if (one["epoch"], one["learner"]) == (epoch, k))
+                figure = page.locator("#cells figure").nth(k)
+                shown = figure.locator("g.edge:not(.empty) .operation").all_text_contents()
+                names = [part.partition("~")[0] for part in row["genotype"].replace("+", "").split("|") if part]
+                assert shown == names, (epoch, k)
+                table = row["scores"]["cell"]
+                chosen = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3").index(names[0])
+                share = table[0][chosen] / sum(table[0])
+                assert float(figure.locator("g.edge .share").first.text_content()) == pytest.approx(share, abs=0.006)
+            page.keyboard.press("ArrowLeft")
+
+
+def test_pointing_at_an_edge_tells_the_alternatives(browser: Any, made: Path) -> None:
+    with Tab(browser) as tab:
+        page = tab.open(made)
+        edge = page.locator("#cells g.edge").first
+        edge.locator(".operation").hover()
+        words = page.locator("#cells .readout").inner_text()
+        assert words.startswith("Learner 0, cell")
+        assert "alternatives: " in words
+        page.locator("#cells g.edge").nth(1).focus()
+        assert page.locator("#cells .readout").inner_text() != words
+
+
+def test_charts_are_read_by_pointer_and_by_keyboard(browser: Any, made: Path) -> None:
+    rows = [json.loads(line) for line in (made.parent / "metrics.jsonl").read_text().splitlines()]
+    with Tab(browser) as tab:
+        page = tab.open(made)
+        figure = page.locator("#errors")
+        chart, readout = figure.locator("svg.chart"), figure.locator(".readout")
+        before = readout.inner_text()
+        box = chart.bounding_box()
+        chart.hover(position={"x": box["width"] * 0.97, "y": box["height"] / 2})
+        assert readout.inner_text().startswith("Epoch 3 (%): W learner 0 12.5 (line 7)")
+        assert rows[6]["w_error"] == 12.5
+        page.mouse.move(0, 0)
+        assert readout.inner_text() == before
+        chart.focus()
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.press("ArrowLeft")
+        assert readout.inner_text().startswith("Epoch 2")
+
+
+def test_legends_switch_lines_and_tabs_switch_panels(browser: Any, both: Path) -> None:
+    with Tab(browser) as tab:
+        page = tab.open(both)
+        figure = page.locator("#overlay figure").first
+        line, button = figure.locator("g.series").nth(1), figure.locator(".legend button").nth(1)
+        assert button.inner_text() == "alone"
+        assert line.is_visible()
+        button.click()
+        assert not line.is_visible()
+        assert button.get_attribute("aria-pressed") == "false"
+        button.click()
+        assert line.is_visible()
+        tabs = page.locator("[data-tabs=runs] > [role=tablist] > [role=tab]")
+        panels = page.locator("[data-tabs=runs] > [role=tabpanel]")
+        assert [panel.is_visible() for panel in panels.all()] == [True, False]
+        tabs.nth(1).click()
+        assert [panel.is_visible() for panel in panels.all()] == [False, True]
+        page.keyboard.press("ArrowLeft")
+        assert [panel.is_visible() for panel in panels.all()] == [True, False]
+
+
+def test_heat_maps_tell_the_share_below_the_pointer(browser: Any, made: Path) -> None:
+    rows = [json.loads(line) for line in (made.parent / "metrics.jsonl").read_text().splitlines()]
+    with Tab(browser) as tab:
+        page = tab.open(made)
+        figure = page.locator("#weights figure").first
+        picture = figure.locator("svg image").first
+        box = picture.bounding_box()
+        picture.hover(position={"x": box["width"] - 2, "y": 1}, force=True)
+        table = rows[6]["scores"]["cell"][0]
+        told = f"Epoch 3, edge 0 → 1, none: share {table[0] / sum(table):.3f}"
+        assert figure.locator(".readout").inner_text() == told
+
+
+def test_commands_are_copied(browser: Any, made: Path) -> None:
+    with Tab(browser) as tab:
+        tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page = tab.open(made)
+        page.locator("#answer button.copy").first.click()
+        page.wait_for_function("document.querySelector('#answer button.copy').textContent === 'Copied'")
+        assert page.evaluate("navigator.clipboard.readText()") == f"smallgroup train {made.parent}"
+
+
+OUTSIDE = """() => Array.from(document.querySelectorAll('main *')).filter((one) => {
+  if (one.closest('.scroll, nav, [role=tablist], pre') || one.closest('svg') && one.tagName !== 'svg') return false;
+  const box = one.getBoundingClientRect();
+  return box.width && (box.right > innerWidth + 0.5 || box.left < -0.5);
+}).map((one) => one.outerHTML.slice(0, 120))"""
+COLLIDING = """() => {
+  const found = [];
+  for (const svg of document.querySelectorAll('svg.cell, svg.chart, svg.heat')) {
+    const frame = svg.getBoundingClientRect();
+    if (!frame.width) continue;
+    const boxes = Array.from(svg.querySelectorAll('text'))
+      .map((one) => [one.textContent, one.getBoundingClientRect()]).filter(([words, box]) => words && box.width);
+    boxes.forEach(([words, box], i) => {
+      const inside = box.left > frame.left - 1 && box.right < frame.right + 1 && box.bottom < frame.bottom + 2;
+      if (!inside) found.push('clipped: ' + words);
+      boxes.slice(i + 1).forEach(([others, other]) => {
+        const over = Math.min(box.right, other.right) - Math.max(box.left, other.left);
+        const under = Math.min(box.bottom, other.bottom) - Math.max(box.top, other.top);
+        if (over > 1 && under > 4) found.push(words + ' / ' + others);
+      });
+    });
+  }
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_clips_or_overlaps(scheme: str, browser: Any, made: Path, both: Path) -> None:
+    for file in (made, both):
+        with Tab(browser, scheme=scheme) as tab:
+            page = tab.open(file)
+            for width in (1440, 768, 360):
+                page.set_viewport_size({"width": width, "height": 900})
+                assert page.evaluate("document.documentElement.scrollWidth") <= width
+                assert page.evaluate(OUTSIDE) == []
+                assert page.evaluate(COLLIDING) == []
+            ground = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+            assert ground == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 24, 29)")
+
+
+def test_names_of_strangers_do_nothing(browser: Any, tmp_path: Path) -> None:
+    hostile = "</script><script>window.taken=1;alert(1)</script><img src=x onerror='window.taken=1;alert(2)'>"
+    folder = make_run(tmp_path / "<img src=x onerror=alert(3)>", classes=(hostile, "dog", "owl"), names=(hostile,) * 3)
+    config = folder / "config.yaml"
+    config.write_text(config.read_text().replace("data_root: null", f"data_root: {json.dumps(hostile)}"))
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    for row in rows:
+        row["warnings"] = {"x": hostile}
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with Tab(browser) as tab:
+        page = tab.open(report(folder, out=tmp_path / "it.html"))
+        page.wait_for_timeout(300)
+        assert page.evaluate("window.taken") is None
+        assert page.locator("#gallery .file").first.inner_text() == hostile
+
+
+SEARCH = [
+    "--set=data.labelled_fraction=0.1",
+    "--set=space.channels=2",
+    "--set=search.epochs=3",
+    "--set=search.steps_per_epoch=4",
+    "--set=search.batch_size={train: 8, unlabeled: 8, validation: 8}",
+    "--hypergradient=first-order",
+]
+
+
+def test_the_live_page_follows_a_search_to_its_end(browser: Any, tmp_path: Path) -> None:
+    """A real search, a real server; the page is opened once and never again."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    program, folder = [sys.executable, "-m", "smallgroup.cli"], tmp_path / "run"
+    folder.mkdir()
+    (folder / ".lock").touch()  # a run that is about to begin
+    watch = subprocess.Popen([*program, "watch", str(folder)], stdout=subprocess.PIPE, text=True, env=environment)
+    search = None
+    try:
+        assert watch.stdout is not None
+        address = watch.stdout.readline().split()[0]
+        with Tab(browser, online=True) as tab:
+            tab.page.goto(address)
+            tab.page.evaluate("window.opened = true")
+            search = subprocess.Popen(
+                [*program, "search", "--out", str(folder), *SEARCH],
+                stderr=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env=environment,
+            )
+            tab.page.wait_for_selector(".state.running")
+            tab.page.wait_for_selector("#curves svg.chart")
+            tab.page.wait_for_selector(".state.finished")
+            assert tab.page.locator("#cells output").inner_text() == "2"
+            assert search.wait(timeout=120) == 0
+            assert tab.page.evaluate("window.opened") is True
+            watch.send_signal(signal.SIGINT)
+            assert watch.wait(timeout=60) == 0
+            time.sleep(0.1)
+            assert tab.page.locator(".state.finished").is_visible()
+            # A server that is gone is a failed request, which browsers write down.
+            tab.complaints[:] = [one for one in tab.complaints if "ERR_CONNECTION_REFUSED" not in one]
+    finally:
+        for process in (watch, search):
+            if process is not None and process.poll() is None:
+                process.kill()
+                process.wait()
+        if watch.stdout is not None:
+            watch.stdout.close()

@@ -1,0 +1,100 @@
+"""Charts: numbers at their place, round ticks, gaps where there is nothing."""
+
+import re
+
+import pytest
+
+from smallgroup.report.charts import (
+    BOTTOM,
+    HEIGHT,
+    LEFT,
+    RIGHT,
+    TOP,
+    WIDTH,
+    Chart,
+    Point,
+    Series,
+    draw_chart,
+    tick_words,
+)
+from smallgroup.report.shapes import Group, Label, Line, svg
+
+
+def chart(*values: float | None, log: bool = False, first: int = 0) -> Chart:
+    points = tuple(Point(first + epoch, value, 1) for epoch, value in enumerate(values) if value is not None)
+    other = Series("other", (Point(first, 1.0, 2), Point(first + len(values) - 1, 1.0, 3)), "x")
+    return Chart("it", "It", "%", "About it.", (Series("own", points, "w_error"), other), log=log)
+
+
+def line_of(made: object) -> list[tuple[float, float] | None]:
+    groups = [shape for shape in made.shapes if isinstance(shape, Group)]  # type: ignore[attr-defined]
+    line = groups[0].shapes[0]
+    assert isinstance(line, Line)
+    return list(line.points)
+
+
+def ticks_of(made: object) -> dict[float, float]:
+    """By value, the height of each tick of the upright axis."""
+    labels = [s for s in made.shapes if isinstance(s, Label) and s.anchor == "end"]  # type: ignore[attr-defined]
+    return {float(label.words): label.y - 4 for label in labels}
+
+
+def test_points_lie_where_the_ticks_say() -> None:
+    made = draw_chart(chart(0.0, 20.0, 10.0, 40.0))
+    points, ticks = line_of(made), ticks_of(made)
+    assert points[0] is not None
+    assert points[1] is not None
+    assert ticks[0.0] == pytest.approx(points[0][1])
+    assert ticks[20.0] == pytest.approx(points[1][1])
+    across = [point[0] for point in points if point is not None]
+    assert across == pytest.approx([LEFT + i / 3 * (WIDTH - LEFT - RIGHT) for i in range(4)])
+    assert all(TOP <= point[1] <= HEIGHT - BOTTOM for point in points if point is not None)
+    assert points[3] is not None
+    assert points[3][1] < points[1][1]  # more is higher
+
+
+def test_a_logarithmic_axis_spaces_powers_evenly_and_leaves_out_zero() -> None:
+    made = draw_chart(chart(1000.0, 0.0, 10.0, log=True))
+    ticks = ticks_of(made)
+    assert ticks[10.0] - ticks[100.0] == pytest.approx(ticks[100.0] - ticks[1000.0])
+    assert line_of(made)[1] is None
+
+
+def test_what_is_missing_is_a_gap_and_a_lonely_number_a_dot() -> None:
+    made = draw_chart(chart(1.0, None, 3.0, 4.0))
+    # The epoch in which no line has a number is not there at all; one that another line has is a gap.
+    assert [point is None for point in line_of(made)] == [False, False, False]
+    gaps = Chart(
+        "it", "It", "", "", (Series("own", (Point(0, 1.0, 1), Point(2, 2.0, 3)), "x"), chart(1.0, 2.0, 3.0).series[0])
+    )
+    drawing = draw_chart(gaps)
+    assert [point is None for point in line_of(drawing)] == [False, True, False]
+    dots = next(shape for shape in drawing.shapes if isinstance(shape, Group)).shapes[1:]
+    assert len(dots) == 2
+
+
+@pytest.mark.parametrize("values", [(5.0,), (5.0, 5.0), (0.0, 0.0), (-1.0, 1.0), (1e-9, 2e-9), (1e12, 3e12)])
+def test_any_numbers_can_be_drawn(values: tuple[float, ...]) -> None:
+    points = tuple(Point(epoch, value, 1) for epoch, value in enumerate(values))
+    made = svg(draw_chart(Chart("it", "It", "", "", (Series("own", points, "x"),))))
+    numbers = [float(one) for one in re.findall(r"[ML]([-\d.]+) ", made)]
+    assert all(-1 <= one <= WIDTH for one in numbers)
+    assert "nan" not in made
+
+
+def test_ticks_are_short() -> None:
+    assert [tick_words(value) for value in (0.0, 0.25, 1234.5, 1e-5, 123456.0)] == [
+        "0",
+        "0.25",
+        "1234",
+        "1e-5",
+        "1.2e5",
+    ]
+
+
+def test_a_file_has_a_legend_and_fixed_colours() -> None:
+    drawing = draw_chart(chart(1.0, 2.0), legend=True)
+    made = svg(drawing, standalone=True)
+    assert drawing.height > HEIGHT
+    assert ">own</text>" in made
+    assert "var(" not in made

@@ -1,0 +1,174 @@
+"""The page: whole, alone, small, traceable, and nobody else's."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from smallgroup.api import read_one_run, report
+from smallgroup.report import page
+from smallgroup.report.charts import tick_words
+from smallgroup.report.classes import is_png
+from smallgroup.report.page import LARGEST, POLICY
+from tests.report.makers import make_run
+
+HOSTILE = (
+    "<script>alert('own')</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</script><script>alert(2)</script>",
+    "' onmouseover='alert(3)",
+    "<!-- \u202e\x00 -->&lt;b&gt;",
+)
+
+
+class Seen(HTMLParser):
+    """Every element with its attributes, and the text of scripts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def drawn(folder: Path, **options: Any) -> str:
+    return page([read_one_run(make_run(folder, **options))])
+
+
+def test_the_answer_comes_first(tmp_path: Path) -> None:
+    made = drawn(tmp_path / "my run")
+    words = " ".join(Seen(made).words)
+    assert made.startswith('<!doctype html>\n<html lang="en"><head><meta charset="utf-8">')
+    for part in ("learner 0", "12.50 %", "40 s", "321 MB", "lowest loss on all validation images", "0.5000", "0.5100"):
+        assert part in words, part
+    assert f"smallgroup train '{tmp_path}/my run'" in words  # quoted: it can be copied
+    assert f"smallgroup export '{tmp_path}/my run' --format onnx" in words
+    order = re.findall(r'<section id="(\w+)"', made)
+    assert order == ["answer", "cells", "teaching", "gallery", "curves", "weights", "time", "config"]
+    links = re.findall(r'<a href="#(\w+)"', made)
+    assert links == ["answer", *order]
+
+
+def test_the_page_asks_nobody(tmp_path: Path) -> None:
+    seen = Seen(drawn(tmp_path))
+    for name, attributes in seen.elements:
+        assert name not in ("link", "iframe", "object", "embed", "base", "form")
+        for key in ("src", "href", "xlink:href"):
+            value = attributes.get(key)
+            assert value is None or value.startswith(("#", "data:image/png;base64,")), (name, value)
+    policies = [a["content"] for n, a in seen.elements if a.get("http-equiv") == "Content-Security-Policy"]
+    assert policies == [POLICY]
+    assert [a for n, a in seen.elements if n == "script"] == [{"type": "application/json", "id": "data"}, {}]
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_names_of_strangers_are_words(hostile: str, tmp_path: Path) -> None:
+    plain = Seen(drawn(tmp_path / "plain", names=("a", "b", "c")))
+    folder = make_run(
+        tmp_path / hostile.replace("/", "|").replace("\x00", ""), classes=(hostile, "dog", "owl"), names=(hostile,) * 3
+    )
+    config = folder / "config.yaml"
+    config.write_text(config.read_text().replace("data_root: null", f"data_root: {json.dumps(hostile)}"))
+    result = json.loads((folder / "result.json").read_text())
+    (folder / "result.json").write_text(json.dumps({**result, "dataset": hostile, "true_accuracy": {hostile: 1.0}}))
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    for row in rows:
+        row |= {"warnings": {hostile: hostile}, "true_accuracy": {hostile: 5.0}}
+        row["edge_entropy"] = {hostile: [0.5]}
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    made = page([read_one_run(folder)])
+    seen = Seen(made)
+    # The same elements as on a harmless page, but for what has other names: no element or attribute is theirs.
+    count = [name for name, _ in seen.elements if name in ("script", "img", "b")]
+    assert count == [name for name, _ in plain.elements if name in ("script", "img", "b")]
+    assert not any(key.startswith("on") for _, attributes in seen.elements for key in attributes)
+    visible = hostile.replace("\u202e", "\ufffd").replace("\x00", "\ufffd")
+    assert any(visible in words for words in seen.words)
+    assert "\x00" not in made
+
+
+def test_every_number_of_a_chart_is_that_of_its_line(tmp_path: Path) -> None:
+    folder = make_run(tmp_path)
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    made = page([read_one_run(folder)])
+    found = re.findall(r'<td title="metrics\.jsonl line (\d+): ([^"]+)" data-line="(\d+)">([^<]*)</td>', made)
+    assert len(found) > 120
+    for line, source, again, words in found:
+        assert line == again
+        row = lines[int(line) - 1]
+        if source == "derived_error - w_error":
+            value = row["derived_error"] - row["w_error"]
+        elif source.startswith("edge_entropy.cell"):
+            value = sum(row["edge_entropy"]["cell"]) / 6
+        else:
+            value = row
+            for key in source.split("."):
+                value = value[key]
+        if words == "0":
+            assert value == 0
+        assert words == tick_words(value), (line, source)
+
+
+def test_a_long_search_of_many_classes_stays_small(tmp_path: Path) -> None:
+    classes = tuple(f"class number {c}" for c in range(100))
+    made = drawn(tmp_path, epochs=100, learners=4, classes=classes)
+    assert len(made.encode()) < LARGEST
+    assert "metrics.jsonl has 80 more" in made
+
+
+def test_the_same_folder_gives_the_same_page(tmp_path: Path) -> None:
+    folder = make_run(tmp_path)
+    one = report(folder).read_bytes()
+    assert report(folder).read_bytes() == one
+    assert report(folder, out=tmp_path / "other.html").read_bytes() == one
+
+
+def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, finished=False)
+    for file in ("metrics.jsonl", "facts.json", "gallery.json", "times.jsonl"):
+        (folder / file).unlink()
+    made = page([read_one_run(folder)])
+    assert "not finished" in made
+    assert "nobody yet" in made
+
+
+def test_several_runs_side_by_side(tmp_path: Path) -> None:
+    first = make_run(tmp_path / "taught")
+    second = make_run(tmp_path / "alone", config={"lambda": 0}, error=14.75)
+    made = page([read_one_run(first), read_one_run(second)])
+    words = " ".join(Seen(made).words)
+    for part in (
+        "Side by side",
+        "search.lambda",
+        "What the group contributed",
+        "taught against alone",
+        "−2.250 points (better)",
+    ):
+        assert part in words, part
+    assert "One seed each: a difference of this size may be chance." in words
+    ids = [a["id"] for _, a in Seen(made).elements if "id" in a]
+    assert len(ids) == len(set(ids))
+    assert {"overlay", "found", "runs", "r0-answer", "r1-answer"} <= set(ids)
+
+
+def test_many_runs_are_compared_without_each_of_them_whole(tmp_path: Path) -> None:
+    runs = [read_one_run(make_run(tmp_path / f"run-{seed}", config={"seed": seed})) for seed in range(6)]
+    made = page(runs)
+    assert 'id="runs"' not in made
+    assert all(f">run-{seed}</th>" in made for seed in range(6))
+
+
+def test_pictures_are_pictures() -> None:
+    assert not is_png("x")
+    assert not is_png('iVBORw0KGgo" onerror="alert(1)')
+    assert not is_png(None)
+    assert not is_png("iVBORw0KGgo=" * 10_000)
