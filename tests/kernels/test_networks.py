@@ -17,6 +17,7 @@ BENCHMARK = "|nor_conv_3x3~0|+|skip_connect~0|nor_conv_1x1~1|+|avg_pool_3x3~0|no
 DESIGNS = {
     "DARTS_V2": NetworkDesign(classes=4, image_size=32, channels=6, cells=3, auxiliary="two-norms", drop_path=0.3),
     "NASNet_A": NetworkDesign(classes=4, image_size=16, channels=10, cells=3),
+    "PDARTS": NetworkDesign(classes=4, image_size=64, channels=6, cells=4, stem="imagenet"),
     "AmoebaNet_A": NetworkDesign(classes=4, image_size=16, channels=4, cells=3),
     BENCHMARK: NetworkDesign(classes=4, image_size=16, channels=5, cells_per_stage=1),
 }
@@ -79,6 +80,27 @@ def test_norms_that_are_replaced_and_frozen_are_noticed(path: str) -> None:
         expected = network(x)
     with kernels.using(path):
         torch.testing.assert_close(network(x), expected)
+
+
+@pytest.mark.parametrize("frozen", range(4))
+@pytest.mark.parametrize("path", FAST)
+def test_a_frozen_cell_among_others(path: str, frozen: int) -> None:
+    """Its neighbours take the fast path, and it shares the inputs of theirs."""
+    network = build_network(resolve("DARTS_V2")[1], NetworkDesign(classes=4, image_size=16, channels=6, cells=4))
+    x = images((4, 3, 16, 16))
+
+    def found(each: str) -> list[Tensor]:
+        own = copy.deepcopy(network).double().train()
+        for part in own.cells[frozen].modules():  # type: ignore[index, union-attr]
+            if isinstance(part, nn.BatchNorm2d):
+                part.eval()
+        with kernels.using(each):
+            logits = own(x)
+            gradients = torch.autograd.grad(logits.square().sum(), list(own.parameters()))
+        return [logits.detach(), *gradients, *own.buffers()]
+
+    for fast, plain in zip(found(path), found("plain"), strict=True):
+        torch.testing.assert_close(fast, plain, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("path", FAST)

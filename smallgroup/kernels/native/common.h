@@ -193,16 +193,18 @@ class Moments {
 // From the moments of the images, [images, 2, c], to [3, c]: mean, 1 / sqrt(variance + epsilon) and variance over all.
 template <typename T>
 void normalisers(const double* images, int64_t n, int64_t c, int64_t pixels, double epsilon, T* out) {
-  for (int64_t k = 0; k < c; ++k) {
-    double mean = 0, squares = 0;
-    for (int64_t i = 0; i < n; ++i) mean += images[i * 2 * c + k];
-    mean /= n;
-    for (int64_t i = 0; i < n; ++i) {
-      const double d = images[i * 2 * c + k] - mean;
-      squares += images[i * 2 * c + c + k] + pixels * d * d;
+  std::vector<double> mean(c, 0.0), squares(c, 0.0);
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t k = 0; k < c; ++k) mean[k] += images[i * 2 * c + k];
+  for (int64_t k = 0; k < c; ++k) mean[k] /= n;
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t k = 0; k < c; ++k) {
+      const double d = images[i * 2 * c + k] - mean[k];
+      squares[k] += images[i * 2 * c + c + k] + pixels * d * d;
     }
-    const double variance = squares / (static_cast<double>(n) * pixels);
-    out[k] = static_cast<T>(mean);
+  for (int64_t k = 0; k < c; ++k) {
+    const double variance = squares[k] / (static_cast<double>(n) * pixels);
+    out[k] = static_cast<T>(mean[k]);
     out[c + k] = static_cast<T>(1 / std::sqrt(variance + epsilon));
     out[2 * c + k] = static_cast<T>(variance);
   }
@@ -222,11 +224,13 @@ struct Norm {
                 "statistics must be [3, channels]");
     TORCH_CHECK(!affine || (present && affine_.sizes() == at::IntArrayRef({2, c}) && affine_.is_contiguous()),
                 "scale and shift must be [2, channels], of normalised values");
+    const T* found = present ? statistics.const_data_ptr<T>() : nullptr;
+    const T* given = affine ? affine_.const_data_ptr<T>() : nullptr;
     for (int64_t k = 0; k < c; ++k) {
-      rows[k] = present ? statistics.const_data_ptr<T>()[k] : T(0);
-      rows[cp + k] = present ? statistics.const_data_ptr<T>()[c + k] : T(1);
-      rows[2 * cp + k] = affine ? affine_.const_data_ptr<T>()[k] : T(1);
-      rows[3 * cp + k] = affine ? affine_.const_data_ptr<T>()[c + k] : T(0);
+      rows[k] = present ? found[k] : T(0);
+      rows[cp + k] = present ? found[c + k] : T(1);
+      rows[2 * cp + k] = affine ? given[k] : T(1);
+      rows[3 * cp + k] = affine ? given[c + k] : T(0);
     }
   }
   const T* mean() const { return rows.data(); }

@@ -34,15 +34,16 @@ struct Terms {
 template <typename T>
 struct Shares {
   Tensor weights;
+  const T* table;  // looked up once: torch checks the type every time
   int64_t groups, count, pixels, per_group;
 
   Shares(const Tensor& w, const Terms<T>& terms, int64_t images)
-      : weights(w.contiguous()), groups(w.dim() == 2 ? images : 1), count(terms.count), pixels(terms.pixels / groups),
+      : weights(w.contiguous()), table(weights.const_data_ptr<T>()), groups(w.dim() == 2 ? images : 1), count(terms.count), pixels(terms.pixels / groups),
         per_group((pixels + kPixels - 1) / kPixels) {
     TORCH_CHECK(w.dim() == 1 || w.dim() == 2, "weights must be [terms] or [images, terms]");
     TORCH_CHECK(w.size(-1) == count && w.numel() == groups * count, "a mixture must have a weight for every term");
   }
-  const T* of(int64_t group) const { return weights.const_data_ptr<T>() + group * count; }
+  const T* of(int64_t group) const { return table + group * count; }
   int64_t blocks() const { return groups * per_group; }
   int64_t group(int64_t block) const { return block / per_group; }
   int64_t first(int64_t block) const { return group(block) * pixels + block % per_group * kPixels; }
