@@ -39,7 +39,7 @@ def test_report_writes_the_page(capsys: Captured, tmp_path: Path) -> None:
 
 
 def test_drawings_as_files(capsys: Captured, tmp_path: Path) -> None:
-    folder = make_run(tmp_path / "run", epochs=2)
+    folder = make_run(tmp_path / "run", epochs=2, learners=1)
     for place in ("one", "two"):
         files = ["--svg", str(tmp_path / place / "svg"), "--pdf", str(tmp_path / place / "pdf")]
         code, out, _ = run(capsys, "report", str(folder), *files, "--json")
@@ -48,7 +48,7 @@ def test_drawings_as_files(capsys: Captured, tmp_path: Path) -> None:
     assert len(json.loads(out)["files"]) == len(made)
     names = {path.stem for path in made if path.suffix == ".svg"}
     assert names == {path.stem for path in made if path.suffix == ".pdf"}
-    assert {"found-0", "cell-learner-1-cell", "weights-learner-0-cell", "errors", "gap", "terms-0"} <= names
+    assert {"found-0", "cell-learner-0-cell", "weights-learner-0-cell", "errors", "gap", "terms-0"} <= names
     for path in made:
         # The same run gives the same bytes.
         assert path.read_bytes() == (tmp_path / "two" / path.relative_to(tmp_path / "one")).read_bytes()
