@@ -14,6 +14,8 @@ from smallgroup.kernels.terms import EPSILON, check_values, differentiable_once
 
 _WIDE = 128
 """From so many channels on torch's kernels are fast."""
+_LARGE = 1 << 19
+"""For fewer values than that they are fast enough: to put things together takes longer than what it saves."""
 
 
 def batch_norm(x: Tensor, affine: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
@@ -99,7 +101,7 @@ def _fold(x: Tensor) -> int:
     """How many pixels are taken for one."""
     _, c, h, w = x.shape
     by_pixel = x.is_contiguous(memory_format=torch.channels_last) and not x.is_contiguous()
-    if x.device.type != "cpu" or not by_pixel:
+    if x.device.type != "cpu" or not by_pixel or x.numel() < _LARGE:
         return 1
     fold = 1
     while fold * c < _WIDE and len(x) * h * w % (2 * fold) == 0:
