@@ -91,7 +91,7 @@ class Course(ABC):
     def reckoned(self) -> float:
         """Seconds of the whole training, from passes of a few images; the job cannot be used afterwards.
 
-        Right to a factor of about two.
+        A rough number.
         """
         dataset, size = self.data.dataset, self.config.batch_size
         image = torch.zeros(dataset.channels, dataset.size, dataset.size, device=self.trainees[0].device)

@@ -120,7 +120,7 @@ def measure(job: SearchJob) -> Cost:
 def reckoned(job: SearchJob) -> float:
     """Seconds of a whole search, from passes of a few images through every learner, without a step.
 
-    Right to a factor of about two. A stage that has not begun is taken to cost what the first one does.
+    A rough number. A stage that has not begun is taken to cost what the first one does.
     """
     lines = [_pass_time(searcher) for searcher in job.searchers]
     sizes, course = job.config.batch_size, job.course
