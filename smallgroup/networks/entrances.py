@@ -6,7 +6,8 @@ from dataclasses import replace
 from torch import Tensor, nn
 
 from smallgroup.kernels import AnyTerm, Backend, Term
-from smallgroup.spaces.layers import Convolutions, FactorizedReduce, side_by_side
+from smallgroup.kernels.halves import side_by_side
+from smallgroup.spaces.layers import Convolutions, FactorizedReduce
 
 
 def enter(backend: Backend, x: Tensor, layers: Sequence[nn.Module]) -> list[Term]:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from smallgroup.kernels import EPSILON, AnyTerm, Convolution, Term, backend_for
+from smallgroup.kernels.halves import halves, side_by_side
 
 
 @dataclass(frozen=True)
@@ -138,20 +139,6 @@ class FactorizedReduce(nn.Module):
         nothing = torch.zeros_like(even)
         blocks = torch.cat([torch.cat([even, nothing], dim=1), torch.cat([nothing, odd], dim=1)])
         return Convolution(blocks, self.norm, source=source, last=True)
-
-
-def halves(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Every second pixel, and every second one of the image shifted by one.
-
-    A row or column of zeros stands in where an odd size leaves the shifted half one short.
-    """
-    height, width = x.shape[-2:]
-    return x[..., ::2, ::2], nn.functional.pad(x[..., 1::2, 1::2], (0, width % 2, 0, height % 2))
-
-
-def side_by_side(x: Tensor) -> Tensor:
-    """Both halves, one behind the other in the channels."""
-    return torch.cat(halves(x), dim=1)
 
 
 def norms_of(module: nn.Module) -> tuple[nn.BatchNorm2d, ...]:

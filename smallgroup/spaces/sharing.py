@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from smallgroup.kernels import AnyTerm, Backend, Term
+from smallgroup.kernels.halves import side_by_side
 from smallgroup.kernels.terms import Deferred
-from smallgroup.spaces.layers import Convolutions, FactorizedReduce, Pool, side_by_side
+from smallgroup.spaces.layers import Convolutions, FactorizedReduce, Pool
 from smallgroup.spaces.space import Choice
 
 if TYPE_CHECKING:
