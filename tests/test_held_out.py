@@ -8,7 +8,7 @@ import torch
 
 import smallgroup
 from smallgroup.api import make_job
-from smallgroup.config import resolve
+from smallgroup.config import load, resolve
 from smallgroup.data import open_search_data
 from smallgroup.data.training_data import open_training_data
 from smallgroup.phases.evaluate import evaluate
@@ -71,3 +71,13 @@ def test_without_them_there_is_no_such_error(tmp_path: Path) -> None:
     result = smallgroup.search({**SMALL, "data": {}}, out=tmp_path)
     assert result.held_out_error is None
     assert "held_out_error" not in (tmp_path / "result.json").read_text()
+
+
+def test_a_training_with_another_seed_leaves_the_same_images_alone(tmp_path: Path) -> None:
+    smallgroup.search({**SMALL, "seed": 3}, out=tmp_path / "search")
+    training = smallgroup.train(tmp_path / "search", {"seed": 8}, out=tmp_path / "training")
+    assert training.seed == 8
+    data = resolve(load(tmp_path / "training" / "config.yaml")).data
+    again = open_training_data(data, resolve(SMALL).training.augmentation, seed=8).held_out
+    assert again is not None
+    assert torch.equal(again, open_search_data(resolve(SMALL).data, seed=3).splits.held_out)

@@ -29,10 +29,13 @@ class Controls(BaseModel):
 
 def with_controls(keys: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a study file with the rows and claims that `controls` stand for."""
+    given, claimed = keys.get("rows") or (), keys.get("claims") or ()
+    if not isinstance(given, list | tuple) or not isinstance(claimed, list | tuple):
+        return dict(keys)  # who checks the study says what is wrong with it
     rows: list[Any] = []
-    claims = [*(keys.get("claims") or ())]
-    for row in keys.get("rows") or ():
-        if isinstance(row, Mapping) and isinstance(row.get("config", {}), Mapping) and "controls" in row:
+    claims = [*claimed]
+    for row in given:
+        if isinstance(row, Mapping) and "controls" in row and _has_sections(row):
             plain = {key: value for key, value in row.items() if key != "controls"}
             made, claim = _made(plain, Controls.model_validate(row["controls"]))
             rows += [plain, *made]
@@ -40,6 +43,11 @@ def with_controls(keys: Mapping[str, Any]) -> dict[str, Any]:
         else:
             rows.append(row)
     return {**keys, "rows": rows, "claims": claims}
+
+
+def _has_sections(row: Mapping[str, Any]) -> bool:
+    config = row.get("config", {})
+    return isinstance(config, Mapping) and isinstance(config.get("search", {}), Mapping)
 
 
 def _made(row: Mapping[str, Any], controls: Controls) -> tuple[list[dict[str, Any]], dict[str, Any]]:

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Picture
 from matplotlib.ticker import MaxNLocator
 
+from smallgroup.report.palette import LEARNERS
 from smallgroup.runner import read_rows
 from smallgroup.statistics import summarise
 from smallgroup.study.file import Figure
@@ -20,8 +21,6 @@ from smallgroup.study.table import Table
 
 FORMATS = ("svg", "pdf")
 _SIZE = (6.4, 4.0)
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-"""Told apart by the colour-blind too (Okabe and Ito)."""
 _MARKS = "osD^vPX"
 
 
@@ -72,7 +71,7 @@ def _bars(axes: Axes, x: Sequence[float], values: Sequence[Sequence[float]], nam
     means = np.array([one.mean for one in found])
     low = np.array([one.interval[0] if one.interval else one.mean for one in found])
     high = np.array([one.interval[1] if one.interval else one.mean for one in found])
-    colour, mark = _COLOURS[number % len(_COLOURS)], _MARKS[number % len(_MARKS)]
+    colour, mark = LEARNERS[number % len(LEARNERS)][0], _MARKS[number % len(_MARKS)]
     axes.errorbar(x, means, np.array([means - low, high - means]), color=colour, marker=mark, capsize=3, label=name)
 
 

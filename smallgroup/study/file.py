@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Mapping
 from importlib.resources import files
+from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +17,8 @@ from smallgroup.study.controls import with_controls
 from smallgroup.study.measures import MEASURES
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)
+MOST_RUNS = 10_000
+"""Of a study: what a file of a few lines may ask for."""
 Phase = Literal["search", "train"]
 Take = Literal["retained", "first", "mean"]
 
@@ -157,6 +160,9 @@ class Study(BaseModel):
                 check_choice("the axis of a figure", figure.axis, tuple(self.grid))
         if any(not values for values in self.grid.values()):
             raise ValueError("an axis of the grid must have values")
+        count = prod(len(values) for values in self.grid.values()) * len(self.rows) * len(self.seeds)
+        if count > MOST_RUNS:
+            raise ValueError(f"grid, rows and seeds must make at most {MOST_RUNS:,} runs, but they make {count:,}")
         for axis in (axis for row in self.rows for where in row.where for axis in where.at):
             check_choice("an axis in where", axis, tuple(self.grid))
         return self

@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any, Literal
 
 from smallgroup.config import Config, overlaid, resolve
+from smallgroup.data.errors import shown
 from smallgroup.study.file import Row, Study, keys_of
 
 _DIGITS = 16
@@ -122,6 +123,11 @@ def planned(name: str, study: Study, only: str = "") -> Plan:
 def _runs(study: Study, point: Mapping[str, Any], row: Row, seed: int) -> Runs:
     keys = keys_of(study, point, row, seed)
     config, labellers = resolve(keys), None
+    if config.search.labellers is not None:  # a path does not say who lies there, and a run is known by what it is
+        raise ValueError(
+            "a study names the search whose learners label as `labellers` of a row, but search.labellers is "
+            f"{shown(config.search.labellers)}"
+        )
     if row.labellers is not None:
         labellers = Run(resolve(keys_of(study, point, row, seed, row.labellers)))
     search = Run(config, labellers=labellers)

@@ -2,24 +2,37 @@
 
 import os
 import signal
+import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from smallgroup import api
 from smallgroup.runner import Interrupted, Watcher
 from smallgroup.runner.lock import InUseError, locked
+from smallgroup.runner.signals import watched
+from smallgroup.runtime.files import write_whole
 from smallgroup.study.file import Study
 from smallgroup.study.plan import Plan, Run, planned
 from smallgroup.study.store import State, Store
 
 _PAUSE = 0.5
 _MOST_WORKERS = 1_000
+
+
+class StudyInterrupted(Exception):
+    """The study was asked to end, and so were its workers, which saved first."""
+
+    def __init__(self, by: signal.Signals) -> None:
+        super().__init__(f"ended by {by.name}; the same command goes on from there")
+        self.exit_code = 128 + by
 
 
 class _Log(Watcher):
@@ -108,13 +121,18 @@ def progress(plan: Plan, store: Store, workers: int, reckon: Callable[[Run], flo
 
 
 def carry_out_all(plan: Plan, store: Store, workers: int, watch: Callable[[Progress], None] | None = None) -> None:
-    """Every run of a study that is not done, in so many processes. What results does not depend on their number."""
+    """Every run of a study that is not done, in so many processes. What results does not depend on their number.
+
+    Asked to end, by Ctrl-C or SIGTERM, it asks them to save and end; asked again, it ends them at once.
+    """
     if not 1 <= workers <= _MOST_WORKERS:
         raise ValueError(f"1 <= workers <= {_MOST_WORKERS} must hold, but got workers={workers}")
     place = store.root / plan.name
     place.mkdir(parents=True, exist_ok=True)
-    with _processes(plan, store, workers) as processes:
+    with watched() as ending, _processes(plan, store, workers) as processes:
         while any(process.poll() is None for process in processes):
+            if ending.signal is not None:
+                raise StudyInterrupted(ending.signal)
             if watch is not None:
                 watch(progress(plan, store, workers))
             time.sleep(_PAUSE)
@@ -130,7 +148,7 @@ def _processes(plan: Plan, store: Store, workers: int) -> Iterator[list[subproce
     """Workers that are asked to save and end when this process is."""
     logs = store.root / plan.name / "workers"
     logs.mkdir(parents=True, exist_ok=True)
-    (logs / "study.json").write_text(plan.study.model_dump_json(), encoding="utf-8")
+    write_whole(logs / "study.json", plan.study.model_dump_json())
     arguments = [str(store.root), plan.name, str(logs / "study.json"), plan.only]
     command = [sys.executable, "-m", "smallgroup.study.work", *arguments]
     # Threads of libraries that do not ask torch; and a worker has a group of its own, so that Ctrl-C reaches it once.
@@ -138,20 +156,45 @@ def _processes(plan: Plan, store: Store, workers: int) -> Iterator[list[subproce
     processes = []
     for number in range(min(workers, len(plan.runs))):
         with (logs / f"{number}.log").open("ab") as log:
-            processes.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True))
+            # Its input is a pipe that nobody writes to: it ends when this process does, however that happens.
+            pipe: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": log, "stderr": log}
+            processes.append(subprocess.Popen(command, env=environment, start_new_session=True, **pipe))
     try:
         yield processes
     except BaseException:
         for process in processes:
             process.send_signal(signal.SIGTERM)
-        for process in processes:
-            process.wait()
         raise
+    finally:
+        try:
+            for process in processes:
+                process.wait()
+        except BaseException:  # a second request to end
+            for process in processes:
+                process.kill()
+            raise
+        finally:
+            for process in processes:
+                assert process.stdin is not None
+                process.stdin.close()
+
+
+def _end_with_owner() -> None:
+    """Save and end as soon as the other end of the input is closed, if that is a pipe."""
+    if not stat.S_ISFIFO(os.fstat(0).st_mode):  # somebody started a worker by hand
+        return
+
+    def wait() -> None:
+        os.read(0, 1)  # not through Python's own buffer, which may not be in use when it ends
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def main() -> None:
     """A worker: `python -m smallgroup.study.work ROOT NAME STUDY ONLY`."""
     root, name, file, only = sys.argv[1:]
+    _end_with_owner()
     study = Study.model_validate_json(Path(file).read_text(encoding="utf-8"))
     try:
         work(planned(name, study, only).runs, Store(Path(root)))

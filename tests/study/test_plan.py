@@ -79,6 +79,11 @@ def test_only_some_rows() -> None:
             "more or less is better",
         ),
         ({"colour": "blue"}, "colour"),
+        ({"rows": 3}, "rows"),
+        ({"claims": 3}, "claims"),
+        ({"rows": [{"name": "a", "config": {"search": 3}, "controls": {"passes": 4}}]}, "controls"),
+        ({"grid": {f"a{n}": list(range(10)) for n in range(9)}}, "at most 10,000 runs, but they make 6,000,000,000"),
+        ({"seeds": ",".join(f"{n}000-{n}999" for n in range(1, 99))}, "seeds must be like"),
     ],
 )
 def test_a_bad_file_is_a_sentence(change: dict[str, Any], words: str) -> None:
@@ -171,3 +176,9 @@ def _course(keys: dict[str, Any]) -> Course:
     config = resolve({**keys, "search": {"epochs": 1}})
     teaching = len(config.learners) > 1
     return Course([Schedule(config.search, 1, teaching) for _ in config.learners])
+
+
+def test_labellers_by_path_are_refused() -> None:
+    rows = [{"name": "a", "config": {"search": {"labellers": "some/run"}}}]
+    with pytest.raises(ValueError, match=r"as `labellers` of a row, but search.labellers is some/run"):
+        planned("tiny", parsed({**TINY, "rows": rows}))

@@ -1,11 +1,6 @@
 """Runs of a study: side by side, killed, failed, and the same whoever does them."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -95,26 +90,6 @@ def test_a_run_that_somebody_works_on_is_left_alone(tmp_path: Path) -> None:
     assert store.state(other) == "done"
     assert store.state(mine) == "waiting"
     assert not held(tmp_path / "nothing")
-
-
-def test_a_killed_study_goes_on_to_the_same_bits(tmp_path: Path) -> None:
-    plan, whole, killed = tiny(), Store(tmp_path / "whole"), Store(tmp_path / "killed")
-    work(plan.runs, whole)
-    logs = killed.root / "tiny" / "workers"
-    logs.mkdir(parents=True)
-    (logs / "study.json").write_text(plan.study.model_dump_json())
-    command = [sys.executable, "-m", "smallgroup.study.work", str(killed.root), "tiny", str(logs / "study.json"), ""]
-    for sent in (signal.SIGKILL, signal.SIGTERM):
-        process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-        first = killed.place(plan.runs[0]) / "checkpoints"
-        deadline = time.monotonic() + 60
-        while not (first.exists() and any(first.iterdir())) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        os.kill(process.pid, sent)
-        process.wait()
-    assert progress(plan, killed, 1).count("running") == 0
-    work(plan.runs, killed)
-    assert contents(whole, plan) == contents(killed, plan)
 
 
 def test_time_left_is_that_of_like_runs(tmp_path: Path) -> None:
