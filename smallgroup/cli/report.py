@@ -8,6 +8,7 @@ import typer
 from smallgroup import api
 from smallgroup.cli.output import print_json
 from smallgroup.report.files import write_drawings
+from smallgroup.report.origins import missing_of
 
 
 def run(folders: Sequence[Path], out: Path | None, svg: Path | None, pdf: Path | None, *, as_json: bool) -> None:
@@ -21,7 +22,7 @@ def run(folders: Sequence[Path], out: Path | None, svg: Path | None, pdf: Path |
     if as_json:
         print_json({"report": str(made), "files": [str(file) for file in files]})
         return
-    for sentence in dict.fromkeys(problem for each in runs for problem in each.problems):
+    for sentence in dict.fromkeys(problem for each in runs for problem in (*each.problems, *missing_of(each))):
         typer.echo(f"warning: {sentence}", err=True)
     if files:
         typer.echo(f"{len(files)} drawings and figures in {', '.join(str(d) for d in (svg, pdf) if d is not None)}")

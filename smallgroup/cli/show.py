@@ -1,6 +1,6 @@
 """`smallgroup show`: a run on a terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +9,11 @@ import typer
 from smallgroup import api
 from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_columns, print_json
-from smallgroup.data.errors import printable, shown
+from smallgroup.data.errors import printable
 from smallgroup.report import Run
 from smallgroup.report.charts import Chart
 from smallgroup.report.curves import charts_of, thinned
-from smallgroup.report.origins import warnings_of
+from smallgroup.report.origins import events_of, warnings_of
 from smallgroup.report.run import number_at
 from smallgroup.report.words import STATES
 from smallgroup.spaces.drawing import draw
@@ -22,6 +22,15 @@ from smallgroup.spaces.genotypes import to_plain
 BARS = "▁▂▃▄▅▆▇█"
 WIDEST = 40
 """Bars of a curve."""
+TITLES = {"seconds": "time", "peak_memory_mb": "peak memory", "multiply_adds": "multiply-adds"}
+WRITTEN: dict[str, Callable[[Any], str]] = {
+    "state": STATES.__getitem__,
+    "seconds": written,
+    "validation_loss": "{:.4f} nats".format,
+    "peak_memory_mb": "{:,.0f} MB".format,
+    "parameters": "{:,}".format,
+    "multiply_adds": "{:,}".format,
+}
 CHARTS = ("errors", "validation-loss", "derived-error", "agreement", "training-errors", "training-loss")
 
 
@@ -32,7 +41,11 @@ def run(folder: Path, *, as_json: bool) -> None:
         print_json(summary(found))
         return
     print_columns(
-        [(name.replace("_", " "), _words(name, value)) for name, value in summary(found).items() if _told(name, value)]
+        [
+            (TITLES.get(name, name.replace("_", " ")), _words(name, value))
+            for name, value in summary(found).items()
+            if _told(name, value)
+        ]
     )
     if found.cell is not None:
         typer.echo("\n" + draw(found.cell))
@@ -41,7 +54,9 @@ def run(folder: Path, *, as_json: bool) -> None:
         typer.echo()
         print_columns(rows)
     for sentence in warnings_of(found):
-        typer.echo(f"\nwarning: {shown(sentence)}")
+        typer.echo(f"\nwarning: {printable(sentence)}")
+    for sentence in events_of(found):
+        typer.echo(f"\n{printable(sentence)}")
     page = folder / api.REPORT
     typer.echo(f"\n{page if page.exists() else f'smallgroup report {folder}'} shows more")
 
@@ -53,7 +68,7 @@ def summary(found: Run) -> dict[str, Any]:
         "run": str(found.folder),
         "kind": found.kind,
         "state": found.state,
-        "dataset": found.result.get("dataset") or found.facts.get("dataset"),
+        "dataset": found.dataset or None,
         "learners": len(found.learners),
         "epochs": len(found.epochs),
         "retained": found.retained if found.kind == "search" else None,
@@ -73,15 +88,8 @@ def _told(name: str, value: object) -> bool:
 
 
 def _words(name: str, value: Any) -> str:  # noqa: ANN401
-    if name == "state":
-        return STATES[value]
-    if name == "seconds":
-        return written(value)
-    if name.endswith("_error"):
-        return f"{value:.2f} %"
-    if name in ("parameters", "multiply_adds"):
-        return f"{value:,}"
-    return printable(value)
+    written_as = WRITTEN.get(name, "{:.2f} %".format if name.endswith("_error") else printable)
+    return written_as(value)
 
 
 def curves(chart: Chart) -> list[tuple[str, str, str, str]]:

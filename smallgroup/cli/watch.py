@@ -22,7 +22,8 @@ def run(folder: Path, port: int) -> None:
         try:
             server.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
-            typer.echo("stopped; the run goes on", err=True)
+            going = any(held(place) for place in (folder, *(folder / name for name in PARTS)) if place.is_dir())
+            typer.echo("stopped; the run goes on" if going else "stopped", err=True)
 
 
 def look(folder: Path) -> tuple[str, Callable[[], Run]]:

@@ -5,22 +5,24 @@ from collections.abc import Sequence
 from smallgroup.report.cells import draw_cell, drawn
 from smallgroup.report.compare import Contribution
 from smallgroup.report.markup import Markup, joined, tag
-from smallgroup.report.origins import seconds_by_part
+from smallgroup.report.next_steps import next_steps
+from smallgroup.report.origins import missing_of, seconds_by_part
 from smallgroup.report.run import Run, at, number_at, section_at, table_at
 from smallgroup.report.shapes import Drawing, svg
-from smallgroup.report.words import command, count, duration, fact, percent, section, shown_path, signed, sized, sourced
+from smallgroup.report.words import count, duration, fact, percent, section, signed, sized, sourced
 
 
-def answer(run: Run, prefix: str = "", gained: Sequence[Contribution] = ()) -> Markup:
-    """The cell that was found or trained, its numbers, why this one, and what to do next."""
+def answer(run: Run, prefix: str = "", told: Markup | None = None) -> Markup:
+    """The cell that was found or trained, its numbers, why this one, what teaching changed, and what to do next."""
     facts = _search_facts(run) if run.kind == "search" else _training_facts(run)
     return section(
         f"{prefix}answer",
         "The answer",
         _standing(run),
+        *(tag("p", f"{words[0].upper()}{words[1:]}.", class_="warning") for words in missing_of(run)),
         tag(
             "div",
-            tag("div", tag("dl", *facts, class_="facts"), why(run), contributed(gained), next_steps(run)),
+            tag("div", tag("dl", *facts, class_="facts"), why(run), told, next_steps(run)),
             tag("div", *(captioned(drawing) for drawing in cells_of(run)), class_="cells"),
             class_="split",
         ),
@@ -132,7 +134,7 @@ def _cost(run: Run) -> list[Markup]:
             "Time of the search" if run.kind == "search" else "Time",
             duration(seconds),
             f"{source}: seconds",
-            f"{count(steps)} steps",
+            None if steps is None else f"{count(steps)} steps",
         ),
         fact(
             "Memory", "not known" if memory is None else f"{memory:,.0f} MB", f"{source}: peak_memory_mb", "at its peak"
@@ -175,27 +177,30 @@ def _training_facts(run: Run) -> list[Markup]:
 
 def why(run: Run) -> Markup | None:
     """Why this learner."""
-    group = run.result.get("group")
-    if run.kind != "search" or not isinstance(group, list) or not group:
+    if run.kind != "search" or run.retained is None:
         return None
-    losses = [number_at(one, "validation_loss") for one in group]
-    if len(group) == 1:
+    if run.result:
+        group = run.result.get("group")
+        entries = group if isinstance(group, list) else []
+        losses = {k: number_at(one, "validation_loss") for k, one in enumerate(entries)}
+        sources = {k: f"result.json: group[{k}].validation_loss" for k in losses}
+        words = "it has the lowest loss on all validation images ("
+    else:
+        rows = {k: run.row(k, run.epochs[-1]) for k in run.learners}
+        losses = {k: None if row is None else row.number("w_validation_loss") for k, row in rows.items()}
+        sources = {k: f"metrics.jsonl line {row.line}: w_validation_loss" for k, row in rows.items() if row is not None}
+        words = f"it has the lowest validation loss of W after epoch {run.epochs[-1]} ("
+    known = {k: loss for k, loss in losses.items() if loss is not None}
+    if known.get(run.retained) != min(known.values(), default=0.0):
+        return None  # a result that contradicts itself explains nothing
+    if len(losses) == 1:
         return tag("p", "It is the only learner.")
-    told = joined(
-        joined([", " if k else "", sourced(f"learner {k} {loss:.4f}", f"result.json: group[{k}].validation_loss")])
-        for k, loss in enumerate(losses)
-        if loss is not None
-    )
-    return tag(
-        "p",
-        tag("strong", "Why this learner: "),
-        "it has the lowest loss on all validation images (",
-        told,
-        " nats).",
-    )
+    told = [sourced(f"learner {k} {loss:.4f}", sources[k]) for k, loss in known.items()]
+    spaced = joined(joined([", " if place else "", one]) for place, one in enumerate(told))
+    return tag("p", tag("strong", "Why this learner: "), words, spaced, " nats).")
 
 
-def contributed(gained: Sequence[Contribution]) -> Markup | None:
+def contributed(gained: Sequence[Contribution], more: str = "") -> Markup | None:
     """What teaching changed, where a run without it is given."""
     if not gained:
         return None
@@ -217,19 +222,7 @@ def contributed(gained: Sequence[Contribution]) -> Markup | None:
         "div",
         tag("p", tag("strong", "What the group contributed"), ", against the same search with lambda = 0:"),
         tag("ul", *items),
+        tag("p", more, class_="note") if more else None,
         tag("p", caution, class_="note"),
         class_="gained",
     )
-
-
-def next_steps(run: Run) -> Markup | None:
-    """The commands that follow, ready to copy."""
-    place = shown_path(run.folder)
-    if run.kind == "search" and "training" not in run.parts:
-        lines = [("Train its cell from scratch", ["smallgroup", "train", place])]
-        lines.append(("then export the trained network", ["smallgroup", "export", place, "--format", "onnx"]))
-    else:
-        lines = [("Export the trained network", ["smallgroup", "export", place, "--format", "onnx"])]
-        lines.append(("or classify images", ["smallgroup", "predict", place, "IMAGE"]))
-    parts = [joined([tag("p", f"{words}:", class_="label"), command(*line)]) for words, line in lines]
-    return tag("div", *parts, class_="next")

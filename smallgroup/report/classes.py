@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from smallgroup.report import palette
 from smallgroup.report.markup import Child, Markup, table, tag
@@ -16,14 +16,14 @@ LARGEST_IMAGE = 60_000
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
-def shaded(share: float | None, source: str, digits: int = 0) -> Markup:
-    """A share in percent as a field of a table: by number and by colour."""
+def shaded(share: float | None, source: str, digits: int = 0, label: str | None = None) -> Markup:
+    """A share in percent as a field of a table: by number and by colour; `label` is its head on narrow screens."""
     if share is None:
-        return tag("td", "", class_="shaded")
+        return tag("td", "", class_="shaded", data_label=label)
     colour = palette.hexed(palette.scaled(share / 100))
     words = f"{share:.{digits}f}"
     style = f"background:{colour};color:{palette.on(colour)}"
-    return tag("td", words, class_="shaded", style=style, title=f"from {source}")
+    return tag("td", words, class_="shaded", style=style, title=f"from {source}", data_label=label)
 
 
 def teaching_section(run: Run, twin: Run | None, prefix: str) -> Markup | None:
@@ -38,6 +38,8 @@ def teaching_section(run: Run, twin: Run | None, prefix: str) -> Markup | None:
         ("V by class", _by_moment(run, found, shown, "v")),
         ("W by class", _by_moment(run, found, shown, "w")),
     ]
+    if any(share is not None for one in found.classes for shares in one.labels.values() for share in shares):
+        panels.append(("Labels by class", _by_moment(run, found, shown, "labels")))
     what = (
         "their true classes, which the learners never see"
         if found.truth
@@ -46,8 +48,7 @@ def teaching_section(run: Run, twin: Run | None, prefix: str) -> Markup | None:
     about = (
         f"Learners that begin differently are strong in different classes. Epochs {found.moments['start']} (start), "
         f"{found.moments['middle']} (middle) and {found.moments['end']} (end), in percent of the validation images of "
-        f"the class. Labels are compared with {what}. In {found.improved} of {len(found.classes)} classes W of the "
-        "learner that began weak is better at the end than at the start. "
+        f"the class. Labels are compared with {what}. {_improved(found)} "
     )
     about += (
         "The run with lambda = 0 shows what it reaches without being taught."
@@ -63,43 +64,74 @@ def teaching_section(run: Run, twin: Run | None, prefix: str) -> Markup | None:
     )
 
 
+def _improved(found: Teaching) -> str:
+    tied = len(found.classes) - len(found.differing)
+    alike = f"In {tied} of {len(found.classes)} classes V does not differ at the start. " if tied else ""
+    if not found.differing:
+        return alike.strip()
+    others = "others" if tied else "classes"
+    return (
+        f"{alike}In {found.improved} of the {len(found.differing)} {others} W of the learner that began weak is better "
+        "at the end than at the start."
+    )
+
+
 def _story(run: Run, found: Teaching, shown: Sequence[ClassView]) -> Markup:
-    k = run.learners
-    with_twin = any(one.twin is not None for one in shown)
-    head: list[Child] = ["class", "strong (V at start)", "weak (V at start)"]
+    with_twin = any(roles.twin is not None for roles in found.differing)
+    head = ["class", "strong (V at start)", "weak (V at start)"]
     head += ["labels of the strong, right" if found.truth else "labels of the strong, agreed on"]
-    head += ["W of the weak: start", "end", "change"]
+    head += ["W of the weak: start", "W of the weak: end", "change"]
     head += ["end without teaching"] if with_twin else []
-    rows = []
-    for one in shown:
-        cells = [
-            tag("th", one.name, scope="row"),
-            tag("td", f"learner {k[one.strong]}: {one.v['start'][one.strong]:.0f} %"),
-            tag("td", f"learner {k[one.weak]}: {one.v['start'][one.weak]:.0f} %"),
-            shaded(one.quality, "metrics.jsonl: pseudo_labels, summed over the epochs"),
-            shaded(one.w["start"][one.weak], "metrics.jsonl: w_recognised"),
-            shaded(one.w["end"][one.weak], "metrics.jsonl: w_recognised"),
-            tag("td", f"{signed(one.change, 0)} points"),
-        ]
-        if with_twin:
-            cells.append(shaded(one.twin, "metrics.jsonl of the run with lambda = 0: w_recognised"))
-        rows.append(tag("tr", *cells))
-    return table(head, rows, "Who is strong and who is weak, by class", class_="classes")
+    rows = [tag("tr", tag("th", one.name, scope="row"), *_told(run, one, head, twin=with_twin)) for one in shown]
+    return table(head, rows, "Who is strong and who is weak, by class", class_="classes cards", role="table")
+
+
+def _told(run: Run, one: ClassView, head: Sequence[str], *, twin: bool) -> list[Markup]:
+    """The fields of a class; where nobody is strong, that and nothing else."""
+    roles, first = one.roles, one.v["start"]
+    if roles is None:
+        return [tag("td", f"no difference: {first[0]:.0f} % each", colspan=len(head) - 1, class_="none")]
+    labels = iter(head[1:])
+    made = [
+        tag("td", _who(run, first, roles.strong), data_label=next(labels)),
+        tag("td", _who(run, first, roles.weak), data_label=next(labels)),
+        shaded(roles.quality, "metrics.jsonl: pseudo_labels, summed over the epochs", label=next(labels)),
+        shaded(one.w["start"][roles.weak], "metrics.jsonl: w_recognised", label=next(labels)),
+        shaded(one.w["end"][roles.weak], "metrics.jsonl: w_recognised", label=next(labels)),
+        tag("td", f"{signed(roles.change, 0)} points", data_label=next(labels)),
+    ]
+    source = "metrics.jsonl of the run with lambda = 0: w_recognised"
+    return [*made, shaded(roles.twin, source, label=next(labels))] if twin else made
+
+
+def _who(run: Run, shares: Sequence[float], place: int) -> Markup:
+    """A learner and its share, and who has the same: with three and more, two may be the strongest."""
+    others = [str(run.learners[i]) for i, share in enumerate(shares) if share == shares[place] and i != place]
+    same = f" (as {', '.join(others)})" if others else ""
+    share = tag("span", f"{shares[place]:.0f} %", class_="whole")
+    return tag("span", f"learner {run.learners[place]}: ", share, same)
 
 
 def _by_moment(run: Run, found: Teaching, shown: Sequence[ClassView], role: str) -> Markup:
+    labels = ("that are right", "right") if found.truth else ("on which peers agree", "agreed")
+    caption, key = {
+        "v": ("Recognised by V, percent by class", "v_recognised"),
+        "w": ("Recognised by W, percent by class", "w_recognised"),
+        "labels": (f"Labels {labels[0]}, percent by class", f"pseudo_labels.{labels[1]}"),
+    }[role]
     head: list[Child] = ["class"]
     head += [f"learner {k}, {moment}" for k in run.learners for moment in found.moments]
     rows = []
     for one in shown:
-        values = one.v if role == "v" else one.w
+        tables: dict[str, Mapping[str, Sequence[float | None]]] = {"v": one.v, "w": one.w, "labels": one.labels}
+        values = tables[role]
         cells = [
-            shaded(values[moment][place], f"metrics.jsonl, epoch {epoch}, learner {k}: {role}_recognised[{one.number}]")
+            shaded(values[moment][place], f"metrics.jsonl, epoch {epoch}, learner {k}: {key}[{one.number}]")
             for place, k in enumerate(run.learners)
             for moment, epoch in found.moments.items()
         ]
         rows.append(tag("tr", tag("th", one.name, scope="row"), *cells))
-    return table(head, rows, f"Recognised by {role.upper()}, percent by class", class_="classes")
+    return table(head, rows, caption, class_="classes")
 
 
 def gallery_section(run: Run, prefix: str) -> Markup | None:
@@ -190,7 +222,7 @@ def confusion_section(run: Run, prefix: str) -> Markup | None:
                 ["is \\ taken for", *names],
                 body,
                 "Test images by class and the class they were given",
-                class_="classes",
+                class_="classes confusion",
             )
         )
     return section(

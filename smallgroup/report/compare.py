@@ -1,6 +1,6 @@
 """Several runs side by side; and what a group contributed, where the same run without teaching is there."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,9 @@ from smallgroup.statistics import Comparison, compare_paired
 
 NOT_COMPARED = ("training", "run", "environment")
 """Sections of a config that say nothing of a search."""
+Measure = Callable[[Run], float | None]
+OF_TRAINING = ("seed", "data", "training")
+"""What a test error depends on, beside the cell."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ def _search_part(config: Mapping[str, Any]) -> dict[str, Any]:
 def contributions(pairs: Sequence[Pair]) -> list[Contribution]:
     """What teaching changed, for each measure that all pairs have; several pairs of one seed count once."""
     own = {whole(pair.taught.given.config.get("seed")) or 0: pair for pair in pairs}
-    measures: list[tuple[str, str, bool, Any]] = [
+    measures: list[tuple[str, str, bool, Measure]] = [
         ("validation error of the retained learner", "points", True, lambda run: final(run, "validation_error")),
         ("validation loss of the retained learner", "nats", True, lambda run: final(run, "validation_loss")),
         ("mean validation error of all learners", "points", True, _mean_error),
@@ -85,8 +88,8 @@ def contributions(pairs: Sequence[Pair]) -> list[Contribution]:
     measures += [(f"true accuracy on {c} of the retained cell", "points", False, _true_accuracy(c)) for c in columns]
     made = []
     for title, unit, lower, measure in measures:
-        values = {seed: (measure(pair.taught), measure(pair.alone)) for seed, pair in own.items()}
-        known = {seed: both for seed, both in values.items() if None not in both}
+        values = {seed: _compared(pair, measure) for seed, pair in own.items()}
+        known = {seed: both for seed, both in values.items() if both is not None}
         if known and len(known) == len(own):
             first, second = ({seed: both[i] for seed, both in known.items()} for i in (0, 1))
             found = compare_paired(first, second)
@@ -94,7 +97,7 @@ def contributions(pairs: Sequence[Pair]) -> list[Contribution]:
     return made
 
 
-def _true_accuracy(column: str) -> Any:  # noqa: ANN401
+def _true_accuracy(column: str) -> Measure:
     return lambda run: number_at(run.result, "true_accuracy", column)
 
 
@@ -103,6 +106,31 @@ def _mean_error(run: Run) -> float | None:
     errors = [number_at(one, "validation_error") for one in group] if isinstance(group, list) else []
     known = [error for error in errors if error is not None]
     return sum(known) / len(known) if known and len(known) == len(errors) else None
+
+
+def differently_trained(pairs: Sequence[Pair]) -> str:
+    """A sentence on cells that were both tested, but not trained the same way; empty if there are none."""
+    tested = [pair for pair in pairs if _test_error(pair.taught) is not None and _test_error(pair.alone) is not None]
+    other = [pair for pair in tested if not _same_training(pair)]
+    if not other:
+        return ""
+    names = "; ".join(f"{pair.taught.name}, {pair.alone.name}" for pair in other)
+    return (
+        f"Test errors are not compared, for the trainings were not set up alike ({names}): seed, data or training of "
+        "their configs differ."
+    )
+
+
+def _same_training(pair: Pair) -> bool:
+    one, other = (run.parts["training"].given.config for run in (pair.taught, pair.alone))
+    return bool(one) and all(one.get(key) == other.get(key) for key in OF_TRAINING)
+
+
+def _compared(pair: Pair, measure: Measure) -> tuple[float, float] | None:
+    one, other = measure(pair.taught), measure(pair.alone)
+    if one is None or other is None or (measure is _test_error and not _same_training(pair)):
+        return None
+    return one, other
 
 
 def _test_error(run: Run) -> float | None:

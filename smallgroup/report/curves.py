@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from smallgroup.report.charts import Chart, Point, Series
-from smallgroup.report.run import Row, Run, number_at, section_at
+from smallgroup.report.run import Row, Run, at, number_at, section_at
 
 MOST = 400
 """Epochs that are drawn; of more every n-th, and the last."""
@@ -135,12 +135,16 @@ def _search(run: Run) -> Iterator[Chart]:
             series_of(run, k, term, f"norm_{term}", key(f"norm_{term}"), colour=number, dash=number)
             for number, term in enumerate(("direct", "own", "cross", "label"))
         ]
+        known = [one for one in terms if one is not None]
+        zero = [one.name for one in known if not any(point.value > 0 for point in one.points)]
+        # A logarithm has no place for them.
+        none = f" Throughout 0, and so without a line: {', '.join(zero)}{_first_order(run)}." if zero else ""
         yield Chart(
             f"terms-{k}",
             f"Architecture gradient of learner {k}",
             "norm",
-            "The four terms: the mean L2 norm of each over the steps of an epoch.",
-            tuple(one for one in terms if one is not None),
+            f"The four terms: the mean L2 norm of each over the steps of an epoch.{none}",
+            tuple(one for one in known if one.name not in zero),
             log=True,
         )
     yield Chart(
@@ -185,6 +189,14 @@ def _search(run: Run) -> Iterator[Chart]:
         "nats",
         "How undecided the labels are that a learner gives.",
         _per_learner(run, ("", "label_entropy", key("label_entropy"))),
+    )
+
+
+def _first_order(run: Run) -> str:
+    return (
+        " (first-order takes the direct term alone)"
+        if at(run.given.config, "search", "hypergradient") == "first-order"
+        else ""
     )
 
 

@@ -8,6 +8,7 @@ from smallgroup.report.answer import cells_of
 from smallgroup.report.cells import draw_cell
 from smallgroup.report.charts import draw_chart
 from smallgroup.report.curves import charts_of, overlays
+from smallgroup.report.detail import Detail
 from smallgroup.report.heat import draw_heat
 from smallgroup.report.pdf import write_pdf
 from smallgroup.report.run import Run
@@ -23,7 +24,7 @@ def drawings_of(runs: Sequence[Run]) -> Iterator[tuple[str, Drawing]]:
         front = f"{place}-{run.name}-" if len(runs) > 1 else ""
         yield from ((f"{front}found-{number}", drawing) for number, drawing in enumerate(cells_of(run)))
         yield from ((f"{front}{chart.key}", draw_chart(chart, legend=True)) for chart in charts_of(run))
-        for course in courses_of(run) if run.kind == "search" else ():
+        for course in courses_of(run, Detail().frames) if run.kind == "search" else ():
             whose, last = f"learner {course.learner}", max(course.cells)
             name = f"learner-{course.learner}-{course.kind}"
             yield f"{front}cell-{name}", draw_cell(course.cells[last], whose)

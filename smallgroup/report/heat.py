@@ -11,39 +11,43 @@ from smallgroup.report.cells import TITLES, Table, shares_of
 from smallgroup.report.shapes import Drawing, Label, Raster, Shape
 from smallgroup.spaces.space import Kind
 
-WIDTH, LEFT, STRIP, GAP, TOP = 360.0, 98.0, 5.0, 6.0, 8.0
+WIDTH, LEFT, STRIP, GAP, TOP = 320.0, 98.0, 5.0, 6.0, 8.0
+LABELS = 25.0
+"""What two lines beside a band need, however few its strips are."""
 SHORT = {"none": "none", "skip_connect": "skip"}
 
 
 def draw_heat(kind: Kind, tables: Mapping[int, Table], whose: str, frame: str = "") -> Drawing:
     """The shares of every operation of every edge; `tables` are the scores by epoch."""
     epochs = sorted(tables)
-    band = STRIP * len(kind.operations)
+    strip = max(STRIP, LABELS / len(kind.operations))
+    band = strip * len(kind.operations)
     shapes: list[Shape] = []
     top = TOP
     every = [share for table in tables.values() for row in table for share in _shares(kind, row)]
     lowest, highest = min(every, default=0.0), max(every, default=1.0)
     span = (highest - lowest) or 1.0
     for edge, (source, node) in enumerate(kind.edges):
-        rows = [[_share(kind, tables[epoch], edge, place) for epoch in epochs] for place in range(len(kind.operations))]
+        columns = [_column(kind, tables[epoch], edge) for epoch in epochs]
+        rows = [[column[place] for column in columns] for place in range(len(kind.operations))]
         colours = [[None if v is None else palette.scaled((v - lowest) / span) for v in row] for row in rows]
         shapes.append(Raster(LEFT, top, WIDTH - LEFT - 8, band, colours, _png(colours)))
         last = {name: row[-1] for name, row in zip(kind.operations, rows, strict=True)}
         best = max(last, key=lambda name: last[name] or 0.0)
-        shapes.append(Label(4, top + band / 2 - 1, f"{source} → {node}", bold=True))
-        shapes.append(Label(4, top + band / 2 + 11, best, "muted", size=9.0))
+        shapes.append(Label(4, top + band / 2 - 1, f"{source} → {node}", size=12.0, bold=True))
+        shapes.append(Label(4, top + band / 2 + 11, best, "muted", size=11.5))
         top += band + GAP
     shapes.append(Label(LEFT, top + 8, f"epoch {epochs[0]}", "muted"))
     shapes.append(Label(WIDTH - 8, top + 8, f"epoch {epochs[-1]}", "muted", "end"))
     legend = [[palette.scaled(place / 19) for place in range(20)]]
-    shapes.append(Raster(LEFT, top + 16, 120, 8, legend, _png(legend)))
-    shapes.append(Label(LEFT + 126, top + 24, f"share {lowest:.2f} to {highest:.2f}", "muted"))
+    shapes.append(Raster(LEFT, top + 16, 80, 8, legend, _png(legend)))
+    shapes.append(Label(LEFT + 86, top + 24, f"share {lowest:.2f} to {highest:.2f}", "muted"))
     about = (
         f"For each edge a band of {len(kind.operations)} strips, from top to bottom: {', '.join(kind.operations)}; "
         "brighter is a larger share of the edge. Beside it the operation with the largest share at the end."
     )
     title = f"architecture weights of the {TITLES.get(kind.name, kind.name)} of {whose}"
-    data = {"frame": frame, "left": LEFT, "right": WIDTH - 8, "top": TOP, "band": band + GAP, "strip": STRIP}
+    data = {"frame": frame, "left": LEFT, "right": WIDTH - 8, "top": TOP, "band": band + GAP, "strip": strip}
     return Drawing(WIDTH, top + 32, shapes, title, about, data if frame else {}, "heat")
 
 
@@ -51,10 +55,12 @@ def _shares(kind: Kind, row: Sequence[float | None]) -> list[float]:
     return [share for _, share in shares_of(kind.operations, row)]
 
 
-def _share(kind: Kind, table: Table, edge: int, place: int) -> float | None:
-    if edge >= len(table) or place >= len(table[edge]) or table[edge][place] is None:
-        return None
-    return dict(shares_of(kind.operations, table[edge])).get(kind.operations[place], 0.0)
+def _column(kind: Kind, table: Table, edge: int) -> list[float | None]:
+    """The share of each operation of an edge in an epoch; None for one that has been removed."""
+    row = table[edge] if edge < len(table) else ()
+    shares = dict(shares_of(kind.operations, row))
+    known = [place < len(row) and row[place] is not None for place in range(len(kind.operations))]
+    return [shares.get(name, 0.0) if there else None for name, there in zip(kind.operations, known, strict=True)]
 
 
 def _png(rows: Sequence[Sequence[tuple[int, int, int] | None]]) -> str:

@@ -21,7 +21,9 @@ Child = str | Markup | None
 
 def text(foreign: object) -> Markup:
     """A text that is not ours as markup: nothing in it is a tag, an attribute or a control character."""
-    plain = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in str(foreign))
+    plain = str(foreign)
+    if not plain.isprintable():
+        plain = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in plain)
     return Markup(html.escape(plain, quote=True))
 
 
@@ -65,16 +67,16 @@ def embedded(document: Any) -> Markup:  # noqa: ANN401 -- whatever JSON can hold
     return Markup(plain)
 
 
-def row_of(cells: Iterable[Child], kind: str = "td", **attributes: object) -> Markup:
-    """A row of a table."""
-    return tag("tr", *(tag(kind, cell) for cell in cells), **attributes)
+def row_of(cells: Iterable[Child], first: Child = None) -> Markup:
+    """A row of a table; `first` is its head."""
+    return tag("tr", None if first is None else tag("th", first, scope="row"), *(tag("td", cell) for cell in cells))
 
 
 def table(head: Iterable[Child], rows: Iterable[Markup], caption: str = "", **attributes: object) -> Markup:
     """A table that scrolls by itself where it is wider than the page."""
     inner = tag(
         "table",
-        tag("caption", caption) if caption else None,
+        tag("caption", tag("span", caption, class_="caption")) if caption else None,
         tag("thead", tag("tr", *(tag("th", cell, scope="col") for cell in head))),
         tag("tbody", *rows),
         **attributes,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from smallgroup.report import palette
 from smallgroup.report.compare import flattened
-from smallgroup.report.markup import Markup, table, tag
+from smallgroup.report.markup import Markup, row_of, table, tag
 from smallgroup.report.run import Run, at, finite, number_at, section_at
 from smallgroup.report.words import duration, section
 
@@ -65,8 +65,13 @@ def config_section(run: Run, prefix: str) -> Markup:
     recipe = str(config.get("recipe") or "")
     parts: list[Markup] = []
     if departures:
-        rows = [tag("tr", tag("th", key, scope="row"), tag("td", _plain(value))) for key, value in departures.items()]
-        parts.append(table(["key", "value"], rows, f"What differs from the recipe {recipe}", class_="compared"))
+        usual = flattened(run.given.recipe)
+        rows = [
+            row_of([_plain(value), _plain(usual[key]) if key in usual else ""], first=key)
+            for key, value in departures.items()
+        ]
+        head = ["key", "this run", f"recipe {recipe}"]
+        parts.append(table(head, rows, f"What differs from the recipe {recipe}", class_="compared"))
     elif config:
         parts.append(tag("p", f"Nothing differs from the recipe {recipe}."))
     parts.append(
@@ -78,6 +83,10 @@ def config_section(run: Run, prefix: str) -> Markup:
         parts.append(tag("ul", *(tag("li", words) for words in every), class_="warnings"))
     else:
         parts.append(tag("p", "No warnings."))
+    happened = events_of(run)
+    if happened:
+        parts.append(tag("h3", "What happened on the way"))
+        parts.append(tag("ul", *(tag("li", words) for words in happened), class_="warnings"))
     if config:
         lines = "\n".join(f"{key}: {_plain(value)}" for key, value in flattened(config).items())
         parts.append(tag("details", tag("summary", "The whole config (config.yaml)"), tag("pre", lines)))
@@ -119,11 +128,25 @@ def warnings_of(run: Run) -> list[str]:
         for sign, sentence in section_at(row.values, "warnings").items():
             words = f"learner {row.learner}, from epoch {row.epoch} on (metrics.jsonl line {row.line}): {sentence}"
             first.setdefault((row.learner, str(sign)), words)
-        for event in ("ended", "rebuilt"):
-            if row.values.get(event):
-                when = f"learner {row.learner}, epoch {row.epoch} (metrics.jsonl line {row.line})"
-                first.setdefault((row.learner, f"{event} {row.epoch}"), f"{when}, {event}: {row.values[event]}")
-    return [*run.problems, *first.values()]
+    return [*run.problems, *missing_of(run), *first.values()]
+
+
+def events_of(run: Run) -> list[str]:
+    """What a method did as it should: networks that were built anew, searches that it ended."""
+    return [
+        f"learner {row.learner}, epoch {row.epoch} (metrics.jsonl line {row.line}), {event}: {row.values[event]}"
+        for row in run.rows
+        for event in ("ended", "rebuilt")
+        if row.values.get(event)
+    ]
+
+
+def missing_of(run: Run) -> list[str]:
+    """A sentence on files that are not there; none if all are."""
+    if not run.missing:
+        return []
+    tells = "it tells" if len(run.missing) == 1 else "they tell"
+    return [f"not in this folder: {', '.join(run.missing)}; what {tells} is left out"]
 
 
 def _plain(value: object) -> str:

@@ -223,33 +223,54 @@
   }
 
   // A page that is served looks for news; what the reader has set stays as it is.
+  // Parts come and go between two looks, so a thing is known by its words in the part with an id that it is in.
+  const words_of = (node) => node.getAttribute("aria-label") || node.textContent;
+  const name_of = (node) => {
+    const home = node.closest("[id]");
+    return `${home ? home.id : ""} ${node.tagName} ${node.matches("details") ? words_of(node.querySelector("summary")) : words_of(node)}`;
+  };
+  const SET = {
+    open: "details[open]", chosen: "[role=tab][aria-selected=true]", off: ".legend button[aria-pressed=false]"};
+  const epochs_of = (slider) => slider.dataset.epochs.split(",").map(Number);
   function settings() {
-    const open = all(document, "details").map((one) => one.open);
-    const chosen = all(document, ".tabs").map((one) => all(one, ":scope > [role=tablist] > [role=tab]")
-      .findIndex((button) => button.getAttribute("aria-selected") === "true"));
-    const sliders = all(document, ".slider input").map((one) => +one.value === +one.max ? null : +one.value);
-    return {open, chosen, sliders, scroll: scrollY};
+    const kept = {sliders: {}, scroll: scrollY, focus: null};
+    Object.entries(SET).forEach(([name, query]) => { kept[name] = new Set(all(document, query).map(name_of)); });
+    all(document, ".slider input").forEach((one) => {
+      if (+one.value !== +one.max) { kept.sliders[one.id] = epochs_of(one)[+one.value]; }
+    });
+    const focused = document.activeElement;
+    if (focused && focused.closest("main")) {
+      const home = focused.closest("[id]") || document.body;
+      kept.focus = {name: name_of(focused), home: home.id, tag: focused.tagName, place: all(home, focused.tagName).indexOf(focused)};
+    }
+    return kept;
   }
   function restore(kept) {
-    all(document, "details").forEach((one, i) => { one.open = Boolean(kept.open[i]); });
-    all(document, ".tabs").forEach((one, i) => {
-      const button = all(one, ":scope > [role=tablist] > [role=tab]")[kept.chosen[i]];
-      if (button) { button.click(); }
-    });
-    all(document, ".slider input").forEach((one, i) => {
-      if (kept.sliders[i] !== null && kept.sliders[i] !== undefined) {
-        one.value = kept.sliders[i];
+    all(document, "details").forEach((one) => { one.open = kept.open.has(name_of(one)); });
+    all(document, "[role=tab]").forEach((one) => { if (kept.chosen.has(name_of(one))) { one.click(); } });
+    all(document, ".legend button").forEach((one) => { if (kept.off.has(name_of(one))) { one.click(); } });
+    all(document, ".slider input").forEach((one) => {
+      if (one.id in kept.sliders) {
+        const later = epochs_of(one).findIndex((epoch) => epoch >= kept.sliders[one.id]);
+        one.value = later < 0 ? one.max : later;
         one.dispatchEvent(new Event("input"));
       }
     });
+    if (kept.focus) {
+      const home = document.getElementById(kept.focus.home) || document.body;
+      const alike = home.matches(kept.focus.tag) ? [home] : all(home, kept.focus.tag);
+      const same = alike.find((one) => name_of(one) === kept.focus.name) || alike[kept.focus.place];
+      if (same) { same.focus({preventScroll: true}); }
+    }
     scrollTo(0, kept.scroll);
   }
-  let version = "";
+  let version = "", seen = new Date();
   async function look() {
     try {
       const answer = await fetch(`/data?version=${encodeURIComponent(version)}`, {cache: "no-store"});
       const news = await answer.json();
       document.body.dataset.reached = "yes";
+      seen = new Date();
       if (news.main && news.version !== version) {
         const kept = settings();
         document.querySelector("main").outerHTML = news.main;
@@ -260,9 +281,18 @@
       version = news.version;
     } catch (_) {
       document.body.dataset.reached = "no";
+      document.querySelector(".since").textContent = seen.toLocaleTimeString();
     }
     setTimeout(look, 2000);
   }
+
+  // Paper opens nothing: what belongs on it is opened for it, and closed again.
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = all(document, "details.printed:not([open])");
+    opened.forEach((one) => { one.open = true; });
+  });
+  addEventListener("afterprint", () => { opened.forEach((one) => { one.open = false; }); });
 
   data = JSON.parse(document.getElementById("data").textContent);
   begin();

@@ -1,33 +1,122 @@
 """The page: one file with everything in it, that asks nobody for anything."""
 
 from collections.abc import Sequence
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
 
 from smallgroup import __version__
-from smallgroup.report.answer import answer, captioned, cells_of, contributed
+from smallgroup.report.answer import answer, contributed
 from smallgroup.report.classes import confusion_section, gallery_section, teaching_section
-from smallgroup.report.compare import Contribution, contributions, differing_keys, pairs_of, twin_of, weight
-from smallgroup.report.curves import final, overlays
-from smallgroup.report.markup import Child, Markup, embedded, joined, table, tag
+from smallgroup.report.compare import contributions, differently_trained, pairs_of, twin_of, weight
+from smallgroup.report.detail import DETAILS, Detail
+from smallgroup.report.markup import Child, Markup, embedded, joined, tag
 from smallgroup.report.origins import config_section, time_section
 from smallgroup.report.palette import variables
-from smallgroup.report.run import Run, number_at, section_at
-from smallgroup.report.views import Frames, cells_section, chart_figure, curves_section, heat_section
-from smallgroup.report.words import STATES, duration, percent, section, sized, sourced, tabs
+from smallgroup.report.run import Run
+from smallgroup.report.side_by_side import side_by_side
+from smallgroup.report.views import Frames, cells_section, curves_section, heat_section
+from smallgroup.report.words import STATES, section, tabs
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 LIVE_POLICY = f"{POLICY}; connect-src 'self'"
 LARGEST = 3_000_000
 """Bytes of a page."""
+GONE = "No news any more: the server has ended, or the run's folder has moved. This is the run as it was at "
 WHOLE = 4
 """Runs up to which a page of several shows each of them whole."""
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """A page, and what of it changes while a run goes on: the main element, and the data that belongs to it."""
+
+    text: str
+    main: Markup
+    data: dict[str, Any]
+
+    @cached_property
+    def size(self) -> int:
+        """In bytes."""
+        return len(self.text.encode())
+
+
 def page(runs: Sequence[Run], *, live: bool = False) -> str:
     """The report of a run, or of several side by side."""
-    main, data = main_part(runs)
+    return drawn(runs, live=live).text
+
+
+def drawn(runs: Sequence[Run], *, live: bool = False) -> Drawn:
+    """A page of at most `LARGEST` bytes: of many epochs, learners and runs it shows less, and says what."""
+    size = 0
+    for detail in DETAILS:
+        if size > 2 * LARGEST and detail != DETAILS[-1]:
+            continue  # to draw what is far too large again and again takes long
+        shown = _Shown(runs, detail)
+        panels = len(shown.panels)
+        made = shown.drawn(panels, live=live)
+        size = made.size
+        if size <= LARGEST:
+            return made
+    while panels and made.size > LARGEST:
+        panels -= 1
+        made = shown.drawn(panels, live=live)
+    return made
+
+
+class _Shown:
+    """Runs at one level of detail; those of a page of several in panels, of which it may have only the first."""
+
+    def __init__(self, runs: Sequence[Run], detail: Detail) -> None:
+        self.runs, self.detail = runs, detail
+        self.panels: list[tuple[str, Markup, Frames]] = []
+        self.frames = Frames(detail)
+        if len(runs) == 1:
+            self.top: list[Child] = [header(runs[0]), None, *run_sections(runs[0], self.frames, "", None, None)]
+            return
+        self.top = side_by_side(runs, detail)
+        pairs = pairs_of(runs)
+        for place, run in enumerate(runs if len(runs) <= WHOLE else ()):
+            frames, mine = Frames(detail), [pair for pair in pairs if pair.taught is run]
+            parts = run_sections(
+                run,
+                frames,
+                f"r{place}-",
+                twin_of(run, pairs),
+                contributed(contributions(mine), differently_trained(mine)),
+            )
+            self.panels.append((run.name, joined([header(run, "h3"), *parts]), frames))
+
+    def drawn(self, panels: int, *, live: bool) -> Drawn:
+        """With the first of its panels."""
+        shown = self.panels[:panels]
+        body = tabs("runs", [(name, markup) for name, markup, _ in shown], "run") if shown else None
+        every = section("runs", "Each run", body) if shown else None
+        main = tag("main", self.top[0], self._left_out(panels), *self.top[1:], every)
+        merged = Frames(
+            self.detail, {k: v for frames in (self.frames, *(one[2] for one in shown)) for k, v in frames.cells.items()}
+        )
+        data = merged.data()
+        return Drawn(_whole_page(self.runs, main, data, live=live), main, data)
+
+    def _left_out(self, panels: int) -> Markup | None:
+        """What the page would hold if it were larger."""
+        words = []
+        if self.detail != DETAILS[0]:
+            fewer = f" and tables of numbers have about {self.detail.rows}" * (self.detail.rows < DETAILS[0].rows)
+            words.append(f"sliders go through about {self.detail.frames} epochs{fewer}; metrics.jsonl has all")
+        missing = [run.name for run in self.runs[panels:]] if len(self.runs) > 1 else []
+        if missing:
+            which = "no run is" if not panels else f"{', '.join(missing)} {'are' if len(missing) > 1 else 'is'} not"
+            words.append(f"{which} shown whole; smallgroup report with one folder draws it")
+        if not words:
+            return None
+        why = f"To stay below {LARGEST / 1e6:g} MB" if len(self.runs) <= WHOLE else f"With more than {WHOLE} runs"
+        return tag("p", f"{why}, this page shows less: {'; '.join(words)}.", class_="note left-out")
+
+
+def _whole_page(runs: Sequence[Run], main: Markup, data: dict[str, Any], *, live: bool) -> str:
     title = ", ".join(run.name for run in runs[:4]) + (" ..." if len(runs) > 4 else "")
     head = tag(
         "head",
@@ -42,6 +131,7 @@ def page(runs: Sequence[Run], *, live: bool = False) -> str:
         "body",
         tag("a", "Skip to the answer", href="#answer", class_="skip"),
         main,
+        tag("p", GONE, tag("span", class_="since"), ".", class_="gone", role="status") if live else None,
         tag("footer", tag("p", f"Drawn by smallgroup {__version__} from the files of the run.", class_="note")),
         tag("script", embedded(data), type="application/json", id="data"),
         tag("script", Markup(_asset("page.js"))),
@@ -50,27 +140,7 @@ def page(runs: Sequence[Run], *, live: bool = False) -> str:
     return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
 
 
-def main_part(runs: Sequence[Run]) -> tuple[Markup, dict[str, Any]]:
-    """What changes while a run goes on: the main element, and the data that belongs to it."""
-    frames = Frames()
-    pairs = pairs_of(runs)
-    if len(runs) == 1:
-        inner = [header(runs[0]), *run_sections(runs[0], frames, "", None, ())]
-    else:
-        inner = [several_header(runs), comparison(runs), *_group(runs), *_overlays(runs), *_cells(runs)]
-        if len(runs) <= WHOLE:
-            panels = []
-            for place, run in enumerate(runs):
-                mine = [pair for pair in pairs if pair.taught is run]
-                parts = run_sections(run, frames, f"r{place}-", twin_of(run, pairs), contributions(mine))
-                panels.append((run.name, joined([header(run, "h3"), *parts])))
-            inner.append(section("runs", "Each run", tabs("runs", panels, "run")))
-    return tag("main", *inner), frames.data()
-
-
-def run_sections(
-    run: Run, frames: Frames, prefix: str, twin: Run | None, gained: Sequence[Contribution]
-) -> list[Child]:
+def run_sections(run: Run, frames: Frames, prefix: str, twin: Run | None, gained: Markup | None) -> list[Child]:
     """Everything about one run, links to its parts first; `prefix` keeps its anchors apart from those of others."""
     search = run.kind == "search"
     parts: list[tuple[str, str, Child]] = [
@@ -78,14 +148,14 @@ def run_sections(
         ("Cells", "cells", cells_section(run, frames, prefix) if search else None),
         ("Teaching", "teaching", teaching_section(run, twin, prefix)),
         ("Images", "gallery", gallery_section(run, prefix)),
-        ("Curves", "curves", curves_section(run, prefix)),
+        ("Curves", "curves", curves_section(run, prefix, frames.detail)),
         ("Weights", "weights", heat_section(run, frames, prefix) if search else None),
         ("Classes", "classes", confusion_section(run, prefix)),
     ]
     for name, part in run.parts.items():
         own, title = f"{prefix}{name}-", {"training": "Training", "random": "Random cell"}.get(name, name)
-        inner = [curves_section(part, own), confusion_section(part, own), time_section(part, own)]
-        body = tag("details", tag("summary", f"{title}: curves, classes, time"), *inner)
+        inner = [curves_section(part, own, frames.detail), confusion_section(part, own), time_section(part, own)]
+        body = tag("details", tag("summary", f"{title}: curves, classes, time"), *inner, class_="printed")
         parts.append((title, name, section(f"{prefix}{name}", title, body)))
     parts += [("Time", "time", time_section(run, prefix)), ("Config", "config", config_section(run, prefix))]
     kept = [(title, anchor, part) for title, anchor, part in parts if part is not None]
@@ -97,112 +167,20 @@ def run_sections(
 def header(run: Run, level: str = "h1") -> Markup:
     """What the run is, in two lines."""
     config = run.given.config
-    words = [str(run.result.get("dataset") or run.facts.get("dataset") or "")]
-    if run.kind == "search":
+    words = [run.dataset]
+    if run.kind == "search" and run.learners:
         methods = dict.fromkeys(run.method(k) for k in run.learners)
         words.append(f"{len(run.learners)} learner{'s' * (len(run.learners) != 1)}: {', '.join(filter(None, methods))}")
         words.append("space " + ", ".join(dict.fromkeys(filter(None, (run.space(k) for k in run.learners)))))
         if len(run.learners) > 1 and weight(run) is not None:
             words.append(f"lambda {weight(run):g}")
-    else:
+    elif run.kind == "training":
         words.append("training from scratch")
     if "seed" in config:
         words.append(f"seed {config['seed']}")
     badge = tag("span", STATES[run.state], class_=f"state {run.state}")
     line = tag("p", " · ".join(filter(None, words)), class_="lead")
     return tag("header", tag(level, run.name, " ", badge), line)
-
-
-def several_header(runs: Sequence[Run]) -> Markup:
-    """Of a page on several runs."""
-    return tag("header", tag("h1", f"{len(runs)} runs"), tag("p", ", ".join(run.name for run in runs), class_="lead"))
-
-
-def comparison(runs: Sequence[Run]) -> Markup:
-    """The runs in a table, and the keys of their configs that differ."""
-    measures: list[tuple[str, Any]] = [
-        ("state", lambda run: STATES[run.state]),
-        ("learners", lambda run: str(len(run.learners))),
-        ("lambda", lambda run: "" if weight(run) is None or run.kind != "search" else f"{weight(run):g}"),
-        ("retained", lambda run: "" if run.kind != "search" or run.retained is None else f"learner {run.retained}"),
-        ("validation error", lambda run: _known(final(run, "validation_error"), percent)),
-        ("validation loss, nats", lambda run: _known(final(run, "validation_loss"), lambda v: f"{v:.4f}")),
-        ("test error", lambda run: _known(final(run.parts.get("training", run), "test_error"), percent)),
-        ("parameters", lambda run: _known(_parameters(run), sized)),
-        ("multiply-adds", lambda run: _known(_multiply_adds(run), sized)),
-        ("time", lambda run: _known(final(run, "seconds"), duration)),
-        ("peak memory, MB", lambda run: _known(final(run, "peak_memory_mb"), lambda v: f"{v:,.0f}")),
-    ]
-    columns = sorted({str(c) for run in runs for c in section_at(run.result, "true_accuracy")})
-    measures += [(f"true accuracy {column}", _accuracy(column)) for column in columns]
-    rows = []
-    for title, measure in measures:
-        values = [measure(run) for run in runs]
-        if any(values):
-            cells = [
-                tag("td", sourced(value, f"{run.name}/result.json")) for value, run in zip(values, runs, strict=True)
-            ]
-            rows.append(tag("tr", tag("th", title, scope="row"), *cells))
-    names = ["", *(run.name for run in runs)]
-    parts: list[Child] = [table(names, rows, "Results of the runs", class_="compared")]
-    keys = differing_keys(runs)
-    if keys:
-        body = [
-            tag("tr", tag("th", key, scope="row"), *(tag("td", str(v)) for v in values)) for key, values in keys.items()
-        ]
-        parts.append(table(names, body, "Keys of their configs that differ", class_="compared"))
-    return section("answer", "Side by side", *parts)
-
-
-def _accuracy(column: str) -> Any:  # noqa: ANN401
-    return lambda run: _known(number_at(run.result, "true_accuracy", column), percent)
-
-
-def _known(value: float | None, write: Any) -> str:  # noqa: ANN401
-    return "" if value is None else str(write(value))
-
-
-def _parameters(run: Run) -> float | None:
-    trained = (
-        final(run.parts.get("training", run), "parameters")
-        if "training" in run.parts or run.kind == "training"
-        else None
-    )
-    return trained if trained is not None or run.given.size is None else run.given.size.parameters
-
-
-def _multiply_adds(run: Run) -> float | None:
-    trained = final(run.parts.get("training", run), "multiply_adds")
-    return trained if trained is not None or run.given.size is None else run.given.size.multiply_adds
-
-
-def _group(runs: Sequence[Run]) -> list[Child]:
-    """What teaching changed, over all pairs that are there."""
-    pairs = pairs_of(runs)
-    told = contributed(contributions(pairs))
-    if told is None:
-        return []
-    names = "; ".join(f"{pair.taught.name} against {pair.alone.name}" for pair in pairs)
-    return [
-        section("group", "What the group contributed", tag("p", f"Pairs that differ in lambda alone: {names}."), told)
-    ]
-
-
-def _overlays(runs: Sequence[Run]) -> list[Child]:
-    charts = overlays(runs)
-    if not charts:
-        return []
-    figures = [chart_figure(chart, "o-") for chart in charts]
-    return [section("overlay", "Overlay", tag("div", *figures, class_="grid"), about="Legends switch runs off and on.")]
-
-
-def _cells(runs: Sequence[Run]) -> list[Child]:
-    figures = [
-        tag("div", tag("h3", run.name), *(captioned(drawing) for drawing in cells_of(run)), class_="stack")
-        for run in runs
-        if run.cell is not None
-    ]
-    return [section("found", "Cells found", tag("div", *figures, class_="grid"))] if figures else []
 
 
 @cache

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from matplotlib.patches import Circle, FancyBboxPatch
 
 from smallgroup.report.palette import paint
 from smallgroup.report.shapes import Box, Disc, Drawing, Group, Label, Line, Raster, Shape
+from smallgroup.runtime.files import write_whole
 
 UNIT = 72.0
 """Units of a drawing in an inch."""
@@ -28,8 +30,9 @@ def write_pdf(drawing: Drawing, path: Path) -> None:
     axes.set_xlim(0, drawing.width)
     axes.set_ylim(drawing.height, 0)
     axes.axis("off")
-    with mpl.rc_context({"pdf.fonttype": 42}):
-        figure.savefig(path, format="pdf", metadata={"CreationDate": None, "Title": drawing.title})
+    with mpl.rc_context({"pdf.fonttype": 42}), BytesIO() as file:
+        figure.savefig(file, format="pdf", metadata={"CreationDate": None, "Title": drawing.title})
+        write_whole(path, file.getvalue())
 
 
 def flat(shapes: Sequence[Shape]) -> list[Line | Box | Disc | Label | Raster]:

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from smallgroup.spaces.genotypes import FILE, AnyGenotype, from_plain, read
 RESULT = "result.json"
 LARGEST = 500_000_000
 """Bytes of a file that are read; a search of the paper's size has a hundredth of it."""
+MOST_LEARNERS = 1000
 PARTS = ("training", "random")
 """Folders of trainings within that of a whole run."""
 
@@ -73,6 +74,8 @@ class Given:
     config: Mapping[str, Any] = field(default_factory=dict)
     departures: Mapping[str, Any] = field(default_factory=dict)
     """What differs from the recipe."""
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    """What the recipe says, of these keys and all others."""
     environment: Mapping[str, Any] = field(default_factory=dict)
     size: Size | None = None
     problems: tuple[str, ...] = ()
@@ -93,16 +96,22 @@ class Run:
     given: Given
     parts: Mapping[str, "Run"]
     problems: tuple[str, ...]
+    label: str = ""
+    """What it is called beside runs whose folders have the same name."""
 
     @property
     def name(self) -> str:
         """That of its folder."""
-        return self.folder.name or str(self.folder)
+        return self.label or self.folder.name or self.folder.absolute().name or str(self.folder)
 
     @cached_property
     def learners(self) -> list[int]:
-        """Who has rows."""
-        return sorted({row.learner for row in self.rows})
+        """Who has rows; before there are any, those of the config, or of the result."""
+        known = sorted({row.learner for row in self.rows})
+        for named in (self.given.config.get("learners"), self.result.get("group")):
+            if not known and self.kind == "search" and isinstance(named, list):
+                known = list(range(min(len(named), MOST_LEARNERS)))
+        return known
 
     @cached_property
     def epochs(self) -> list[int]:
@@ -130,7 +139,7 @@ class Run:
     def retained(self) -> int | None:
         """Who was kept; while the run goes, who would be."""
         kept = whole(self.result.get("retained"))
-        if kept is not None and kept in self.learners:
+        if kept is not None and kept < MOST_LEARNERS:
             return kept
         last = [(row.number("w_validation_loss"), row.learner) for row in self._last()]
         known = [(loss, k) for loss, k in last if loss is not None]
@@ -138,6 +147,20 @@ class Run:
 
     def _last(self) -> list[Row]:
         return [row for row in self.rows if self.epochs and row.epoch == self.epochs[-1]]
+
+    @property
+    def dataset(self) -> str:
+        """Its name."""
+        named = (self.result.get("dataset"), self.facts.get("dataset"), at(self.given.config, "data", "dataset"))
+        return str(next((name for name in named if name), ""))
+
+    @cached_property
+    def missing(self) -> list[str]:
+        """Files that such a run has written, but that are not there; of one that goes on, none is missed yet."""
+        wanted = [FACTS, METRICS, TIMES]
+        taught = any(at(row.values, "pseudo_labels", "agreed") is not None for row in self.rows)
+        wanted += [GALLERY] * taught + [FILE] * (self.kind == "search" and bool(self.result))
+        return [] if self.state == "running" else [name for name in wanted if not (self.folder / name).exists()]
 
     def space(self, learner: int) -> str:
         """That of a learner."""
@@ -198,6 +221,19 @@ def read_run(folder: Path, given: Given | None = None, parts: Mapping[str, Run] 
     )
 
 
+def told_apart(runs: Sequence[Run]) -> list[Run]:
+    """The same runs, each called by the shortest end of its path that no other has."""
+    paths = [run.folder.absolute().parts for run in runs]
+
+    def label(own: tuple[str, ...]) -> str:
+        for size in range(1, len(own)):
+            if all(other == own or other[-size:] != own[-size:] for other in paths):
+                return "/".join(own[-size:])
+        return ""
+
+    return [replace(run, label=label(own)) for run, own in zip(runs, paths, strict=True)]
+
+
 def at(value: object, *path: str) -> Any:  # noqa: ANN401 -- what a file holds
     """What lies below some keys; None if nothing does."""
     for key in path:
@@ -250,7 +286,7 @@ def _genotype(space: str, plain: object) -> AnyGenotype | None:
 def _counts(values: Mapping[str, Any], problems: list[str]) -> bool:
     """Whether a line can be placed: it has an epoch, and a learner there can be."""
     learner = values.get("learner", 0)
-    good = whole(values.get("epoch")) is not None and whole(learner) is not None and int(learner) < 1000
+    good = whole(values.get("epoch")) is not None and whole(learner) is not None and int(learner) < MOST_LEARNERS
     if not good:
         problems.append(f"a line of {METRICS} has no epoch or learner that can be used, and is left out")
     return good

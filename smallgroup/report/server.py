@@ -8,7 +8,7 @@ from threading import Lock
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from smallgroup.report.page import LIVE_POLICY, main_part, page
+from smallgroup.report.page import LIVE_POLICY, drawn
 from smallgroup.report.run import Run
 
 HOST = "127.0.0.1"
@@ -51,10 +51,11 @@ class Live:
         if seen == self._seen:
             return
         run = read()
-        main, data = main_part([run])
-        version = sha256((main + json.dumps(data)).encode()).hexdigest()[:16]
-        self._page = page([run], live=True).encode()
-        self._news, self._seen = {"version": version, "state": run.state, "main": main, "data": data}, seen
+        made = drawn([run], live=True)
+        version = sha256((made.main + json.dumps(made.data)).encode()).hexdigest()[:16]
+        self._page = made.text.encode()
+        self._news = {"version": version, "state": run.state, "main": made.main, "data": made.data}
+        self._seen = seen
 
 
 def make_server(look: Look, port: int = 0) -> ThreadingHTTPServer:

@@ -17,20 +17,30 @@ class ClassView:
     v: dict[str, list[float]]
     """At the start, in the middle and at the end: images of the class that V recognises."""
     w: dict[str, list[float]]
-    strong: int
-    weak: int
-    quality: float | None
-    """Of the strong learner's labels over the whole search: images of this class that it labelled rightly; where true
-    classes are not known, labels of this class on which peers agree."""
-    change: float
-    """Of W of the weak learner from start to end, in points."""
-    twin: float | None = None
-    """What W of the weak learner recognises at the end of a run without teaching."""
+    labels: dict[str, list[float | None]]
+    """How good each learner's labels are: images of this class that it labelled rightly; where true classes are not
+    known, labels of this class on which peers agree. None where it gave none."""
+    roles: "Roles | None"
+    """None where V of all learners recognises as much at the start: then nobody is strong."""
 
     @property
     def difference(self) -> float:
         """Between V of the strong and of the weak learner, at the start."""
-        return self.v["start"][self.strong] - self.v["start"][self.weak]
+        return max(self.v["start"]) - min(self.v["start"])
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Who is strong and who is weak in a class, and what came of it."""
+
+    strong: int
+    weak: int
+    quality: float | None
+    """Of the strong learner's labels over the whole search."""
+    change: float
+    """Of W of the weak learner from start to end, in points."""
+    twin: float | None = None
+    """What W of the weak learner recognises at the end of a run without teaching."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +54,14 @@ class Teaching:
     """Whether the quality of labels is measured against true classes."""
 
     @property
+    def differing(self) -> list[Roles]:
+        """Of the classes in which somebody is strong."""
+        return [one.roles for one in self.classes if one.roles is not None]
+
+    @property
     def improved(self) -> int:
         """Classes in which W of the weak learner is better at the end than at the start."""
-        return sum(one.change > 0 for one in self.classes)
+        return sum(roles.change > 0 for roles in self.differing)
 
 
 def teaching_of(run: Run, twin: Run | None = None) -> Teaching | None:
@@ -66,12 +81,17 @@ def teaching_of(run: Run, twin: Run | None = None) -> Teaching | None:
         v, w = ({m: [table[c] for table in tables[role][m]] for m in moments} for role in ("v", "w"))
         first = v["start"]
         strong, weak = first.index(max(first)), first.index(min(first))
-        if strong == weak:
-            weak = 1 - strong if len(first) == 2 else (strong + 1) % len(first)
+        labels = {
+            moment: [_quality(_labels(run, k, epoch), c, len(run.learners), truth=truth) for k in run.learners]
+            for moment, epoch in moments.items()
+        }
+        roles = None
+        if first[strong] > first[weak]:
+            change = w["end"][weak] - w["start"][weak]
+            quality = _quality(counts[run.learners[strong]], c, len(run.learners), truth=truth)
+            roles = Roles(strong, weak, quality, change, _in_twin(twin, run.learners[weak], c))
         name = names[c] if c < len(names) else f"class {c}"
-        change = w["end"][weak] - w["start"][weak]
-        quality = _quality(counts[run.learners[strong]], c, len(run.learners), truth=truth)
-        found.append(ClassView(name, c, v, w, strong, weak, quality, change, _in_twin(twin, run.learners[weak], c)))
+        found.append(ClassView(name, c, v, w, labels, roles))
     found.sort(key=lambda one: (-one.difference, one.number))
     return Teaching(tuple(found), moments, truth)
 
@@ -87,10 +107,10 @@ def _tables(run: Run, epoch: int, name: str) -> list[list[float]]:
     return [row.numbers(name) or [] for row in rows if row is not None]
 
 
-def _labels(run: Run, learner: int) -> dict[str, list[float]]:
-    """The counts of labels by class, over all epochs."""
+def _labels(run: Run, learner: int, epoch: int | None = None) -> dict[str, list[float]]:
+    """The counts of labels by class, of an epoch or over all of them."""
     totals: dict[str, list[float]] = {}
-    for row in run.rows:
+    for row in run.rows if epoch is None else filter(None, [run.row(learner, epoch)]):
         if row.learner != learner:
             continue
         for name in ("given", "agreed", "images", "right"):

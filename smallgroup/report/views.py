@@ -8,6 +8,7 @@ from smallgroup.report import palette
 from smallgroup.report.cells import TITLES, DrawnCell, draw_cell, drawn, shares_of, slots_of
 from smallgroup.report.charts import Chart, draw_chart, tick_words
 from smallgroup.report.curves import charts_of, thinned
+from smallgroup.report.detail import Detail
 from smallgroup.report.heat import draw_heat
 from smallgroup.report.markup import Markup, joined, table, tag
 from smallgroup.report.run import Run, table_at
@@ -15,17 +16,14 @@ from smallgroup.report.shapes import svg
 from smallgroup.report.words import section, tabs
 from smallgroup.spaces import SPACES
 
-MOST_FRAMES = 60
-"""Epochs through which a slider goes."""
 HINT = "Point at a row, or reach it with the tab key, for the alternatives."
-MOST_ROWS = 120
-"""Epochs in a table of numbers."""
 
 
 @dataclass
 class Frames:
     """What a script has to know: cells and scores by epoch. Filled while sections are made."""
 
+    detail: Detail = field(default_factory=Detail)
     cells: dict[str, Any] = field(default_factory=dict)
 
     def data(self) -> dict[str, Any]:
@@ -44,13 +42,13 @@ class CellCourse:
     tables: Mapping[int, Any]
 
 
-def courses_of(run: Run) -> list[CellCourse]:
-    """By learner and kind, every cell that can be drawn."""
+def courses_of(run: Run, most: int) -> list[CellCourse]:
+    """By learner and kind, every cell that can be drawn, of at most about so many epochs."""
     made = []
     for k in run.learners:
         cells: dict[str, dict[int, DrawnCell]] = {}
         tables: dict[str, dict[int, Any]] = {}
-        for epoch in thinned(run.epochs, MOST_FRAMES):
+        for epoch in thinned(run.epochs, most):
             row = run.row(k, epoch)
             genotype = None if row is None else run.genotype(row)
             if row is None or genotype is None:
@@ -66,7 +64,7 @@ def courses_of(run: Run) -> list[CellCourse]:
 
 def cells_section(run: Run, frames: Frames, prefix: str) -> Markup | None:
     """Every learner's cells, and a slider through the epochs."""
-    courses = courses_of(run)
+    courses = courses_of(run, frames.detail.frames)
     if not courses:
         return None
     figures = []
@@ -127,7 +125,7 @@ def _frames(run: Run, course: CellCourse) -> dict[str, Any]:
     return {"operations": list(kind.operations) if kind else [], "edges": edges, "epochs": epochs}
 
 
-def chart_figure(chart: Chart, prefix: str) -> Markup:
+def chart_figure(chart: Chart, prefix: str, detail: Detail) -> Markup:
     """A chart, its legend, what the pointer reads off it, and its numbers."""
     legend = [
         tag(
@@ -150,7 +148,7 @@ def chart_figure(chart: Chart, prefix: str) -> Markup:
         svg(draw_chart(chart)),
         tag("p", chart.about, class_="note readout", aria_live="polite"),
         tag("ul", *legend, class_="legend"),
-        numbers(chart),
+        numbers(chart, detail.rows),
         class_="chart-figure",
         id=f"{prefix}{chart.key}",
     )
@@ -167,9 +165,9 @@ def _swatch(colour: int, dash: int) -> Markup:
     return tag("svg", line, viewbox="0 0 24 10", width=24, height=10, aria_hidden="true")
 
 
-def numbers(chart: Chart) -> Markup:
+def numbers(chart: Chart, most: int) -> Markup:
     """The numbers of a chart, each with its line of metrics.jsonl."""
-    epochs = thinned(chart.epochs, MOST_ROWS)
+    epochs = thinned(chart.epochs, most)
     rows = []
     for epoch in epochs:
         cells = []
@@ -192,12 +190,12 @@ def numbers(chart: Chart) -> Markup:
     )
 
 
-def curves_section(run: Run, prefix: str) -> Markup | None:
+def curves_section(run: Run, prefix: str, detail: Detail) -> Markup | None:
     """All curves of a run."""
     charts = charts_of(run)
     if not charts:
         return None
-    figures = [chart_figure(chart, prefix) for chart in charts]
+    figures = [chart_figure(chart, prefix, detail) for chart in charts]
     about = (
         "Point at a chart, or reach it with the tab key and move with the arrow keys, to read its numbers. Legends "
         "switch lines off and on."
@@ -208,7 +206,7 @@ def curves_section(run: Run, prefix: str) -> Markup | None:
 def heat_section(run: Run, frames: Frames, prefix: str) -> Markup | None:
     """Architecture weights over time, a panel per learner."""
     panels: dict[int, list[Markup]] = {}
-    for course in courses_of(run):
+    for course in courses_of(run, frames.detail.frames):
         if len(course.tables) < 2 or run.space(course.learner) not in SPACES:
             continue
         kind = SPACES[run.space(course.learner)].kinds[course.kind]

@@ -61,8 +61,9 @@ def command(*words: str) -> Markup:
 
 
 def shown_path(folder: Path) -> str:
-    """As a user would type it."""
-    return str(folder)
+    """As a user would type it; a name that begins with a dash is no option."""
+    words = str(folder)
+    return f"./{words}" if words.startswith("-") else words
 
 
 def section(anchor: str, title: str, *children: Child, about: str = "") -> Markup:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from smallgroup import api
 from smallgroup.cli import main
 from smallgroup.cli.show import BARS, sparkline
+from smallgroup.report.pdf import write_pdf
+from smallgroup.report.shapes import Drawing
 from tests.report.makers import CELLS, make_run
 
 Captured = pytest.CaptureFixture[str]
@@ -19,6 +22,11 @@ TINY = [
     "--set=search.steps_per_epoch=2",
     "--set=search.batch_size={train: 8, unlabeled: 8, validation: 8}",
     "--hypergradient=first-order",
+]
+TRAINING = [
+    "--set=training.epochs=1",
+    "--set=training.steps_per_epoch=2",
+    "--set=training.network={channels: 4, cells: 3, cells_per_stage: 1, auxiliary: none}",
 ]
 
 
@@ -73,6 +81,37 @@ def test_show(capsys: Captured, tmp_path: Path) -> None:
     assert (found["retained"], found["validation_error"], found["genotype"]) == (0, 12.5, CELLS[1])
 
 
+def test_show_rounds_names_units_and_cuts_no_warning(capsys: Captured, tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run", epochs=2, learners=1)
+    result = json.loads((folder / "result.json").read_text())
+    (folder / "result.json").write_text(json.dumps({**result, "validation_loss": 1.7993092590332032}))
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    rows[0]["warnings"], rows[1]["rebuilt"] = {"long": f"it {'is very ' * 60}long"}, "a stage"
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    out = run(capsys, "show", str(folder))[1]
+    assert "validation loss   1.7993 nats\n" in out
+    assert "peak memory       321 MB\n" in out
+    assert f"warning: learner 0, from epoch 0 on (metrics.jsonl line 1): it {'is very ' * 60}long\n" in out
+    assert "\nlearner 0, epoch 1 (metrics.jsonl line 2), rebuilt: a stage\n" in out
+
+
+def test_a_pdf_is_whole_or_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def killed(_: object, place: Any, **__: object) -> None:
+        place.write_bytes(b"%PDF-") if isinstance(place, Path) else place.write(b"%PDF-")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", killed)
+    with pytest.raises(KeyboardInterrupt):
+        write_pdf(Drawing(10, 10, [], "it", "about it"), tmp_path / "it.pdf")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["search", "train"])
+def test_the_help_names_the_extra(command: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    assert "pip install 'smallgroup[tensorboard]'" in run(capsys, command, "--help")[1]
+
+
 def test_show_prints_no_controls_of_strangers(capsys: Captured, tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run")
     result = json.loads((folder / "result.json").read_text())
@@ -116,6 +155,29 @@ def test_a_report_that_fails_does_not_fail_the_run(
     assert (tmp_path / "run" / "result.json").exists()
     assert not (tmp_path / "run" / "report.html").exists()
     assert list((tmp_path / "run" / "tensorboard").iterdir())
+
+
+def test_a_training_within_a_search_draws_the_page_of_the_search_again(capsys: Captured, tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    assert run(capsys, "report", str(folder))[0] == 0
+    assert f"smallgroup train {folder}" in (folder / "report.html").read_text()
+    assert run(capsys, "train", str(folder), *TRAINING)[0] == 0
+    tested = json.loads((folder / "training" / "result.json").read_text())["test_error"]
+    made = (folder / "report.html").read_text()
+    assert f"{tested:.2f} %" in made
+    assert f"smallgroup train {folder}" not in made
+    assert (folder / "training" / "report.html").exists()
+
+
+def test_only_parts_of_a_run_draw_its_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    search = make_run(tmp_path / "run")
+    assert api._whole_run(search / "training") == [search]
+    assert api._whole_run(search / "random") == [search]
+    assert api._whole_run(search / "other") == []
+    assert api._whole_run(tmp_path / "training") == []
+    (search / "training").mkdir()
+    monkeypatch.chdir(search / "training")
+    assert api._whole_run(Path()) == [search]
 
 
 def test_tensorboard_that_is_missing_is_one_line(

@@ -9,6 +9,7 @@ from typing import Any
 from PIL import Image
 
 from smallgroup.config import resolve
+from smallgroup.spaces.genotypes import dumps, from_plain
 
 EDGES = 6
 OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
@@ -133,6 +134,8 @@ def make_run(
     ]
     (folder / "gallery.json").write_text(json.dumps({"schema": 1, "epoch": epochs - 1, "images": images}))
     if finished:
+        genotype = from_plain("nas-bench-201", rows[-learners]["genotype"])
+        (folder / "genotype.json").write_text(dumps(genotype))
         (folder / "result.json").write_text(json.dumps(result(rows, learners, resolved.lam, error)))
     return folder
 
@@ -168,3 +171,30 @@ def result(rows: list[dict[str, Any]], learners: int, lam: float, error: float) 
         "true_accuracy": {"cifar10": 93.0},
         "percentile": {"cifar10": 70.0},
     }
+
+
+def add_training(
+    folder: Path, *, error: float = 7.5, name: str = "training", config: dict[str, Any] | None = None
+) -> Path:
+    """The folder of a training within that of a search."""
+    place = folder / name
+    place.mkdir()
+    (place / "config.yaml").write_text(resolve({"learners": 2, **(config or {})}).to_yaml({}))
+    rows = [{"epoch": e, "train_error": 50.0 / (e + 1), "loss": 2.0 / (e + 1), "lr": 0.1} for e in range(3)]
+    (place / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    (place / "facts.json").write_text(json.dumps({"schema": 1, "kind": "training", "dataset": "digits"}))
+    told = {
+        "dataset": "digits",
+        "genotype": CELLS[0],
+        "parameters": 14_100,
+        "multiply_adds": 2_000_000,
+        "seconds": 5.0,
+        "test_error": error,
+        "test_set": "looked at once, after the last epoch",
+        "class_errors": {f"a class with a name, {c}": 10.0 for c in range(20)},
+        "confusion": [[9] * 20] * 20,
+    }
+    (place / "result.json").write_text(json.dumps(told))
+    (place / "genotype.json").write_text(dumps(from_plain("nas-bench-201", CELLS[0])))
+    (place / "model.json").write_text("{}")
+    return place

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,9 @@ from typing import Any
 import pytest
 
 from smallgroup.api import report
-from tests.report.makers import make_run
+from smallgroup.cli.watch import look
+from smallgroup.report.server import make_server
+from tests.report.makers import add_training, make_run
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser was tried")
 CHROMIUM = shutil.which("chromium")
@@ -238,6 +241,58 @@ def test_nothing_clips_or_overlaps(scheme: str, browser: Any, made: Path, both: 
             assert ground == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 24, 29)")
 
 
+LINES = """(one) => {
+  const range = document.createRange();
+  range.selectNodeContents(one);
+  return range.getClientRects().length;
+}"""
+A4 = 686
+"""Pixels between the margins of a page of paper."""
+CUT = """() => Array.from(document.querySelectorAll('.scroll'))
+  .filter((one) => one.querySelector('table').getBoundingClientRect().right > innerWidth + 0.5)
+  .map((one) => one.getAttribute('aria-label'))"""
+
+
+def test_paper_cuts_no_table_and_has_the_training(browser: Any, both: Path, tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run", classes=tuple(f"a long name of class {c}" for c in range(10)))
+    add_training(folder)
+    with Tab(browser, width=A4) as tab:
+        page = tab.open(both)
+        page.emulate_media(media="print")
+        assert "end without teaching" in page.locator("#r0-teaching table").first.inner_text()
+        assert page.evaluate(CUT) == []
+        page = tab.open(report(folder))
+        page.locator("details.printed > summary").click()
+        assert page.evaluate(CUT) == []
+        page.locator("details.printed > summary").click()
+        curves = page.locator("#training-training-errors svg.chart")
+        assert not curves.is_visible()
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert curves.is_visible()
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        assert not curves.is_visible()
+
+
+def test_a_phone_shows_who_teaches_whom_as_cards(browser: Any, both: Path, tmp_path: Path) -> None:
+    with Tab(browser, width=360) as tab:
+        page = tab.open(both)
+        table = page.locator("#r0-teaching .cards")
+        assert table.evaluate("(one) => one.scrollWidth") <= 338
+        assert not table.locator("thead").is_visible()
+        field = table.locator("tbody tr").first.locator("td").first
+        assert field.evaluate("(one) => getComputedStyle(one, '::before').content") == '"strong (V at start)"'
+        size = page.locator("#r0-weights svg.heat").first.evaluate(
+            "(one) => Math.min(...Array.from(one.querySelectorAll('text'), (t) => t.getBoundingClientRect().height))"
+        )
+        assert size > 11  # of a line of 10 pixels
+        page = tab.open(
+            report(make_run(tmp_path / "run", classes=("Donaudampfschifffahrtsgesellschaft" * 3, "b", "c")))
+        )
+        share = page.locator("#gallery .bars span:last-child").first
+        assert share.inner_text() == "75 %"
+        assert share.evaluate(LINES) == 1
+
+
 def test_names_of_strangers_do_nothing(browser: Any, tmp_path: Path) -> None:
     hostile = "</script><script>window.taken=1;alert(1)</script><img src=x onerror='window.taken=1;alert(2)'>"
     folder = make_run(tmp_path / "<img src=x onerror=alert(3)>", classes=(hostile, "dog", "owl"), names=(hostile,) * 3)
@@ -252,6 +307,48 @@ def test_names_of_strangers_do_nothing(browser: Any, tmp_path: Path) -> None:
         page.wait_for_timeout(300)
         assert page.evaluate("window.taken") is None
         assert page.locator("#gallery .file").first.inner_text() == hostile
+
+
+def test_news_leave_alone_what_the_reader_has_set(browser: Any, tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run", finished=False)
+    metrics = (folder / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (folder / "metrics.jsonl").write_text("")
+    with make_server(lambda: look(folder)) as server, Tab(browser, online=True) as tab:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            page = tab.page
+            page.goto(f"http://127.0.0.1:{server.server_port}/")
+            page.locator("#config summary").click()
+            (folder / "metrics.jsonl").write_text("".join(metrics[:6]))
+            page.wait_for_selector("#errors")
+            opened = page.locator("details[open] > summary").all_inner_texts()
+            assert opened == ["The whole config (config.yaml)"]  # charts with numbers have come before it
+            page.locator("#errors .legend button").nth(1).click()
+            page.locator("#gap summary").click()
+            page.get_by_role("tab", name="W by class").click()
+            page.locator("#slider").fill("1")
+            page.locator("#rates .legend button").nth(2).focus()
+            focused = page.evaluate("document.activeElement.textContent")
+            (folder / "metrics.jsonl").write_text("".join(metrics))
+            page.wait_for_selector("#slider[max='3']")
+            assert not page.locator("#errors g.series").nth(1).is_visible()
+            assert page.locator("#errors .legend button[aria-pressed=false]").count() == 1
+            assert page.locator("#gap details").get_attribute("open") is not None
+            assert page.locator("details[open]").count() == 2
+            assert page.get_by_role("tab", name="W by class").get_attribute("aria-selected") == "true"
+            assert page.locator("#cells output").inner_text() == "1"
+            assert page.evaluate("document.activeElement.textContent") == focused
+            assert page.evaluate("document.activeElement.closest('figure').id") == "rates"
+            assert not page.locator(".gone").is_visible()
+        finally:
+            server.shutdown()
+            thread.join()
+        server.server_close()
+        page.wait_for_selector("body[data-reached=no]")
+        assert page.locator(".gone").is_visible()
+        assert page.locator(".gone").inner_text().startswith("No news any more: the server has ended")
+        tab.complaints[:] = [one for one in tab.complaints if "ERR_CONNECTION_REFUSED" not in one]
 
 
 SEARCH = [

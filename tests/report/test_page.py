@@ -2,7 +2,10 @@
 
 import json
 import re
+from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +15,13 @@ from smallgroup.api import read_one_run, report
 from smallgroup.report import page
 from smallgroup.report.charts import tick_words
 from smallgroup.report.classes import is_png
+from smallgroup.report.curves import charts_of
 from smallgroup.report.page import LARGEST, POLICY
-from tests.report.makers import make_run
+from smallgroup.runner.lock import locked
+from tests.report.makers import add_training, make_run
 
+PAGE = import_module("smallgroup.report.page")
+"""The module; the package has the function under its name."""
 HOSTILE = (
     "<script>alert('own')</script>",
     '"><img src=x onerror=alert(1)>',
@@ -56,6 +63,32 @@ def test_the_answer_comes_first(tmp_path: Path) -> None:
     assert order == ["answer", "cells", "teaching", "gallery", "curves", "weights", "time", "config"]
     links = re.findall(r'<a href="#(\w+)"', made)
     assert links == ["answer", *order]
+
+
+def commands(folder: Path) -> list[str]:
+    made = page([read_one_run(folder)])
+    return [unescape(line).removeprefix("smallgroup ") for line in re.findall(r"<code>(.*?)</code>", made)]
+
+
+def test_commands_fit_the_folder_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    stopped, run, alone = make_run(Path("-dash"), finished=False), make_run(Path("run")), make_run(Path("alone"))
+    assert commands(stopped) == ["search --out ./-dash --resume"]
+    with locked(stopped):
+        assert commands(stopped) == ["watch ./-dash"]
+    assert commands(run) == ["train run", "export run --format onnx"]
+    training = add_training(run)
+    assert commands(run) == ["export run --format onnx", "predict run IMAGE"]
+    assert commands(training) == ["export run/training --format onnx", "predict run/training IMAGE"]
+    for file in ("model.json", "result.json"):
+        (training / file).unlink()
+    assert commands(run) == ["train run --resume"]
+    assert commands(training) == ["train run/training/genotype.json --out run/training --resume"]
+    (alone / "genotype.json").unlink()
+    assert commands(alone) == []
+    note = "To be typed in the folder in which this page was drawn."
+    assert note in page([read_one_run(run)])
+    assert note not in page([read_one_run(run.absolute())])
 
 
 def test_the_page_asks_nobody(tmp_path: Path) -> None:
@@ -118,11 +151,48 @@ def test_every_number_of_a_chart_is_that_of_its_line(tmp_path: Path) -> None:
         assert words == tick_words(value), (line, source)
 
 
+def test_terms_that_are_nothing_are_told_of_and_not_drawn(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, config={"hypergradient": "first-order"})
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    for row in rows:
+        row |= {"norm_own": 0.0, "norm_cross": 0.0, "norm_label": 0.0}
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    made = page([read_one_run(folder)])
+    assert "without a line: own, cross, label (first-order takes the direct term alone)." in made
+    (chart,) = [one for one in charts_of(read_one_run(folder)) if one.key == "terms-0"]
+    assert [one.name for one in chart.series] == ["direct"]
+
+
 def test_a_long_search_of_many_classes_stays_small(tmp_path: Path) -> None:
     classes = tuple(f"class number {c}" for c in range(100))
     made = drawn(tmp_path, epochs=100, learners=4, classes=classes)
     assert len(made.encode()) < LARGEST
     assert "metrics.jsonl has 80 more" in made
+
+
+def test_four_runs_of_many_learners_stay_small_and_the_page_says_what_it_leaves_out(tmp_path: Path) -> None:
+    one = read_one_run(make_run(tmp_path, epochs=46, learners=8))
+    runs = [replace(one, folder=tmp_path / f"run-{place}") for place in range(4)]
+    made = page(runs)
+    assert 1_000_000 < len(made.encode()) <= LARGEST
+    words = " ".join(Seen(made).words)
+    assert "To stay below 3 MB, this page shows less: sliders go through about 24 epochs" in words
+    assert {len(one.split(",")) for one in re.findall(r'data-epochs="([\d,]+)"', made)} == {24}
+
+
+def test_panels_go_when_nothing_else_helps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    one = read_one_run(make_run(tmp_path))
+    runs = [replace(one, folder=tmp_path / name) for name in ("first", "second", "third")]
+    whole = page(runs)
+    assert "this page shows less" not in whole
+    monkeypatch.setattr(PAGE, "LARGEST", len(whole.encode()) - 150_000)
+    made = page(runs)
+    assert 'id="r0-answer"' in made
+    assert 'id="r2-answer"' not in made
+    assert set(json.loads(re.findall(r'id="data">(.*?)</script>', made)[0])["cells"]) == {"r0-0-cell", "r0-1-cell"}
+    assert "second, third are not shown whole; smallgroup report with one folder draws it" in made
+    monkeypatch.setattr(PAGE, "LARGEST", 1)
+    assert "no run is shown whole" in page(runs)
 
 
 def test_the_same_folder_gives_the_same_page(tmp_path: Path) -> None:
@@ -160,11 +230,32 @@ def test_several_runs_side_by_side(tmp_path: Path) -> None:
     assert {"overlay", "found", "runs", "r0-answer", "r1-answer"} <= set(ids)
 
 
+def test_a_row_of_the_comparison_counts_one_thing_and_each_field_names_its_key(tmp_path: Path) -> None:
+    trained, not_trained = make_run(tmp_path / "trained"), make_run(tmp_path / "untrained")
+    add_training(trained)
+    made = page([read_one_run(trained), read_one_run(not_trained)])
+    compared = made[made.index("Results of the runs") :].partition("</table>")[0]
+    rows = {
+        title: re.findall(r"<td>(?:<span title=\"from ([^\"]*)\"[^>]*>([^<]*)</span>)?</td>", fields)
+        for title, fields in re.findall(r'<th scope="row">([^<]*)</th>(.*?)</tr>', compared)
+    }
+    assert rows["parameters, as trained"] == [("trained/training/result.json: parameters", "14.1 k"), ("", "")]
+    one, other = rows["parameters, as the config would train it"]
+    assert one[1] == other[1] != ""
+    assert other[0] == "untrained/config.yaml: training.network, counted from the cell"
+    assert rows["test error"] == [("trained/training/result.json: test_error", "7.50 %"), ("", "")]
+    assert rows["validation error"][1] == ("untrained/result.json: validation_error", "12.50 %")
+    assert rows["lambda"][0] == ("trained/config.yaml: search.lambda", "1")
+    for title, fields in rows.items():
+        assert all(": " in source or title == "state" for source, words in fields if words), title
+
+
 def test_many_runs_are_compared_without_each_of_them_whole(tmp_path: Path) -> None:
     runs = [read_one_run(make_run(tmp_path / f"run-{seed}", config={"seed": seed})) for seed in range(6)]
     made = page(runs)
     assert 'id="runs"' not in made
     assert all(f">run-{seed}</th>" in made for seed in range(6))
+    assert "With more than 4 runs, this page shows less: no run is shown whole" in made
 
 
 def test_pictures_are_pictures() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from smallgroup.api import read_one_run, read_runs
 from smallgroup.report import page, read_run
-from smallgroup.report.origins import seconds_by_part, warnings_of
+from smallgroup.report.origins import events_of, seconds_by_part, warnings_of
 from smallgroup.report.run import finite, table_at
 from smallgroup.runner.lock import locked
 from tests.report.makers import CELLS, make_run
@@ -33,6 +33,8 @@ def test_what_differs_from_the_recipe_is_known(tmp_path: Path) -> None:
     run = read_one_run(make_run(tmp_path, config={"search": {"epochs": 4, "lambda": 0.25}}))
     assert run.given.departures == {"search": {"epochs": 4, "lambda": 0.25}}
     assert run.given.environment["cpu"] == "a processor"
+    assert run.given.recipe["search"]["lambda"] == 1.0
+    assert '<th scope="row">search.lambda</th><td>0.25</td><td>1.0</td>' in page([run])
 
 
 def test_a_run_that_goes_on_and_one_that_was_stopped(tmp_path: Path) -> None:
@@ -115,6 +117,54 @@ def test_entries_of_a_gallery_of_any_kind_are_survived(tmp_path: Path) -> None:
         assert "<main>" in page([read_one_run(folder)])
 
 
+@pytest.mark.parametrize("file", ["facts.json", "times.jsonl", "gallery.json", "metrics.jsonl", "genotype.json"])
+def test_a_file_that_is_not_there_is_told_of(file: str, tmp_path: Path) -> None:
+    folder = make_run(tmp_path)
+    assert read_one_run(folder).missing == []
+    (folder / file).unlink()
+    run = read_one_run(folder)
+    assert run.missing == [file]
+    made = page([run])
+    assert f"Not in this folder: {file}; what it tells is left out." in made
+    assert "No warnings." not in made
+
+
+def test_a_result_is_believed_without_its_metrics(tmp_path: Path) -> None:
+    folder = make_run(tmp_path)
+    result = json.loads((folder / "result.json").read_text())
+    result["group"][1]["validation_loss"] = 0.25
+    (folder / "result.json").write_text(json.dumps({**result, "retained": 1}))
+    (folder / "metrics.jsonl").unlink()
+    run = read_one_run(folder)
+    assert (run.retained, run.learners) == (1, [0, 1])
+    made = page([run])
+    assert "2 learners: darts · space nas-bench-201" in made
+    assert "Cell of learner 1" in made
+    assert "nobody" not in made
+
+
+def test_a_result_that_contradicts_itself_explains_nothing(tmp_path: Path) -> None:
+    folder = make_run(tmp_path)
+    result = json.loads((folder / "result.json").read_text())
+    for group in ([{"validation_loss": "x"}] * 2, [{"validation_loss": 2.0}, {"validation_loss": 1.0}], 3):
+        (folder / "result.json").write_text(json.dumps({**result, "group": group}))
+        assert "Why this learner" not in page([read_one_run(folder)])
+
+
+def test_a_run_that_goes_on_says_why_and_what_it_is(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, finished=False)
+    made = page([read_one_run(folder)])
+    assert "it has the lowest validation loss of W after epoch 3 (" in made
+    assert "learner 0 0.5000" in made
+    for file in ("metrics.jsonl", "facts.json", "gallery.json", "times.jsonl"):
+        (folder / file).unlink()
+    with locked(folder):
+        run = read_one_run(folder)
+        made = page([run])
+    assert run.missing == []
+    assert "digits · 2 learners: darts · space nas-bench-201 · lambda 1 · seed 0" in made
+
+
 def test_numbers_are_numbers() -> None:
     assert [finite(value) for value in (1, 2.5, True, "3", None, float("inf"), 10**400)] == [1.0, 2.5, *[None] * 5]
 
@@ -134,12 +184,35 @@ def test_warnings_are_told_once_with_their_line(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     for row in rows[1:]:
         row["warnings"] = {"skips": "too many"}
-    rows[2]["ended"] = "enough"
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert warnings_of(read_run(folder)) == [
         "learner 0, from epoch 1 on (metrics.jsonl line 2): too many",
+    ]
+
+
+def test_what_a_method_does_on_its_way_is_no_warning(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, epochs=3, learners=1)
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    rows[1]["rebuilt"], rows[2]["ended"] = "stage 2", "enough"
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run = read_one_run(folder)
+    assert events_of(run) == [
+        "learner 0, epoch 1 (metrics.jsonl line 2), rebuilt: stage 2",
         "learner 0, epoch 2 (metrics.jsonl line 3), ended: enough",
     ]
+    made = page([run])
+    assert "No warnings." in made
+    assert "<h3>What happened on the way</h3>" in made
+
+
+def test_folders_of_one_name_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = [make_run(tmp_path / name, epochs=1) for name in ("A/x/seed-1", "B/x/seed-1", "B/x/seed-2")]
+    assert [run.name for run in read_runs(folders)] == ["A/x/seed-1", "B/x/seed-1", "seed-2"]
+    assert [run.name for run in read_runs(folders[1:])] == ["seed-1", "seed-2"]
+    assert [run.name for run in read_runs(folders[:1] * 2)] == ["seed-1"] * 2
+    monkeypatch.chdir(folders[0])
+    assert [run.name for run in read_runs([Path(), folders[1]])] == ["A/x/seed-1", "B/x/seed-1"]
+    assert '<th scope="col">B/x/seed-1</th>' in page(read_runs(folders))
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from smallgroup.cli.watch import look, run
 from smallgroup.report.server import make_server
+from smallgroup.runner.lock import locked
 from tests.report.makers import make_run, row
 
 Answer = tuple[int, dict[str, str], bytes]
@@ -110,6 +111,21 @@ def test_a_folder_that_goes_away_is_told_of_and_comes_back(port: int, folder: Pa
 def test_it_listens_to_this_machine_alone(folder: Path) -> None:
     with make_server(lambda: look(folder)) as server:
         assert server.server_address[0] == "127.0.0.1"
+
+
+def test_the_end_says_whether_the_run_goes_on(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("socketserver.BaseServer.serve_forever", interrupted)
+    run(folder, 0)
+    assert capsys.readouterr().err == "stopped\n"
+    (folder / "training").mkdir()
+    with locked(folder / "training"):
+        run(folder, 0)
+    assert capsys.readouterr().err == "stopped; the run goes on\n"
 
 
 def test_what_cannot_be_watched_is_refused(tmp_path: Path) -> None:

@@ -1,14 +1,72 @@
 """Who teaches whom, and what a group contributed: numbers that can be worked out by hand."""
 
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from smallgroup.api import read_one_run
-from smallgroup.report.compare import contributions, differing_keys, pairs_of, twin_of
-from smallgroup.report.teaching import teaching_of
-from tests.report.makers import make_run
+from smallgroup.report import page
+from smallgroup.report.compare import contributions, differently_trained, differing_keys, pairs_of, twin_of
+from smallgroup.report.teaching import ClassView, teaching_of
+from tests.report.makers import add_training, make_run
+
+
+def roles(view: ClassView) -> tuple[int, int, float | None]:
+    """Strong, weak, quality of the strong one's labels."""
+    assert view.roles is not None
+    return view.roles.strong, view.roles.weak, view.roles.quality
+
+
+def changed(folder: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    """A run whose rows have been changed."""
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    for one in rows:
+        change(one)
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    return folder
+
+
+def test_where_all_are_alike_nobody_is_strong(tmp_path: Path) -> None:
+    def tie(one: dict[str, Any]) -> None:
+        if one["epoch"] == 0:
+            one["v_recognised"][0] = 0.0
+
+    run = read_one_run(changed(make_run(tmp_path), tie))
+    found = teaching_of(run)
+    assert found is not None
+    (view,) = [one for one in found.classes if one.name == "cat"]
+    assert (view.roles, view.difference, found.classes[-1]) == (None, 0.0, view)
+    assert (found.improved, len(found.differing)) == (2, 2)
+    made = page([run])
+    assert "no difference: 0 % each" in made
+    assert "In 1 of 3 classes V does not differ at the start. In 2 of the 2 others W of the learner" in made
+
+
+def test_of_three_two_may_be_the_strongest(tmp_path: Path) -> None:
+    def tie(one: dict[str, Any]) -> None:
+        one["v_recognised"] = [[90.0, 90.0, 20.0][one["learner"]]] * 3
+
+    made = page([read_one_run(changed(make_run(tmp_path, learners=3), tie))])
+    assert "learner 0: 90 % (as 1)" in re.sub("<[^>]*>", "", made)
+
+
+def test_labels_have_a_quality_by_class_learner_and_moment(tmp_path: Path) -> None:
+    def improve(one: dict[str, Any]) -> None:
+        one["pseudo_labels"]["right"] = [2 * one["epoch"] + one["learner"], 8, 0]
+        one["pseudo_labels"]["images"][2] = 0
+
+    run = read_one_run(changed(make_run(tmp_path), improve))
+    found = teaching_of(run)
+    assert found is not None
+    views = {one.name: one for one in found.classes}
+    assert views["cat"].labels == {"start": [0.0, 12.5], "middle": [50.0, 62.5], "end": [75.0, 87.5]}
+    assert views["dog"].labels["start"] == [100.0, 100.0]
+    assert views["owl"].labels["end"] == [None, None]
+    assert "from metrics.jsonl, epoch 3, learner 1: pseudo_labels.right[0]" in page([run])
 
 
 def test_the_strong_the_weak_and_what_became_of_them(tmp_path: Path) -> None:
@@ -17,12 +75,12 @@ def test_the_strong_the_weak_and_what_became_of_them(tmp_path: Path) -> None:
     assert found.moments == {"start": 0, "middle": 2, "end": 3}
     views = {one.name: one for one in found.classes}
     # At the start V of learner 0 recognises 90, 20, 90 percent of the classes, that of learner 1 20, 90, 20.
-    assert [(views[n].strong, views[n].weak) for n in ("cat", "dog", "owl")] == [(0, 1), (1, 0), (0, 1)]
+    assert [roles(views[n])[:2] for n in ("cat", "dog", "owl")] == [(0, 1), (1, 0), (0, 1)]
     assert [one.difference for one in found.classes] == [70.0, 70.0, 70.0]
     # Labels of learner 0: 4 of 8 right in each epoch; of learner 1: 6 of 8.
-    assert [views[n].quality for n in ("cat", "dog", "owl")] == [50.0, 75.0, 50.0]
+    assert [roles(views[n])[2] for n in ("cat", "dog", "owl")] == [50.0, 75.0, 50.0]
     # W of the weak one: from 20 to 80.
-    assert [one.change for one in found.classes] == [60.0] * 3
+    assert [one.change for one in found.differing] == [60.0] * 3
     assert found.improved == 3
     assert found.truth
 
@@ -36,7 +94,7 @@ def test_agreement_takes_the_place_of_truth_that_is_not_known(tmp_path: Path) ->
     found = teaching_of(read_one_run(folder))
     assert found is not None
     assert not found.truth
-    assert {one.quality for one in found.classes} == {25.0}  # 5 of 10 labels, with two peers to agree each
+    assert {one.quality for one in found.differing} == {25.0}  # 5 of 10 labels, with two peers to agree each
 
 
 def test_one_learner_teaches_nobody(tmp_path: Path) -> None:
@@ -81,7 +139,7 @@ def test_a_twin_shows_what_the_weak_reach_alone(tmp_path: Path) -> None:
     twin = read_one_run(make_run(tmp_path / "b", config={"lambda": 0}))
     found = teaching_of(taught, twin)
     assert found is not None
-    assert {one.twin for one in found.classes} == {80.0}
+    assert {one.twin for one in found.differing} == {80.0}
 
 
 def test_the_weakest_of_three_is_the_weak_one(tmp_path: Path) -> None:
@@ -92,4 +150,21 @@ def test_the_weakest_of_three_is_the_weak_one(tmp_path: Path) -> None:
     (folder / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
     found = teaching_of(read_one_run(folder))
     assert found is not None
-    assert {(one.strong, one.weak, one.difference) for one in found.classes} == {(1, 0, 80.0)}
+    assert {(*roles(one)[:2], one.difference) for one in found.classes} == {(1, 0, 80.0)}
+
+
+def test_test_errors_are_compared_where_the_trainings_are_alike(tmp_path: Path) -> None:
+    taught = make_run(tmp_path / "a")
+    alone = make_run(tmp_path / "b", config={"lambda": 0})
+    longer = make_run(tmp_path / "c", config={"lambda": 0})
+    add_training(taught, error=7.5)
+    add_training(alone, error=9.0, config={"lambda": 0})
+    add_training(longer, error=6.0, config={"lambda": 0, "training": {"epochs": 9}})
+    alike = pairs_of([read_one_run(taught), read_one_run(alone)])
+    found = {one.title: one for one in contributions(alike)}
+    assert found["test error after training"].mean == -1.5
+    assert differently_trained(alike) == ""
+    other = pairs_of([read_one_run(taught), read_one_run(longer)])
+    assert "test error after training" not in {one.title for one in contributions(other)}
+    assert "Test errors are not compared, for the trainings were not set up alike (a, c)" in differently_trained(other)
+    assert "the trainings were not set up alike" in page([read_one_run(taught), read_one_run(longer)])

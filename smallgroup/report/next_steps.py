@@ -1,0 +1,51 @@
+"""What to do next: commands that work on the folder as it is."""
+
+from smallgroup.phases.evaluation.model import ABOUT
+from smallgroup.report.markup import Markup, joined, tag
+from smallgroup.report.run import Run
+from smallgroup.report.words import command, shown_path
+from smallgroup.spaces.genotypes import FILE
+
+Step = tuple[str, list[str]]
+"""What it does, and the words of the command."""
+
+
+def next_steps(run: Run) -> Markup | None:
+    """The commands that follow, ready to copy."""
+    lines = steps_of(run)
+    if not lines:
+        return None
+    parts = [joined([tag("p", f"{words}:", class_="label"), command(*line)]) for words, line in lines]
+    relative = not run.folder.is_absolute()
+    note = tag("p", "To be typed in the folder in which this page was drawn.", class_="note") if relative else None
+    return tag("div", *parts, note, class_="next")
+
+
+def steps_of(run: Run) -> list[Step]:
+    """A run that goes on is watched, one that was stopped goes on, and what is finished is used."""
+    place, training = shown_path(run.folder), run.parts.get("training")
+    if "running" in (run.state, training.state if training else ""):
+        return [("Watch it", ["smallgroup", "watch", place])]
+    if run.kind == "training":
+        return _of_training(run, ["smallgroup", "train", shown_path(run.folder / FILE), "--out", place, "--resume"])
+    if training is not None:
+        return _of_training(training, ["smallgroup", "train", place, "--resume"], place)
+    if not run.result:
+        return [("Go on with the search", ["smallgroup", "search", "--out", place, "--resume"])]
+    if not (run.folder / FILE).is_file():
+        return []
+    return [
+        ("Train its cell from scratch", ["smallgroup", "train", place]),
+        ("then export the trained network", ["smallgroup", "export", place, "--format", "onnx"]),
+    ]
+
+
+def _of_training(run: Run, resume: list[str], place: str = "") -> list[Step]:
+    place = place or shown_path(run.folder)
+    if (run.folder / ABOUT).is_file():
+        return [
+            ("Export the trained network", ["smallgroup", "export", place, "--format", "onnx"]),
+            ("or classify images", ["smallgroup", "predict", place, "IMAGE"]),
+        ]
+    known = not run.result and (run.folder / FILE).is_file()
+    return [("Go on with the training", resume)] if known else []

@@ -1,0 +1,137 @@
+"""What a page says of several runs together."""
+
+from collections.abc import Callable, Sequence
+
+from smallgroup.report.answer import captioned, cells_of, contributed
+from smallgroup.report.compare import contributions, differently_trained, differing_keys, pairs_of, weight
+from smallgroup.report.curves import final, overlays
+from smallgroup.report.detail import Detail
+from smallgroup.report.markup import Child, Markup, table, tag
+from smallgroup.report.run import Run, number_at, section_at
+from smallgroup.report.views import chart_figure
+from smallgroup.report.words import STATES, duration, percent, section, sized, sourced
+
+
+def side_by_side(runs: Sequence[Run], detail: Detail) -> list[Child]:
+    """Table, what the group contributed, curves and cells of all of them."""
+    return [several_header(runs), comparison(runs), *_group(runs), *_overlays(runs, detail), *_cells(runs)]
+
+
+def several_header(runs: Sequence[Run]) -> Markup:
+    """Of a page on several runs."""
+    return tag("header", tag("h1", f"{len(runs)} runs"), tag("p", ", ".join(run.name for run in runs), class_="lead"))
+
+
+def comparison(runs: Sequence[Run]) -> Markup:
+    """The runs in a table, and the keys of their configs that differ."""
+    rows = []
+    for title, measure in _measures(runs):
+        fields = [measure(run) for run in runs]
+        if any(words for words, _ in fields):
+            cells = [
+                tag("td", sourced(words, source) if words else None)
+                for words, source in ((words, f"{run.name}/{s}") for (words, s), run in zip(fields, runs, strict=True))
+            ]
+            rows.append(tag("tr", tag("th", title, scope="row"), *cells))
+    names = ["", *(run.name for run in runs)]
+    parts: list[Child] = [table(names, rows, "Results of the runs", class_="compared")]
+    keys = differing_keys(runs)
+    if keys:
+        body = [
+            tag("tr", tag("th", key, scope="row"), *(tag("td", str(v)) for v in values)) for key, values in keys.items()
+        ]
+        parts.append(table(names, body, "Keys of their configs that differ", class_="compared"))
+    return section("answer", "Side by side", *parts)
+
+
+Measure = Callable[[Run], tuple[str, str]]
+"""What a table says of a run, and where it has it from; an empty text is not known."""
+
+
+def _measures(runs: Sequence[Run]) -> list[tuple[str, Measure]]:
+    measures: list[tuple[str, Measure]] = [
+        ("state", lambda run: (STATES[run.state], "result.json, and whether a process holds .lock")),
+        ("learners", lambda run: (str(len(run.learners)), "metrics.jsonl: learner")),
+        ("lambda", lambda run: (_known(weight(run), "{:g}".format, search=run), "config.yaml: search.lambda")),
+        ("retained", _retained),
+        ("validation error", _result("validation_error", percent)),
+        ("validation loss, nats", _result("validation_loss", "{:.4f}".format)),
+        ("test error", _result("test_error", percent, trained=True)),
+        ("parameters, as trained", _result("parameters", sized, trained=True)),
+        ("multiply-adds, as trained", _result("multiply_adds", sized, trained=True)),
+        ("parameters, as the config would train it", _counted("parameters")),
+        ("multiply-adds, as the config would train it", _counted("multiply_adds")),
+        ("time", _result("seconds", duration)),
+        ("peak memory, MB", _result("peak_memory_mb", "{:,.0f}".format)),
+    ]
+    columns = sorted({str(c) for run in runs for c in section_at(run.result, "true_accuracy")})
+    return measures + [(f"true accuracy {column}", _accuracy(column)) for column in columns]
+
+
+def _known(value: float | None, write: Callable[[float], str], search: Run | None = None) -> str:
+    return "" if value is None or (search is not None and search.kind != "search") else write(value)
+
+
+def _retained(run: Run) -> tuple[str, str]:
+    known = run.kind == "search" and run.retained is not None
+    source = "result.json: retained" if run.result else "metrics.jsonl: lowest w_validation_loss of the last epoch"
+    return f"learner {run.retained}" if known else "", source
+
+
+def _result(key: str, write: Callable[[float], str], *, trained: bool = False) -> Measure:
+    """A number of the result; a trained one is that of the training within a run, or of a run that is one."""
+
+    def measure(run: Run) -> tuple[str, str]:
+        within = run.kind == "search" and trained
+        owner = run.parts.get("training") if within else run
+        front = "training/" if within else ""
+        return "" if owner is None else _known(final(owner, key), write), f"{front}result.json: {key}"
+
+    return measure
+
+
+def _counted(key: str) -> Measure:
+    """The size of the network that the config of a search would train: counted alike whether or not it was trained."""
+
+    def measure(run: Run) -> tuple[str, str]:
+        size = run.given.size
+        source = "config.yaml: training.network, counted from the cell"
+        return "" if size is None else sized(getattr(size, key)), source
+
+    return measure
+
+
+def _accuracy(column: str) -> Measure:
+    return lambda run: (
+        _known(number_at(run.result, "true_accuracy", column), percent),
+        f"result.json: true_accuracy.{column}",
+    )
+
+
+def _group(runs: Sequence[Run]) -> list[Child]:
+    """What teaching changed, over all pairs that are there."""
+    pairs = pairs_of(runs)
+    told = contributed(contributions(pairs), differently_trained(pairs))
+    if told is None:
+        return []
+    names = "; ".join(f"{pair.taught.name} against {pair.alone.name}" for pair in pairs)
+    return [
+        section("group", "What the group contributed", tag("p", f"Pairs that differ in lambda alone: {names}."), told)
+    ]
+
+
+def _overlays(runs: Sequence[Run], detail: Detail) -> list[Child]:
+    charts = overlays(runs)
+    if not charts:
+        return []
+    figures = [chart_figure(chart, "o-", detail) for chart in charts]
+    return [section("overlay", "Overlay", tag("div", *figures, class_="grid"), about="Legends switch runs off and on.")]
+
+
+def _cells(runs: Sequence[Run]) -> list[Child]:
+    figures = [
+        tag("div", tag("h3", run.name), *(captioned(drawing) for drawing in cells_of(run)), class_="stack")
+        for run in runs
+        if run.cell is not None
+    ]
+    return [section("found", "Cells found", tag("div", *figures, class_="grid"))] if figures else []
