@@ -29,14 +29,15 @@ from smallgroup.phases.search.result import ARCHITECTURES, SearchResult
 from smallgroup.phases.search.result import conclude as conclude_search
 from smallgroup.phases.search.timing import fitted, measure, reckoned
 from smallgroup.report import Given, Run, Size, page, read_run
-from smallgroup.report.run import PARTS
+from smallgroup.report.run import PARTS, told_apart
 from smallgroup.runner import CHECKPOINTS, Runner, Watcher, check_identity
 from smallgroup.runner.lock import FILE as LOCK
 from smallgroup.runner.runner import METRICS
+from smallgroup.runner.skips import Skips
 from smallgroup.runtime.allocator import keep_memory
 from smallgroup.runtime.checkpoints import Checkpoints
 from smallgroup.runtime.environment import Environment, threads
-from smallgroup.runtime.files import write_whole
+from smallgroup.runtime.files import remove_unfinished, write_whole
 from smallgroup.runtime.memory import memory_explained
 from smallgroup.spaces import genotypes
 from smallgroup.spaces.genotypes import AnyGenotype
@@ -227,6 +228,8 @@ def keys_for_training(genotype: Path | str, given: Mapping[str, Any]) -> dict[st
     data, kept = own.get("data", {}), {"data_root", "workers"}
     if dataset != config.data.dataset:
         data = {key: value for key, value in data.items() if key in kept}
+    elif config.data.held_out:  # with another seed too, what was kept from the search is kept from the training
+        data = {"split_seed": config.seed, **data}
     # The learners say which of a recipe's variants counts: releases of methods train their cells differently.
     result = {
         "seed": config.seed,
@@ -259,7 +262,7 @@ def read_runs(folders: Sequence[Path | str]) -> list[Run]:
     """All that a report needs of some runs."""
     if not folders:
         raise ValueError("a report is of one run at least, but none is named")
-    return [read_one_run(Path(folder)) for folder in folders]
+    return told_apart([read_one_run(Path(folder)) for folder in folders])
 
 
 def read_one_run(folder: Path) -> Run:
@@ -282,7 +285,8 @@ def _given(run: Run) -> Given:
         return Given(problems=(f"{CONFIG} cannot be used: {error}",))
     made = plain.get("environment")
     size = None if run.kind == "training" else _size(run, config)
-    return Given(config.to_dict(), config.departures(), made if isinstance(made, dict) else {}, size)
+    environment = made if isinstance(made, dict) else {}
+    return Given(config.to_dict(), config.departures(), config.of_recipe(), environment, size)
 
 
 def _size(run: Run, config: Config) -> Size | None:
@@ -420,12 +424,15 @@ def _carried_out(
     plan: _Plan[Result], out: Path | str | None, *, resume: bool, allow_drift: bool, watcher: Watcher | None
 ) -> Result:
     """Begin a run in a folder, or go on with it, or give the result of one that is finished."""
-    config = plan.config
+    config, tell = plan.config, warnings.warn if watcher is None else watcher.told
     with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as name:
-        folder = Path(name)
+        folder: Path = Path(name)
         if resume and (folder / CONFIG).exists():
             check_identity(plan.identity, plan.begun(folder))
             if (finished := plan.read(folder)) is not None:
+                if not (folder / REPORT).exists():  # killed after the result was written
+                    remove_unfinished(folder)
+                    _draw_all(folder, tell)
                 return finished
         with _machine(config.run), memory_explained(plan.advice):
             environment = Environment.current(kernels.describe(kernels.current()))
@@ -436,13 +443,25 @@ def _carried_out(
                 watcher=watcher,
                 minutes=config.run.checkpoint_minutes,
                 allow_drift=allow_drift,
+                skips=Skips(config.run.most_skipped if config.run.on_nonfinite == "skip" else 0),
                 files={CONFIG: config.to_yaml(asdict(environment)), **plan.files},
             )
             runner.check(resume=resume)
             result = plan.carry_out(runner)
         if out is not None:
-            draw_report(folder, warnings.warn if watcher is None else watcher.told)
+            _draw_all(folder, tell)
         return result
+
+
+def _draw_all(folder: Path, tell: Callable[[str], None]) -> None:
+    for place in (folder, *_whole_run(folder)):
+        draw_report(place, tell)
+
+
+def _whole_run(folder: Path) -> list[Path]:
+    """The run of which a training in this folder is a part, for its page tells of the training; none for others."""
+    own = folder if folder.name else folder.absolute()
+    return [own.parent] if own.name in PARTS and (own.parent / CONFIG).is_file() else []
 
 
 @contextmanager

@@ -34,10 +34,11 @@ SHORT = {
     "lambda": "search.lambda",
     "lam": "search.lambda",
     "hypergradient": "search.hypergradient",
+    "on_nonfinite": "run.on_nonfinite",
 }
 """Keys that may stand at the top, and where they belong."""
-LARGEST = 1_000_000
-"""Bytes of a config file."""
+LARGEST, DEEPEST = 200_000, 20
+"""Bytes of a config file, which take seconds to read, and sections within one another."""
 
 
 class LearnerConfig(BaseModel):
@@ -106,6 +107,15 @@ class RunConfig(BaseModel):
     """What networks are computed with: C++ kernels compiled on this machine, torch operators, or layer by layer."""
     checkpoint_minutes: float = Field(default=10.0, ge=0)
     """A checkpoint is written at the end of every epoch, and after so many minutes in between."""
+    on_nonfinite: Literal["stop", "skip"] = "stop"
+    """When a loss or a gradient is not finite: stop before the update, or leave the batch out and count it."""
+    most_skipped: int = Field(default=10, ge=1)
+    """Batches in a row that are left out at most; then the run stops after all."""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a run is known by. What is done about bad numbers may be decided when it has stopped at one."""
+        return self.model_dump(mode="json", exclude={"on_nonfinite", "most_skipped"})
 
 
 class Config(BaseModel):
@@ -171,20 +181,24 @@ class Config(BaseModel):
 
     def departures(self) -> dict[str, Any]:
         """What a user has given, as far as it differs from what the recipe says for such data, space and learners."""
-        plain = self.to_dict()
-        named = {"recipe": self.recipe, "dataset": self.data.dataset, "learners": plain["learners"]}
-        return _different(plain, resolve({**named, "space": self.space.name}).to_dict())
+        return _different(self.to_dict(), self.of_recipe())
+
+    def of_recipe(self) -> dict[str, Any]:
+        """What the recipe says for such data, space and learners."""
+        named = {"recipe": self.recipe, "dataset": self.data.dataset, "learners": self.to_dict()["learners"]}
+        return resolve({**named, "space": self.space.name}).to_dict()
 
     def of_search(self) -> dict[str, Any]:
         """What a search depends on: a run is resumed with these."""
         plain = {key: value for key, value in self.to_dict().items() if key != "training"}
         if self.search.labellers is not None:  # where they lie may change; who they are is in the checkpoints
             plain["search"]["labellers"] = "given"
-        return plain
+        return {**plain, "run": self.run.identity}
 
     def of_training(self) -> dict[str, Any]:
         """What a training depends on, beside its genotype."""
-        return {key: value for key, value in self.to_dict().items() if key in ("seed", "data", "training", "run")}
+        plain = {key: value for key, value in self.to_dict().items() if key in ("seed", "data", "training")}
+        return {**plain, "run": self.run.identity}
 
     def to_yaml(self, environment: Mapping[str, Any] | None = None) -> str:
         """The text of a config file; `environment` says where the run was made, which is no setting."""
@@ -305,19 +319,29 @@ def _learners(below: object, method: object, given: object) -> object:
 
 
 class _Plain(yaml.SafeLoader):
-    """Without aliases, by which a file of a few lines becomes a config of any size."""
+    """Without aliases, by which a few lines become a config of any size, without tags, which no key needs, and flat."""
+
+    depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """As before, but for aliases."""
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.composer.ComposerError(None, None, "an alias", self.peek_event().start_mark)  # type: ignore[no-untyped-call]
-        return super().compose_node(parent, index)
+        """As before, but for those."""
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        tagged = getattr(event, "tag", None) is not None
+        if isinstance(event, yaml.AliasEvent) or tagged or self.depth > DEEPEST:
+            raise yaml.composer.ComposerError(None, None, "an alias, a tag, or too deep", event.start_mark)
+        self.depth += 1
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
 
 
 def _parsed(text: str | bytes) -> object:
+    """A value; all that can be wrong with the text is a YAMLError."""
     loader = _Plain(text)
     try:
         return loader.get_single_data()
+    except (ValueError, RecursionError) as error:  # such as of a day that no calendar has
+        raise yaml.YAMLError(str(error)) from None
     finally:
         loader.dispose()
 
@@ -330,7 +354,7 @@ def load(path: Path) -> dict[str, Any]:
         if len(content) > LARGEST:
             raise ValueError(f"a config file has at most {LARGEST:,} bytes, but {path} has more")
         given = _parsed(content)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except yaml.YAMLError as error:
         place = getattr(error, "problem_mark", None)
         where = "" if place is None else f", line {place.line + 1}"
         raise ValueError(f"a config must be YAML, but {path}{where} is not") from None
@@ -371,7 +395,7 @@ def seeds_of(text: str) -> list[int]:
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if first > last or last - first >= 1000:
+        if first > last or last - first >= 1000 or len(seeds) > 1000:
             raise ValueError(f"seeds must be like 1-5 or 1,4,7, but got {text[:60]!r}")
         seeds += range(first, last + 1)
     if len(set(seeds)) < len(seeds):
@@ -441,7 +465,7 @@ def _is_section(kind: Any) -> bool:  # noqa: ANN401
 def _value(text: str) -> object:
     try:
         return _parsed(text)
-    except (yaml.YAMLError, RecursionError):
+    except yaml.YAMLError:
         raise ValueError(f"a value must be YAML, but got {text[:80]!r}") from None
 
 

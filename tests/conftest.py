@@ -17,6 +17,7 @@ LONGEST = (
     "test_stages",
     "test_export",
     "test_search_process",
+    "test_kills",
     "test_training_job",
     "test_documents",
 )

@@ -15,7 +15,6 @@ from smallgroup.data.errors import DataError
 from smallgroup.runner import read_rows
 from smallgroup.spaces.darts import Genotype
 from smallgroup.spaces.genotypes import read
-from smallgroup.testing import chaos
 from tests.data.makers import cifar10_folder
 
 METHODS = ("darts", "darts-minus", "pc-darts", "p-darts")
@@ -81,14 +80,6 @@ def check(folder: Path, keys: dict[str, Any]) -> None:
         assert isinstance(genotype, Genotype)
         assert genotype.normal.skips <= 2
         assert [row["stage"] for row in rows if row["learner"] == 0] == [0, 1, 2]
-
-
-def test_kills_across_the_stages_of_p_darts(tmp_path: Path) -> None:
-    """Killed when the last step of a stage is written, the first of the next, and in the middle of it."""
-    keys = {**chaos.SMALL, **chaos.SEARCHES["stages"], "learners": 1}
-    report = chaos.torment(keys, tmp_path, moments=(2, 3, 3, 4, 6))
-    assert report.kills == 5
-    assert report.mismatches == []
 
 
 MIXED: dict[str, Any] = {

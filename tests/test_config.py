@@ -115,13 +115,32 @@ def test_what_is_wrong_is_said_in_one_sentence(given: dict[str, Any], changes: l
 
 
 @pytest.mark.parametrize(
-    "text", ["a: [1", "- 1", "3: 4", "!!python/object/apply:os.system [echo]", "\x00", "[" * 10_000]
+    "text",
+    [
+        "a: [1",
+        "- 1",
+        "3: 4",
+        "!!python/object/apply:os.system [echo]",
+        "\x00",
+        "[" * 10_000,
+        "seed: " + "[" * 25 + "]" * 25,
+        "seed: !!timestamp x",
+        "seed: !!bool x",
+        "seed: 2001-99-99",
+        "seed: " + "9" * 5_000,
+    ],
 )
 def test_files_that_are_no_config_are_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(text)
     with pytest.raises(ValueError, match="a config must be"):
         load(path)
+
+
+@pytest.mark.parametrize("key", ["recipe", "method", "space", "dataset", "seed", "lambda", "learners", "colour"])
+def test_what_is_wrong_is_said_in_a_sentence_of_moderate_length(key: str) -> None:
+    with pytest.raises(ValueError, match=r"^.{1,600}$"):
+        resolve({key: "x" * 5_000})
 
 
 def test_an_empty_file_is_the_default(tmp_path: Path) -> None:

@@ -47,3 +47,64 @@ def test_a_room_imports_from_floors_below_alone(room: str) -> None:
                 parts = (name or "").split(".")
                 if parts[0] == "smallgroup" and len(parts) > 1:
                     assert parts[1] in below, f"{file} imports {name}"
+
+
+UNSAFE_MODULES = {"pickle", "_pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "joblib", "jsonpickle"}
+UNSAFE_NAMES = {"eval", "exec", "compile", "__import__"}
+UNSAFE_CALLS = {"yaml.load", "yaml.load_all", "yaml.unsafe_load", "yaml.full_load", "os.system", "os.popen"}
+UNSAFE_CALLS |= {"torch.load", "torch.export.load", "torch.jit.load", "np.load", "numpy.load"}
+ALLOWED = {
+    # Attacks are written there, and none is read. (The reader of CIFAR knows the names of opcodes alone.)
+    "testing/fuzz/sound.py": ["pickle", "pickle.dumps", "pickle.dumps"],
+    # What it has made itself a moment ago, and never left memory.
+    "phases/evaluation/export.py": ["torch.export.load"],
+}
+
+
+def unsafe_in(text: str) -> list[str]:
+    """What in a program can be made to run code by the file or text that it reads."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        found += [name for name in modules if name.split(".")[0] in UNSAFE_MODULES]
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found += [name for alias in node.names if (name := f"{node.module}.{alias.name}") in UNSAFE_CALLS]
+        if not isinstance(node, ast.Call):
+            continue
+        name, options = ast.unparse(node.func), {each.arg: ast.unparse(each.value) for each in node.keywords}
+        safe = name == "torch.load" and options.get("weights_only") == "True"
+        if (name in UNSAFE_NAMES | UNSAFE_CALLS and not safe) or name.split(".")[0] in UNSAFE_MODULES:
+            found.append(name)
+        if options.get("shell") == "True" or options.get("allow_pickle") == "True":
+            found.append(f"{name} with shell or allow_pickle")
+    return found
+
+
+def test_nothing_that_is_read_can_run_code() -> None:
+    for file in sorted(PACKAGE.rglob("*.py")):
+        assert unsafe_in(file.read_text()) == ALLOWED.get(file.relative_to(PACKAGE).as_posix(), []), file
+    for file in sorted((PACKAGE.parent / "examples").glob("*.py")):
+        assert unsafe_in(file.read_text()) == [], file
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import pickle",
+        "from pickle import loads",
+        "eval('1')",
+        "exec(text)",
+        "import torch\ntorch.load(path)",
+        "torch.load(path, weights_only=False)",
+        "yaml.load(text, yaml.Loader)",
+        "from yaml import unsafe_load",
+        "np.load(path, allow_pickle=True)",
+        "subprocess.run(text, shell=True)",
+        "os.system(text)",
+        "__import__(name)",
+    ],
+)
+def test_what_could_is_noticed(line: str) -> None:
+    assert unsafe_in(line)
+    assert not unsafe_in("torch.load(path, weights_only=True); yaml.safe_load(text); model.eval(); re.compile(text)")

@@ -91,6 +91,7 @@ def search(
     out: options.Out = None,
     resume: options.Resume = False,
     allow_drift: options.AllowDrift = False,
+    on_nonfinite: options.OnNonfinite = None,
     tensorboard: options.TensorBoard = False,
     json: options.Json = False,
 ) -> None:
@@ -115,6 +116,7 @@ def search(
         hypergradient=hypergradient,
         seed=seed,
         recipe=recipe,
+        on_nonfinite=on_nonfinite,
     )
     wanted = Wanted(
         given,
@@ -154,6 +156,7 @@ def train(
     out: options.Out = None,
     resume: options.Resume = False,
     allow_drift: options.AllowDrift = False,
+    on_nonfinite: options.OnNonfinite = None,
     tensorboard: options.TensorBoard = False,
     json: options.Json = False,
 ) -> None:
@@ -167,7 +170,8 @@ def train(
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
 
     training = _training(track_test, max_parameters, max_multiply_adds)
-    given = _given(dataset=dataset, data_root=data_root, seed=seed, recipe=recipe, training=training)
+    own = {"dataset": dataset, "data_root": data_root, "seed": seed, "recipe": recipe, "on_nonfinite": on_nonfinite}
+    given = _given(**own, training=training)
     wanted = Wanted(
         given,
         changes or (),
@@ -203,6 +207,7 @@ def mutual(
     out: options.Out = None,
     resume: options.Resume = False,
     allow_drift: options.AllowDrift = False,
+    on_nonfinite: options.OnNonfinite = None,
     json: options.Json = False,
 ) -> None:
     """Train networks together by deep mutual learning, and the same networks alone beside them.
@@ -214,7 +219,7 @@ def mutual(
     from smallgroup.cli.mutual import run as carry_out  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
 
-    given = _given(dataset=dataset, data_root=data_root, seed=seed, recipe=recipe)
+    given = _given(dataset=dataset, data_root=data_root, seed=seed, recipe=recipe, on_nonfinite=on_nonfinite)
     wanted = Wanted(given, changes or (), config, out, None, None, resume=resume, allow_drift=allow_drift)
     carry_out(genotypes, wanted, learners, weight, as_json=json)
 
@@ -241,6 +246,7 @@ def run(
     out: options.Out = None,
     resume: options.Resume = False,
     allow_drift: options.AllowDrift = False,
+    on_nonfinite: options.OnNonfinite = None,
     tensorboard: options.TensorBoard = False,
     json: options.Json = False,
 ) -> None:
@@ -263,6 +269,7 @@ def run(
         hypergradient=hypergradient,
         seed=seed,
         recipe=recipe,
+        on_nonfinite=on_nonfinite,
         training=_training(track_test, max_parameters, max_multiply_adds),
     )
     wanted = Wanted(

@@ -1,5 +1,6 @@
 """What holds for every command: how it fails, and how it ends."""
 
+import errno
 import io
 import os
 import sys
@@ -11,6 +12,8 @@ import typer
 from smallgroup.cli.app import app
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+_OF_THE_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""What no other input would have helped against."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,4 +63,6 @@ def _sentence(error: Exception) -> str:
 def _exit_code(error: Exception) -> int:
     if isinstance(code := getattr(error, "exit_code", None), int) and not hasattr(error, "format_message"):
         return code  # ended by a signal
+    if isinstance(error, OSError) and error.errno in _OF_THE_DISK:
+        return FAILED
     return BAD_INPUT if isinstance(error, ValueError | OSError) or hasattr(error, "format_message") else FAILED

@@ -8,7 +8,6 @@ import typer
 from smallgroup import api
 from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_columns, print_json
-from smallgroup.cli.train import say_if_new
 from smallgroup.cli.train_display import TrainingDisplay
 from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.phases.evaluation import MutualResult, Peers, peers
@@ -50,7 +49,7 @@ def train_group(group: Peers, wanted: Wanted, folder: Path | None, title: str) -
     folder = folder or next_folder("mutual", config.data.dataset)
     with TrainingDisplay(title=title) as display:
         finished = wanted.resume and MutualResult.read(folder) is not None
-        say_if_new(display, wanted, folder)
+        wanted.say_if_new(folder, display.say)
         result = api.train_mutually(
             group.genotypes,
             config,

@@ -114,6 +114,14 @@ Resume = Annotated[
 AllowDrift = Annotated[
     bool, typer.Option("--allow-drift", help="Resume even where other software or hardware may give other bits.")
 ]
+OnNonfinite = Annotated[
+    str | None,
+    typer.Option(
+        metavar="stop|skip",
+        help="When a loss or a gradient is not finite: stop before the update (the default), or leave the batch out "
+        "and count it, up to ten in a row (run.most_skipped).",
+    ),
+]
 TrackTest = Annotated[
     bool,
     typer.Option("--track-test", help="Look at the test images after every epoch; the result then says so."),
@@ -134,7 +142,7 @@ TensorBoard = Annotated[
     bool,
     typer.Option(
         "--tensorboard",
-        help="Write event files into `tensorboard` in the run (needs `pip install 'smallgroup[tensorboard]'`).",
+        help="Write event files into `tensorboard` in the run (needs `pip install 'smallgroup\\[tensorboard]'`).",
     ),
 ]
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="The folder of a search, a training, or a whole run.")]

@@ -42,8 +42,6 @@ def run(wanted: Wanted, *, as_json: bool) -> None:
     own, _ = train(folder, wanted, folder / TRAINING, "training")
     rival = _random_cell(own, found.seed, wanted)
     other = None if rival is None else train(rival, wanted, folder / RANDOM, "random cell")[0]
-    # Once more, now with the trainings.
-    api.draw_report(folder, lambda sentence: typer.echo(f"warning: {sentence}", err=True))
     if as_json:
         results: dict[str, Any] = {"search": found, "training": own, "random": other}
         plain = {name: None if result is None else result.to_dict() for name, result in results.items()}

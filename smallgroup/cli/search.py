@@ -16,7 +16,6 @@ from smallgroup.cli.search_display import SearchDisplay
 from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.config import Config, load, seeds_of
 from smallgroup.phases.search.result import SearchResult
-from smallgroup.runner.runner import CHECKPOINTS
 from smallgroup.runtime.files import write_whole
 from smallgroup.spaces.drawing import draw
 from smallgroup.spaces.genotypes import from_plain
@@ -52,8 +51,7 @@ def search_one(
     folder = folder or next_folder(config.data.dataset, config.method_names)
     with SearchDisplay(title=title) as display:
         finished = wanted.resume and SearchResult.read(folder) is not None
-        if wanted.resume and not (folder / api.CONFIG).exists() and not (folder / CHECKPOINTS).exists():
-            display.say(f"there is nothing to resume in {folder}; a new run begins")
+        wanted.say_if_new(folder, display.say)
         if wanted.time_budget is not None:
             config = _sized(config, wanted, display)
         result = api.search(

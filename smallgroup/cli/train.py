@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from smallgroup import api
-from smallgroup.cli.display import MEASURING, Display
+from smallgroup.cli.display import MEASURING
 from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_columns, print_json
 from smallgroup.cli.train_display import TrainingDisplay
@@ -14,7 +14,6 @@ from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.phases.evaluation import TrainResult
 from smallgroup.phases.evaluation.load import TRAINING
 from smallgroup.phases.evaluation.model import ABOUT
-from smallgroup.runner.runner import CHECKPOINTS
 from smallgroup.spaces import genotypes
 from smallgroup.spaces.genotypes import AnyGenotype
 
@@ -50,7 +49,7 @@ def train(
     folder = folder or next_folder("train", config.data.dataset)
     with TrainingDisplay(title=title) as display:
         finished = wanted.resume and TrainResult.read(folder) is not None
-        say_if_new(display, wanted, folder)
+        wanted.say_if_new(folder, display.say)
         if wanted.time_budget is not None:
             display.say(MEASURING)
             config = api.training_within(config, genotype, wanted.time_left())
@@ -66,12 +65,6 @@ def train(
         if finished:
             display.say(f"the run in {folder} is finished; there is nothing to resume")
     return result, folder
-
-
-def say_if_new(display: Display, wanted: Wanted, folder: Path) -> None:
-    """Who resumes a run should know that there is none."""
-    if wanted.resume and not (folder / api.CONFIG).exists() and not (folder / CHECKPOINTS).exists():
-        display.say(f"there is nothing to resume in {folder}; a new run begins")
 
 
 def show(result: TrainResult, folder: Path) -> None:

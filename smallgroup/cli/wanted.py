@@ -10,6 +10,7 @@ from smallgroup.api import CONFIG
 from smallgroup.cli.durations import seconds_of
 from smallgroup.config import Config, changed, load, overlaid, resolve
 from smallgroup.runner import Watcher
+from smallgroup.runner.runner import CHECKPOINTS
 from smallgroup.runner.tensorboard import EVENTS, EventFiles, check_installed
 
 RUNS = Path("runs")
@@ -51,6 +52,11 @@ class Wanted:
     def recorders(self, folder: Path) -> list[Watcher]:
         """Who else is told of a run in a folder."""
         return [EventFiles(folder / EVENTS)] if self.tensorboard else []
+
+    def say_if_new(self, folder: Path, say: Callable[[str], None]) -> None:
+        """Who resumes a run should know that there is none."""
+        if self.resume and not (folder / CONFIG).exists() and not (folder / CHECKPOINTS).exists():
+            say(f"there is nothing to resume in {folder}; a new run begins")
 
     def time_left(self) -> Callable[[], float]:
         """What is left of the time budget from now on, whenever it is asked."""

@@ -144,6 +144,9 @@ def _opened(path: str) -> Image.Image:
 
 
 def _orientation(image: Image.Image) -> int:
+    if image.format == "PNG":
+        # Asked for metadata, Pillow decodes a PNG, and once that has failed it gives out the rest as black.
+        image.load()
     try:
         return int(image.getexif().get(ORIENTATION, 1))
     except Exception:  # damaged metadata of a sound picture

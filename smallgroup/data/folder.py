@@ -92,7 +92,7 @@ Scan = tuple[tuple[str, ...], list[str], Tensor]
 def scan_classes(folder: Path, known: tuple[str, ...] | None = None) -> Scan:
     """Every image below each class folder, sorted; with `known` classes, the folders must be among those."""
     require_folder(folder, "a part of a dataset")
-    names = [entry.name for entry in _entries(folder) if entry.is_dir()]
+    names = [entry.name for entry in _entries(folder) if _is_folder(entry)]
     classes = known or tuple(names)
     if strangers := [name for name in names if name not in classes]:
         raise DataError(f"classes in {shown(folder)} must also be in train/, but {shown(strangers[0])!r} is not")
@@ -146,9 +146,16 @@ def _entries(folder: Path) -> list["os.DirEntry[str]"]:
         raise DataError(f"folder {shown(folder)} cannot be read: {reason(error)}") from None
 
 
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError as error:  # a link to itself, say
+        raise DataError(f"{shown(entry.path)} cannot be read: {reason(error)}") from None
+
+
 def _has_parts(folder: Path) -> bool:
     """Whether `train` is a part of the data; a folder of images called so is a class, of railway pictures perhaps."""
-    return (folder / "train").is_dir() and any(entry.is_dir() for entry in _entries(folder / "train"))
+    return (folder / "train").is_dir() and any(_is_folder(entry) for entry in _entries(folder / "train"))
 
 
 def _set_aside(

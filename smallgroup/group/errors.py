@@ -1,7 +1,7 @@
 """The one error of the group that is not a wrong argument."""
 
 
-class NonFiniteError(ArithmeticError):
+class NonFiniteError(FloatingPointError):
     """A loss or a gradient is not finite; nothing has been changed.
 
     Attributes say where: `learner` (0-based), `stage` (1, 2 or 3), `quantity` and `step`.

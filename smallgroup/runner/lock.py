@@ -2,11 +2,14 @@
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 FILE = ".lock"
+TRIES, PAUSE = 5, 0.02
 
 
 class InUseError(ValueError):
@@ -30,15 +33,23 @@ def locked(folder: Path) -> Iterator[None]:
     """Hold the folder, or say who does. The system lets go of it when the process ends, however it ends."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / FILE).open("a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _taken(file):
             file.seek(0)
             owner = file.read()[:20].strip()
-            raise InUseError(
-                f"a run folder is for one process at a time, but {folder} is in use by process {owner}"
-            ) from None
+            raise InUseError(f"a run folder is for one process at a time, but {folder} is in use by process {owner}")
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
         file.flush()
         yield
+
+
+def _taken(file: IO[str]) -> bool:
+    """Whether the lock could be had. Who only asks whether a folder is in use holds it for a moment: that is no use."""
+    for _ in range(TRIES):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(PAUSE)
+        else:
+            return True
+    return False

@@ -42,7 +42,8 @@ class Recorder(Watcher):
     def started(self, job: Job) -> None:  # noqa: ARG002
         """Write what the run is; forget the times of what is not part of it."""
         self._start, self._before = time.monotonic(), dict(self.seconds())
-        self._write(FACTS, json.dumps({"schema": 1, **self.facts()}, indent=1) + "\n")
+        if not self._step or not (self.folder / FACTS).exists():  # they are those of its beginning
+            self._write(FACTS, json.dumps({"schema": 1, **self.facts()}, indent=1) + "\n")
         try:
             kept = [row for row in read_rows(self.folder / TIMES) if row.get("step", 0) <= self._step]
         except ValueError:

@@ -5,8 +5,8 @@ The job says what a step is and what an epoch leaves behind; it knows nothing of
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from signal import Signals
@@ -16,10 +16,13 @@ from torch import Tensor
 
 from smallgroup.runner.lock import locked
 from smallgroup.runner.metrics import Metrics
+from smallgroup.runner.saved import parts_of
 from smallgroup.runner.signals import watched
+from smallgroup.runner.skips import Skips
 from smallgroup.runtime.checkpoints import Checkpoint, Checkpoints
+from smallgroup.runtime.checks import LONGEST
 from smallgroup.runtime.environment import Environment
-from smallgroup.runtime.files import write_whole
+from smallgroup.runtime.files import remove_unfinished, write_whole
 from smallgroup.runtime.memory import is_out_of_memory
 
 METRICS, CHECKPOINTS = "metrics.jsonl", "checkpoints"
@@ -51,6 +54,10 @@ class Job(Protocol):
 
     def load_state(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
         """Take up what `state` gave."""
+        ...
+
+    def leave_out(self) -> bool:
+        """Go on as if the next step had been taken, which failed; False if it was no step that failed."""
         ...
 
     def close(self) -> None:
@@ -98,6 +105,7 @@ class Runner:
         environment: what the bits depend on; a checkpoint from another one is refused unless `allow_drift`.
         minutes: how often to save between the ends of epochs.
         keep: how many checkpoints stay.
+        skips: how many batches may be left out whose numbers are not finite (a `FloatingPointError`).
         files: by name, what is written into the folder when the run begins.
         recorders: who else is told how it goes, such as those who write it down.
     """
@@ -109,6 +117,7 @@ class Runner:
     minutes: float = 10.0
     allow_drift: bool = False
     keep: int = 2
+    skips: Skips = field(default_factory=Skips)
     files: Mapping[str, str] = field(default_factory=dict)
     recorders: Sequence[Watcher] = ()
 
@@ -144,26 +153,36 @@ class Runner:
                 tensors, record = job.state()
                 seconds = before + time.monotonic() - start
                 own = {"metrics": metrics.length, "seconds": seconds, "identity": dict(self.identity)}
-                own["environment"] = asdict(self.environment)
+                own |= {"environment": asdict(self.environment), "metrics_sha256": metrics.digest()}
+                own |= {"skipped_in_a_row": self.skips.in_a_row, "skipped_in_epoch": self.skips.in_epoch}
                 checkpoints.save(job.step, tensors, {"run": own, "job": dict(record)})
                 for each in self._audience:
                     each.saved(job.step)
 
             while not job.finished:
+                rows, before_step = None, job.step
                 try:
                     rows = job.advance()
                 except Exception as error:
-                    self._save_before(error, job, save)
-                    raise
+                    if not self._left_out(error, job):
+                        self._save_before(error, job, save)
+                        raise
+                else:
+                    if job.step > before_step:
+                        self.skips.taken()
                 for each in self._audience:
                     each.stepped(job.step, before + time.monotonic() - start)
                 if rows is not None:
-                    for row in rows:
-                        metrics.append(row)
+                    left_out = self.skips.of_epoch()
+                    rows = [{**row, **left_out} for row in rows]
+                    with _told_what_is_left():
+                        for row in rows:
+                            metrics.append(row)
                     for each in self._audience:
                         each.ended_epoch(rows)
                 if rows is not None or ending or time.monotonic() - saved > 60 * self.minutes:
-                    save()
+                    with _told_what_is_left():
+                        save()
                     saved = time.monotonic()
                 if ending.signal is not None and not job.finished:
                     raise Interrupted(ending.signal, job.step)
@@ -175,6 +194,14 @@ class Runner:
             self.watcher.told(sentence)
         else:
             warnings.warn(sentence, stacklevel=2)
+
+    def _left_out(self, error: Exception, job: Job) -> bool:
+        """Whether the run goes on without the step that failed."""
+        step = job.step
+        if not isinstance(error, FloatingPointError) or not self.skips.leave_out(error) or not job.leave_out():
+            return False
+        self._tell(f"the batch of step {step} is left out: {error}")
+        return True
 
     def _save_before(self, error: Exception, job: Job, save: Callable[[], None]) -> None:
         """A step that fails changes nothing, so that the run can be taken up before it."""
@@ -189,6 +216,7 @@ class Runner:
 
     def _take_up(self, job: Job, metrics: Metrics, checkpoints: Checkpoints, *, resume: bool) -> float:
         """Go on from the newest checkpoint, or begin; the seconds so far."""
+        remove_unfinished(self.folder)
         found = checkpoints.newest() if resume else None
         if found is None:
             if not resume:
@@ -199,31 +227,48 @@ class Runner:
             for name, text in self.files.items():
                 write_whole(self.folder / name, text)
             return 0.0
-        run, record = _parts(found)
-        check_identity(self.identity, run["identity"])
-        drift = Environment(**run["environment"]).differences(self.environment)
+        run, record = parts_of(found)
+        check_identity(self.identity, run.identity)
+        drift = run.environment.differences(self.environment)
         if drift and not self.allow_drift:
             raise ValueError(
                 f"a run is resumed where it gives the same bits, but {'; '.join(drift)} (--allow-drift goes on anyway)"
             )
-        metrics.cut(run["metrics"])
-        job.load_state(found.tensors, record)
+        metrics.check(run.metrics)
+        _load(job, found, record)
+        metrics.cut(run.metrics)
         for sentence in found.passed_over:
             self._tell(sentence)
+        if run.metrics_sha256 not in (None, metrics.digest()):
+            self._tell(f"{metrics.path} was changed after it was written: what it says of the past may be wrong")
         for name, text in self.files.items():
             if not (self.folder / name).exists():
                 write_whole(self.folder / name, text)
         for each in self._audience:
             each.resumed(found.step)
-        return float(run["seconds"])
+        self.skips.in_a_row, self.skips.in_epoch = run.skipped_in_a_row, run.skipped_in_epoch
+        return run.seconds
 
 
-def _parts(found: Checkpoint) -> tuple[dict[str, Any], dict[str, Any]]:
-    run, record = found.record.get("run"), found.record.get("job")
-    keys = {"metrics", "seconds", "identity", "environment"}
-    if not isinstance(run, dict) or not isinstance(record, dict) or run.keys() != keys:
-        raise ValueError(f"checkpoint {found.step} must be one of a run, but parts of it are missing")
-    return run, record
+@contextmanager
+def _told_what_is_left() -> Iterator[None]:
+    """A disk that is full ends a run, but costs nothing that was saved before."""
+    try:
+        yield
+    except OSError as error:
+        error.add_note("--resume goes on from the newest checkpoint, once there is room again")
+        raise
+
+
+def _load(job: Job, found: Checkpoint, record: Mapping[str, Any]) -> None:
+    """Take up a checkpoint; one that is whole may still be of something else, or made to look like one."""
+    try:
+        job.load_state(found.tensors, record)
+    except (KeyError, IndexError, TypeError, AttributeError, RuntimeError) as error:
+        why = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise ValueError(f"checkpoint {found.step} must fit the run, but it does not ({why})") from error
+    if job.step != found.step:
+        raise ValueError(f"checkpoint {found.step} must be of step {found.step}, but its job is at step {job.step}")
 
 
 def check_identity(mine: Mapping[str, Any], theirs: Mapping[str, Any], path: str = "") -> None:
@@ -234,6 +279,5 @@ def check_identity(mine: Mapping[str, Any], theirs: Mapping[str, Any], path: str
         if isinstance(ours, dict) and isinstance(saved, dict):
             check_identity(ours, saved, f"{name}.")
         elif ours != saved:
-            raise ValueError(
-                f"a run is resumed with the config it was begun with, but {name} was {saved!r} and is {ours!r}"
-            )
+            was, now = (repr(value)[:LONGEST] for value in (saved, ours))
+            raise ValueError(f"a run is resumed with the config it was begun with, but {name} was {was} and is {now}")

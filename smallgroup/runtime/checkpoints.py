@@ -4,12 +4,14 @@
                              record.json           everything else
                              manifest.json         the SHA-256 of both
 
-A checkpoint is written beside its place, brought to the disk, and moved there by one rename. No pickle anywhere.
+A checkpoint is written beside its place, brought to the disk, and moved there by one rename. One of the same step that
+is there already is set aside until then, as 000000000120.old. No pickle anywhere.
 """
 
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,9 +23,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from smallgroup.runtime.checks import LONGEST
+from smallgroup.runtime.files import naming, read_regular
+
 SCHEMA = 1
 TENSORS, RECORD, MANIFEST = "tensors.safetensors", "record.json", "manifest.json"
-_UNFINISHED = ".unfinished-"
+_UNFINISHED, _ASIDE = ".unfinished-", ".old"
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,14 @@ class Checkpoint:
     """A sentence for every newer checkpoint that is damaged."""
 
 
+def take_up(tensor: Tensor, saved: Tensor, name: str) -> None:
+    """Copy a saved tensor into the one it was saved from; one of another shape would be spread over it in silence."""
+    if saved.shape != tensor.shape or saved.dtype != tensor.dtype:
+        had, needed = (f"{list(one.shape)} of {one.dtype}" for one in (saved, tensor))
+        raise ValueError(f"tensor {name[:80]} of a checkpoint must be {needed}, but it is {had}")
+    tensor.detach().copy_(saved)
+
+
 class Checkpoints:
     """The checkpoints of one run; the newest `keep` of them stay."""
 
@@ -47,8 +60,11 @@ class Checkpoints:
 
     def save(self, step: int, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> Path:
         """Write a checkpoint; killed at any moment, either it is there as a whole or the ones before are."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        if not self.folder.is_dir():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            _bring_to_disk(self.folder.parent)
         place = self.folder / f"{step:012d}"
+        aside = place.with_name(f"{place.name}{_ASIDE}")
         unfinished = self.folder / f"{_UNFINISHED}{token_hex(4)}"
         unfinished.mkdir()
         try:
@@ -60,8 +76,10 @@ class Checkpoints:
             for name, content in contents.items():
                 _write(unfinished / name, content)
             _bring_to_disk(unfinished)
-            if place.exists():
-                shutil.rmtree(place)  # the same step once more, after going back to an earlier one
+            if place.exists():  # the same step once more: the run went back, or its next step failed
+                if aside.exists():
+                    shutil.rmtree(aside)
+                place.rename(aside)  # not removed: killed before the next line, it is the newest there is
             unfinished.rename(place)
             _bring_to_disk(self.folder)
         finally:
@@ -84,17 +102,27 @@ class Checkpoints:
         return None
 
     def _places(self) -> list[Path]:
+        """From the oldest on; of one step, what was set aside comes before what took its place."""
         if not self.folder.is_dir():
             return []
-        return sorted(path for path in self.folder.iterdir() if path.name.isdigit() and path.is_dir())
+        found = [path for path in self.folder.iterdir() if _PLACE.fullmatch(path.name) and path.is_dir()]
+        return sorted(found, key=lambda path: (_step_of(path), not path.name.endswith(_ASIDE)))
 
     def _clean(self, step: int) -> None:
         """Remove what is too old, and what is newer: a future that was left when the run went back."""
-        past = [place for place in self._places() if int(place.name) <= step]
-        for place in set(self._places()) - set(past[-self.keep :]):
+        places = self._places()
+        past = [place for place in places if _step_of(place) <= step and not place.name.endswith(_ASIDE)]
+        for place in set(places) - set(past[-self.keep :]):
             shutil.rmtree(place, ignore_errors=True)
         for path in self.folder.glob(f"{_UNFINISHED}*"):  # left by a process that was killed
             shutil.rmtree(path, ignore_errors=True)
+
+
+_PLACE = re.compile(rf"[0-9]{{1,18}}(?:{re.escape(_ASIDE)})?")
+
+
+def _step_of(place: Path) -> int:
+    return int(place.name.removesuffix(_ASIDE))
 
 
 def _read(place: Path) -> tuple[int, dict[str, Tensor], dict[str, Any]]:
@@ -104,23 +132,23 @@ def _read(place: Path) -> tuple[int, dict[str, Tensor], dict[str, Any]]:
     sums = manifest.get("sha256")
     contents = {}
     for name in (TENSORS, RECORD):
-        contents[name] = (place / name).read_bytes()
+        contents[name] = read_regular(place / name)
         if not isinstance(sums, dict) or hashlib.sha256(contents[name]).hexdigest() != sums.get(name):
             raise ValueError(f"the checksum of {name} differs")
     try:
         tensors = load(contents[TENSORS])
     except SafetensorError as error:
-        raise ValueError(f"{TENSORS} cannot be read: {error}") from None
+        raise ValueError(f"{TENSORS} cannot be read: {str(error)[:LONGEST]}") from None
     record = _json(place / RECORD)
     step = record.pop("step", None)
-    if not isinstance(step, int) or step != int(place.name):
+    if not isinstance(step, int) or step != _step_of(place):
         raise ValueError(f"its step must be that of its name, but it is {str(step)[:20]}")
     return step, tensors, record
 
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(read_regular(path))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
         raise ValueError(f"{path.name} is not JSON") from None
     if not isinstance(value, dict):
@@ -129,7 +157,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _write(path: Path, content: bytes) -> None:
-    with path.open("xb") as file:
+    with naming(path), path.open("xb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -4,11 +4,14 @@ import math
 from collections.abc import Sequence
 from numbers import Real
 
+LONGEST = 200
+"""Characters of a value that may enter a sentence."""
+
 
 def check_choice(name: str, value: object, choices: Sequence[str], more: str = "") -> None:
     """Refuse a word that is not one of the choices."""
     if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}{more}, but got {value!r}")
+        raise ValueError(f"{name} must be one of {', '.join(choices)}{more}, but got {repr(value)[:LONGEST]}")
 
 
 def check_number(name: str, value: object, *, positive: bool = False) -> None:

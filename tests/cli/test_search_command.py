@@ -40,8 +40,8 @@ def refused(capsys: Captured, *arguments: str) -> str:
 
 
 OPTIONS = """
---allow-drift --config --data-root --dataset --help --hypergradient --json --lambda --learners --method --out --recipe
---resume --seed --seeds --set --space --tensorboard --time-budget --unlabeled
+--allow-drift --config --data-root --dataset --help --hypergradient --json --lambda --learners --method --on-nonfinite
+--out --recipe --resume --seed --seeds --set --space --tensorboard --time-budget --unlabeled
 """
 
 
@@ -147,6 +147,7 @@ def test_seeds(text: str, seeds: list[int]) -> None:
         (["--seed", "1.5"], "Invalid value for '--seed': a whole number is needed, but got '1.5'"),
         (["--hypergradient", "second"], "search.hypergradient: Input should be 'first-order'"),
         (["--seed", "-1"], "seed: Input should be greater than or equal to 0, but got '-1'"),
+        (["--on-nonfinite", "ignore"], "run.on_nonfinite: Input should be 'stop' or 'skip', but got 'ignore'"),
         (["--seeds", "5-1"], "seeds must be like 1-5 or 1,4,7, but got '5-1'"),
         (["--seeds", "1,1"], "seeds must differ, but got '1,1'"),
         (["--seeds", "1", "--set", "seed=1"], "one of --seed and --seeds must be given, but both are"),

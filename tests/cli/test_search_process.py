@@ -20,7 +20,6 @@ from rich.console import Console
 from smallgroup.api import make_job, search
 from smallgroup.cli.search_display import SearchDisplay
 from smallgroup.config import load, resolve
-from smallgroup.phases.search.learners import Searcher
 from smallgroup.phases.search.schedule import Kind
 from smallgroup.phases.search.timing import Cost, Estimate, fitted
 from smallgroup.runner import read_rows
@@ -157,29 +156,6 @@ def test_out_of_memory_says_what_to_lower(tmp_path: Path, gigabytes: float) -> N
     assert (process.returncode, out) == (1, ""), log
     assert "error: memory ran out; lower search.batch_size" in log.splitlines()[-1]
     assert "Traceback" not in log
-
-
-def test_kills_leave_no_trace(tmp_path: Path) -> None:
-    """The small form of `python -m smallgroup.testing.chaos`."""
-    report = chaos.torment({**chaos.SMALL, **chaos.SEARCHES["group of two"]}, tmp_path, 4, seed=2)
-    assert report.kills >= 2
-    assert report.mismatches == []
-
-
-def test_kills_of_a_search_that_forgets_are_noticed(tmp_path: Path) -> None:
-    """The negative control: momentum is lost with every kill."""
-
-    def forget() -> None:
-        original = Searcher.load_state
-
-        def load_state(self: Searcher, state: Any) -> None:
-            original(self, {name: t for name, t in state.items() if not name.endswith("momentum_buffer")})
-
-        Searcher.load_state = load_state  # type: ignore[method-assign]
-
-    report = chaos.torment({**chaos.SMALL, **chaos.SEARCHES["alone"]}, tmp_path, 3, seed=5, prepare=forget)
-    assert report.kills >= 1
-    assert "metrics.jsonl" in report.mismatches
 
 
 def test_what_is_seen_on_a_terminal() -> None:

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from smallgroup.data import examine
 from tests.data.makers import REAL, cifar10_folder, class_folders, needs_real_data, picture, write_pickle
@@ -39,8 +40,9 @@ def test_damaged_images_are_found_and_counted(tmp_path: Path, monkeypatch: pytes
     assert sound.status == "ok"
     assert sound.sentence.startswith("12 training and 6 test images of 3 classes")
     (tmp_path / "val" / "ants" / "0.png").write_text("no image")
-    path = tmp_path / "val" / "cats" / "0.png"
-    path.write_bytes(path.read_bytes()[:-60])
+    path = tmp_path / "val" / "cats" / "0.png"  # a JPEG all the same: names do not matter, and PNGs are always decoded
+    Image.effect_noise((64, 64), 50).convert("RGB").save(path, "JPEG")
+    path.write_bytes(path.read_bytes()[:-1000])
     (finding,) = examine(tmp_path, (f"folder:{tmp_path}",))
     assert finding.status == "damaged"
     assert "val/ants/0.png cannot be decoded" in finding.sentence

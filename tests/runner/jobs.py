@@ -40,6 +40,10 @@ class Walk:
         self.step += 1
         return None if self.step % self.steps else [{"epoch": self.step // self.steps - 1, "x": float(self.x.sum())}]
 
+    def leave_out(self) -> bool:
+        self.step += 1
+        return True
+
     def close(self) -> None:
         self.closed = True
 

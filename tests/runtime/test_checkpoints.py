@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from smallgroup.runtime.checkpoints import MANIFEST, RECORD, TENSORS, Checkpoints
+from smallgroup.testing.chaos.attack import Attack, die_within
 
 
 def tensors(value: float) -> dict[str, torch.Tensor]:
@@ -119,6 +121,42 @@ print("ready", flush=True)
 for step in range(1, 100000):
     checkpoints.save(step, {"t": torch.full((50_000,), float(step))}, {"value": step})
 """
+
+
+def killed_while_saving(folder: Path, event: int) -> bool:
+    """Save step 2 in a process that dies at the n-th thing it does to its files; False: it did fewer."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0
+    try:
+        die_within(Attack("at a file", event=event), folder, os.open(os.devnull, os.O_WRONLY))
+        Checkpoints(folder).save(2, tensors(5.0), {"epoch": 5})
+    finally:
+        os._exit(0)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_killed_at_every_point_of_saving_nothing_is_lost(tmp_path: Path, again: bool) -> None:
+    """Also where a checkpoint of that step is there already: until the new one is in its place, the old one counts."""
+    event, folder = 0, tmp_path / "checkpoints"
+    while True:
+        shutil.rmtree(folder, ignore_errors=True)
+        checkpoints = Checkpoints(folder)
+        for step in (1, 2) if again else (1,):
+            checkpoints.save(step, tensors(float(step)), {"epoch": step})
+        killed = killed_while_saving(folder, event)
+        found = checkpoints.newest()
+        assert found is not None
+        assert (found.step, found.record["epoch"]) in ([(2, 2), (2, 5)] if again else [(1, 1), (2, 5)]), event
+        assert float(found.tensors["c"][0]) == found.record["epoch"]
+        assert found.passed_over == ()
+        checkpoints.save(3, tensors(3.0), {})
+        assert sorted(path.name for path in folder.iterdir())[1:] == ["000000000003"]
+        if not killed:
+            break
+        event += 1
+    assert event >= 8
+    assert found.record["epoch"] == 5
 
 
 def test_killed_at_any_moment_a_whole_checkpoint_is_left(tmp_path: Path) -> None:

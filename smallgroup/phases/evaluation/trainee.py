@@ -14,10 +14,11 @@ from smallgroup.networks import Outputs, build_network
 from smallgroup.phases.evaluate import Evaluation, evaluate
 from smallgroup.phases.evaluation.config import TrainingConfig
 from smallgroup.runtime import stream
+from smallgroup.runtime.checkpoints import take_up
 from smallgroup.spaces.genotypes import AnyGenotype, space_of
 
 
-class NonFiniteTrainingError(ArithmeticError):
+class NonFiniteTrainingError(FloatingPointError):
     """A loss or a gradient is not finite; nothing has been changed."""
 
 
@@ -160,6 +161,8 @@ class Trainee:
     def row(self, epoch: int) -> dict[str, Any]:
         """What an epoch leaves behind."""
         images = self.sums["images"]
+        if not images:
+            raise NonFiniteTrainingError(f"not one batch of epoch {epoch} could be used{self._whose}")
         row = {
             "epoch": epoch,
             "loss": self.sums["loss"] / images,
@@ -211,13 +214,12 @@ class Trainee:
 
     def load_state(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
         """Take up a saved state, in the very tensors there are."""
-        with torch.no_grad():
-            for name, tensor in self.network.state_dict().items():
-                tensor.copy_(tensors[f"network.{name}"])
+        for name, tensor in self.network.state_dict().items():
+            take_up(tensor, tensors[f"network.{name}"], name)
         for name, parameter in self.network.named_parameters():
             momentum = tensors.get(f"momentum.{name}")
             if momentum is not None:
-                kept = torch.empty_like(parameter, requires_grad=False).copy_(momentum)
+                take_up(kept := torch.empty_like(parameter, requires_grad=False), momentum, name)
                 self.optimizer.state[parameter] = {"momentum_buffer": kept}
         self.sums = {name: float(value) for name, value in record["sums"].items()}
         if self.scaler.is_enabled():

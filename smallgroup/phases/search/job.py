@@ -126,6 +126,13 @@ class SearchJob:
         self.epochs_done += 1
         return rows
 
+    def leave_out(self) -> bool:
+        """Count a step that failed as taken: the batch of the next one is another."""
+        if self._epoch_is_over:  # then it was no batch that failed
+            return False
+        self.group.steps += 1
+        return True
+
     def _count(self, part: str, seconds: float) -> None:
         self.seconds[part] = self.seconds.get(part, 0.0) + seconds
 

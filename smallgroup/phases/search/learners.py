@@ -11,6 +11,7 @@ from smallgroup.group import Learner, Optimizers
 from smallgroup.group.fused_sgd import FusedSGD
 from smallgroup.methods import Method, Rebuild, Relaxed
 from smallgroup.phases.search.schedule import Schedule
+from smallgroup.runtime.checkpoints import take_up
 from smallgroup.spaces import Space
 
 
@@ -117,12 +118,11 @@ class Searcher:
                 self.history.setdefault(int(epoch), {})[own] = tensor.clone()
         for role, tensors, optimizer in self._roles():
             for name, tensor in tensors.items():
-                with torch.no_grad():
-                    tensor.copy_(state[f"{role}.{name}"])
+                take_up(tensor, state[f"{role}.{name}"], f"{role}.{name}")
                 moments = f"{role}.{name}/"
                 saved = {n.removeprefix(moments): t for n, t in state.items() if n.startswith(moments)}
                 if saved:
-                    optimizer.state[tensor] = {key: _like(tensor, value) for key, value in saved.items()}
+                    optimizer.state[tensor] = {key: _like(tensor, value, moments) for key, value in saved.items()}
 
     def _roles(self) -> list[tuple[str, Mapping[str, Tensor], Optimizer]]:
         own, learner = self.optimizers, self.learner
@@ -171,6 +171,9 @@ def _at_a_stage(relaxed: Relaxed, schedule: Schedule, kept: Searcher | None = No
     return Searcher(relaxed, Learner(relaxed, architecture, v, w), optimizers, schedule)
 
 
-def _like(tensor: Tensor, value: Tensor) -> Tensor:
+def _like(tensor: Tensor, value: Tensor, name: str) -> Tensor:
     """A moment in the layout of its tensor; Adam's count of steps as it is."""
-    return torch.empty_like(tensor, requires_grad=False).copy_(value) if value.shape == tensor.shape else value.clone()
+    if value.ndim == 0 < tensor.ndim:
+        return value.clone()
+    take_up(moment := torch.empty_like(tensor, requires_grad=False), value, name)
+    return moment

@@ -1,0 +1,31 @@
+"""Batches that are left out because a number in them was not finite, counted."""
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Skips:
+    """How many may be left out in a row, and how many were."""
+
+    most: int = 0
+    """In a row; 0: none may."""
+    in_a_row: int = 0
+    in_epoch: int = 0
+
+    def leave_out(self, error: FloatingPointError) -> bool:
+        """Count a batch; False if it is one too many, and the error says so."""
+        if self.in_a_row >= self.most:
+            if self.most:
+                error.add_note(f"the {self.most} batches before it were left out, and run.most_skipped allows no more")
+            return False
+        self.in_a_row, self.in_epoch = self.in_a_row + 1, self.in_epoch + 1
+        return True
+
+    def taken(self) -> None:
+        """A step was taken."""
+        self.in_a_row = 0
+
+    def of_epoch(self) -> dict[str, int]:
+        """What is added to the rows of an epoch that is over; the next one is counted anew."""
+        count, self.in_epoch = self.in_epoch, 0
+        return {"left_out": count} if count else {}
