@@ -41,7 +41,7 @@ from smallgroup.runtime.files import remove_unfinished, write_whole
 from smallgroup.runtime.memory import memory_explained
 from smallgroup.spaces import genotypes
 from smallgroup.spaces.genotypes import AnyGenotype
-from smallgroup.spaces.nas_bench_201 import Truth
+from smallgroup.spaces.nas_bench_201 import NasBench201Space, Truth
 
 CONFIG = "config.yaml"
 LOWER_IN_SEARCH = (
@@ -325,7 +325,8 @@ def make_job(config: Config, data: SearchData | None = None) -> SearchJob:
         ((one.space or config.space).build(image_size=data.dataset.size, **images), config.build_method(one))
         for one in config.learners
     ]
-    truth = Truth.find(data_root(config.data.data_root))
+    known = any(isinstance(space, NasBench201Space) for space, _ in learners)
+    truth = Truth.find(data_root(config.data.data_root)) if known else None
     folder = config.search.labellers
     labellers = None if folder is None else read_labellers(folder, data)
     return SearchJob(config.search, data, learners, seed=config.seed, truth=truth, labellers=labellers)

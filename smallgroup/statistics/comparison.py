@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy import stats
+import scipy  # its parts are loaded when they are used: most commands need none
 
 from smallgroup.statistics.summary import RESAMPLES, Values, bootstrap_interval, checked
 
@@ -68,7 +68,7 @@ def compare_unpaired(first: Sequence[float], second: Sequence[float]) -> Compari
     """Welch's test of the means: where runs of the two rows have nothing in common."""
     x, y = checked(first), checked(second)
     spread = float(x.std(ddof=1)) + float(y.std(ddof=1)) if min(len(x), len(y)) > 1 else 0.0
-    found = stats.ttest_ind(x, y, equal_var=False) if spread > 0 else None
+    found = scipy.stats.ttest_ind(x, y, equal_var=False) if spread > 0 else None
     interval = found.confidence_interval(0.95) if found is not None else None
     return Comparison(
         kind="welch",
@@ -105,18 +105,18 @@ def _signed_ranks(moved: Values) -> float:
     if not len(moved):
         return 1.0
     sizes = np.abs(moved)
-    method: Literal["exact", "approx"] | stats.PermutationMethod
+    method: Literal["exact", "approx"] | scipy.stats.PermutationMethod
     if len(np.unique(sizes)) == len(sizes):
         method = "exact" if len(moved) <= _LARGEST_EXACT else "approx"
     else:
-        method = stats.PermutationMethod(n_resamples=RESAMPLES, rng=_SEED)
-    return float(stats.wilcoxon(moved, method=method).pvalue)
+        method = scipy.stats.PermutationMethod(n_resamples=RESAMPLES, rng=_SEED)
+    return float(scipy.stats.wilcoxon(moved, method=method).pvalue)
 
 
 def _rank_biserial(moved: Values) -> float | None:
     if not len(moved):
         return 0.0
-    ranks = stats.rankdata(np.abs(moved))
+    ranks = scipy.stats.rankdata(np.abs(moved))
     return float((ranks * np.sign(moved)).sum() / ranks.sum())
 
 

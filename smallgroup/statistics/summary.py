@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # its parts are loaded when they are used: most commands need none
 from numpy.typing import NDArray
-from scipy import stats
 
 LEAST = 3
 """Fewer numbers than this have no deviation that would be worth printing."""
@@ -85,7 +85,7 @@ def variation(by_search: Sequence[Sequence[float]]) -> Variation:
 
 def bootstrap_interval(x: Values, statistic: Statistic) -> tuple[float, float]:
     """By percentiles: the one kind that is also defined for values that are all the same."""
-    found = stats.bootstrap(
+    found = scipy.stats.bootstrap(
         (x,),
         statistic,
         n_resamples=RESAMPLES,

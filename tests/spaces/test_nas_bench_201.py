@@ -144,6 +144,18 @@ def test_no_table_and_two_tables(tmp_path: Path) -> None:
         Truth.find(tmp_path)
 
 
+def test_a_table_is_read_again_when_it_is_another(tmp_path: Path) -> None:
+    (tmp_path / "nas-bench-201").mkdir()
+    path = write(tmp_path / "nas-bench-201" / "table.csv", lambda _: None)
+    first = Truth.find(tmp_path)
+    assert Truth.find(tmp_path) is first
+    write(path, lambda rows: rows[1].__setitem__(1, "60.0"))
+    os.utime(path, ns=(1, 1))  # of the same size, and perhaps of the same moment
+    second = Truth.find(tmp_path)
+    assert second is not None
+    assert second.standing(next(every_cell()), "svhn").accuracy == 60
+
+
 @pytest.mark.parametrize(("channels", "per_stage", "classes"), [(16, 5, 10), (8, 1, 100), (5, 2, 3)])
 def test_the_supernet_has_as_many_parameters_as_its_parts(channels: int, per_stage: int, classes: int) -> None:
     """Without scale and shift in the batch norms of cells, whose convolutions have a bias in their place."""
