@@ -49,27 +49,31 @@ def start(out: Path, *arguments: str, **options: Any) -> subprocess.Popen[str]:
     )
 
 
+def newest(out: Path) -> int:
+    return max((int(path.name) for path in (out / "checkpoints").glob("[0-9]*")), default=0)
+
+
 def wait_for_checkpoint(out: Path, process: subprocess.Popen[str]) -> None:
-    while not list((out / "checkpoints").glob("[0-9]*")):
+    before = newest(out)
+    while newest(out) == before:
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_saves_and_ends_and_the_run_goes_on_as_if_nothing_had_been(
-    number: signal.Signals, code: int, tmp_path: Path, capsys: Captured
-) -> None:
+def test_signals_save_and_end_and_the_run_goes_on_as_if_nothing_had_been(tmp_path: Path, capsys: Captured) -> None:
     longer = ["--set=run.checkpoint_minutes=0", "--set=search.steps_per_epoch=12"]  # a checkpoint after every step
-    process = start(tmp_path / "part", *longer)
-    wait_for_checkpoint(tmp_path / "part", process)
-    assert "in use by process" in refused(capsys, "--out", str(tmp_path / "part"), "--resume")
-    process.send_signal(number)
-    out, log = process.communicate(timeout=60)
-    assert (process.returncode, out) == (code, "")
-    assert re.search(rf"error: ended by {number.name} after step \d+; --resume goes on from there\n$", log)
-    assert run(capsys, "--out", str(tmp_path / "part"), "--resume")[0] == 0  # the config is that of the run
+    part = tmp_path / "part"
+    for number, code, arguments in ((signal.SIGINT, 130, longer), (signal.SIGTERM, 143, [*longer, "--resume"])):
+        process = start(part, *arguments)
+        wait_for_checkpoint(part, process)
+        assert "in use by process" in refused(capsys, "--out", str(part), "--resume")
+        process.send_signal(number)
+        out, log = process.communicate(timeout=120)
+        assert (process.returncode, out) == (code, "")
+        assert re.search(rf"error: ended by {number.name} after step \d+; --resume goes on from there\n$", log)
+    assert run(capsys, "--out", str(part), "--resume")[0] == 0  # the config is that of the run
     assert run(capsys, *SMALL, *longer, "--out", str(tmp_path / "whole"))[0] == 0
-    assert chaos.differences(tmp_path / "whole", tmp_path / "part") == []
+    assert chaos.differences(tmp_path / "whole", part) == []
 
 
 def test_a_finished_run_says_so_and_another_config_is_refused(tmp_path: Path, capsys: Captured) -> None:
