@@ -153,28 +153,6 @@ def start(folder: Path) -> "subprocess.Popen[str]":
     return process
 
 
-def test_killed_again_and_again_it_gives_the_same_bits(tmp_path: Path) -> None:
-    whole = Walk(epochs=20, steps=10)
-    runner(tmp_path / "whole").run(whole)
-    kills = 0
-    for attempt in range(8):
-        process = start(tmp_path / "part")
-        try:
-            _, errors = process.communicate(timeout=0.15 + 0.05 * (attempt % 7))
-            assert process.returncode == 0, errors
-            break
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            kills += 1
-    assert kills >= 2
-    final = Walk(epochs=20, steps=10)
-    runner(tmp_path / "part").run(final, resume=True)
-    assert torch.equal(whole.x, final.x)
-    assert torch.equal(whole.velocity, final.velocity)
-    assert rows(tmp_path / "whole") == rows(tmp_path / "part")
-
-
 def test_a_second_process_in_the_folder_is_refused(tmp_path: Path) -> None:
     process = start(tmp_path)
     try:
