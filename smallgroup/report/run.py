@@ -68,6 +68,15 @@ class Size:
 
 
 @dataclass(frozen=True)
+class Steps:
+    """The steps of a search."""
+
+    all: int
+    v_alone: int
+    """Those in which V alone is trained, and W waits."""
+
+
+@dataclass(frozen=True)
 class Given:
     """What a reader of configs says of a run, to one who reads none."""
 
@@ -78,6 +87,8 @@ class Given:
     """What the recipe says, of these keys and all others."""
     environment: Mapping[str, Any] = field(default_factory=dict)
     size: Size | None = None
+    steps: Steps | None = None
+    """None where it is no search, or their number is not known."""
     problems: tuple[str, ...] = ()
 
 

@@ -9,8 +9,17 @@ from typing import Any
 import pytest
 
 from smallgroup.api import read_one_run
-from smallgroup.report import page
-from smallgroup.report.compare import contributions, differently_trained, differing_keys, pairs_of, twin_of
+from smallgroup.report import Run, Steps, page
+from smallgroup.report.compare import (
+    Setting,
+    contributions,
+    differently_trained,
+    differing_keys,
+    head_start,
+    pairs_of,
+    settings_of,
+    twin_of,
+)
 from smallgroup.report.teaching import ClassView, teaching_of
 from tests.report.makers import add_training, make_run
 
@@ -123,7 +132,8 @@ def test_contributions_are_paired_by_seed(tmp_path: Path) -> None:
         runs.append(read_one_run(make_run(tmp_path / f"a{seed}", config={"seed": seed}, error=with_)))
         alone = {"seed": seed, "lambda": 0}
         runs.append(read_one_run(make_run(tmp_path / f"b{seed}", config=alone, error=without)))
-    found = {one.title: one for one in contributions(pairs_of(runs))}
+    (setting,) = settings_of(pairs_of(runs))
+    found = {one.title: one for one in contributions(setting)}
     error = found["validation error of the retained learner"]
     assert error.mean == pytest.approx(-2.0)
     assert error.comparison.n == (3, 3)
@@ -132,6 +142,79 @@ def test_contributions_are_paired_by_seed(tmp_path: Path) -> None:
     assert "test error after training" not in found
     accuracy = found["true accuracy on cifar10 of the retained cell"]
     assert (accuracy.mean, accuracy.lower_is_better) == (0.0, False)
+
+
+def searched(folder: Path, error: float, lam: float, seed: int = 0, epochs: int = 10) -> Run:
+    """A finished search."""
+    config = {"seed": seed, "search": {"lambda": lam, "epochs": epochs}}
+    return read_one_run(make_run(folder, error=error, config=config))
+
+
+def test_pairs_that_differ_in_more_than_the_seed_are_told_apart(tmp_path: Path) -> None:
+    one, one_alone = searched(tmp_path / "one", 10.0, 1.0), searched(tmp_path / "one-alone", 20.0, 0.0)
+    long, long_alone = searched(tmp_path / "long", 50.0, 1.0, epochs=5), searched(tmp_path / "la", 10.0, 0.0, epochs=5)
+    half = searched(tmp_path / "half", 14.0, 0.5)
+    other, other_alone = searched(tmp_path / "other", 12.0, 1.0, seed=1), searched(tmp_path / "oa", 16.0, 0.0, seed=1)
+    runs = [long, long_alone, one, half, one_alone, other, other_alone, one]
+    told = []
+    for setting in settings_of(pairs_of(runs)):
+        error = contributions(setting)[0]
+        told.append(([pair.taught.name for pair in setting.pairs.values()], error.mean, error.comparison.n[0]))
+    assert told == [(["long"], 40.0, 1), (["one", "other"], -7.0, 2), (["half"], -6.0, 1)]
+    words = re.sub("<[^>]*>", "", page(runs))
+    for names in (
+        "(1 and 0): long against la.",
+        "(1 and 0): one against one-alone; other against oa. Not counted, because a search with the same config and "
+        "seed is there already: one.",
+        "(0.5 and 0): half against one-alone.",
+    ):
+        assert f"Pairs that differ in lambda alone {names}" in words
+
+
+def accurate(folder: Path, accuracy: float, lam: float) -> Run:
+    """A search whose cell has a known accuracy."""
+    make_run(folder, config={"lambda": lam})
+    result = json.loads((folder / "result.json").read_text())
+    (folder / "result.json").write_text(json.dumps({**result, "true_accuracy": {"cifar10": accuracy}}))
+    return read_one_run(folder)
+
+
+def test_more_accuracy_is_better_and_less_is_worse(tmp_path: Path) -> None:
+    high, low = 94.0, 91.5
+    for place, (taught, alone, verdict) in enumerate(
+        [(high, low, "+2.500 points (better)"), (low, high, "−2.500 points (worse)")]
+    ):
+        folder = tmp_path / str(place)
+        made = page([accurate(folder / "taught", taught, 1.0), accurate(folder / "alone", alone, 0.0)])
+        assert f"true accuracy on cifar10 of the retained cell: {verdict}" in made
+
+
+def waiting(folder: Path, **search: Any) -> Setting:
+    """A search of 40 steps and its twin without teaching."""
+    runs = [
+        read_one_run(
+            make_run(
+                folder / str(lam), config={"search": {"epochs": 4, "steps_per_epoch": None, "lambda": lam, **search}}
+            )
+        )
+        for lam in (1.0, 0.0)
+    ]
+    (setting,) = settings_of(pairs_of(runs))
+    return setting
+
+
+def test_steps_in_which_only_the_taught_wait_are_told_of(tmp_path: Path) -> None:
+    setting = waiting(tmp_path / "waits", v_warmup=0.1)
+    assert "W learns in these steps too: 4 more of 40." in head_start(setting)
+    pair = setting.pairs[0]
+    assert pair.alone.given.steps == Steps(40, 0)
+    made = page([pair.taught, pair.alone])
+    assert made.count("W learns in these steps too: 4 more of 40.") == 2  # of all pairs, and of this run
+    assert head_start(waiting(tmp_path / "at-once", v_warmup=0.0)) == ""
+    assert head_start(waiting(tmp_path / "no-v", v_warmup=0.1, labels_from="w")) == ""
+    assert "25 more of 500" in head_start(waiting(tmp_path / "long", v_warmup=0.05, steps_per_epoch=125))
+    (tmp_path / "waits" / "1.0" / "facts.json").unlink()
+    assert read_one_run(tmp_path / "waits" / "1.0").given.steps is None
 
 
 def test_a_twin_shows_what_the_weak_reach_alone(tmp_path: Path) -> None:
@@ -160,11 +243,11 @@ def test_test_errors_are_compared_where_the_trainings_are_alike(tmp_path: Path) 
     add_training(taught, error=7.5)
     add_training(alone, error=9.0, config={"lambda": 0})
     add_training(longer, error=6.0, config={"lambda": 0, "training": {"epochs": 9}})
-    alike = pairs_of([read_one_run(taught), read_one_run(alone)])
+    (alike,) = settings_of(pairs_of([read_one_run(taught), read_one_run(alone)]))
     found = {one.title: one for one in contributions(alike)}
     assert found["test error after training"].mean == -1.5
     assert differently_trained(alike) == ""
-    other = pairs_of([read_one_run(taught), read_one_run(longer)])
+    (other,) = settings_of(pairs_of([read_one_run(taught), read_one_run(longer)]))
     assert "test error after training" not in {one.title for one in contributions(other)}
     assert "Test errors are not compared, for the trainings were not set up alike (a, c)" in differently_trained(other)
     assert "the trainings were not set up alike" in page([read_one_run(taught), read_one_run(longer)])
