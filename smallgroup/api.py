@@ -270,7 +270,11 @@ def read_one_run(folder: Path) -> Run:
     """A run's folder with its config, and the trainings within it."""
     if not any((folder / name).exists() for name in (CONFIG, METRICS, LOCK)):
         raise ValueError(f"a run is a folder with {CONFIG} and {METRICS}, but {folder} has neither")
-    parts = {name: read_one_run(folder / name) for name in PARTS if (folder / name / CONFIG).is_file()}
+    parts = {
+        name: replace(read_one_run(folder / name), front=f"{name}/")
+        for name in PARTS
+        if (folder / name / CONFIG).is_file()
+    }
     found = read_run(folder, parts=parts)
     return replace(found, given=(own := _given(found)), problems=(*found.problems, *own.problems))
 

@@ -119,14 +119,14 @@ def _sizes(parameters: float | None, multiply_adds: float | None, source: str, w
 def _cost(run: Run) -> list[Markup]:
     result = run.result
     if result:
-        seconds, memory = number_at(result, "seconds"), number_at(result, "peak_memory_mb")
+        seconds = number_at(result, "seconds")
         steps = number_at(result, "steps")
         source = "result.json"
     else:
         seconds = sum(seconds_by_part(run).values())
-        memory = max((number_at(one, "peak_memory_mb") or 0.0 for one in run.times), default=None)
         steps = max((number_at(one, "step") or 0.0 for one in run.times), default=None)
         source = "times.jsonl"
+    memory, file = run.peak_memory
     return [
         fact(
             "Time of the search" if run.kind == "search" else "Time",
@@ -135,7 +135,7 @@ def _cost(run: Run) -> list[Markup]:
             None if steps is None else f"{count(steps)} steps",
         ),
         fact(
-            "Memory", "not known" if memory is None else f"{memory:,.0f} MB", f"{source}: peak_memory_mb", "at its peak"
+            "Memory", "not known" if memory is None else f"{memory:,.0f} MB", f"{file}: peak_memory_mb", "at its peak"
         ),
     ]
 

@@ -210,13 +210,16 @@ def confusion_section(run: Run, prefix: str) -> Markup | None:
         return None
     worst = sorted(((finite(error) or 0.0, str(name)) for name, error in errors.items()), reverse=True)[:MOST_CLASSES]
     rows = [
-        tag("tr", tag("th", name, scope="row"), shaded(error, f"result.json: class_errors[{name}]", 1))
+        tag("tr", tag("th", name, scope="row"), shaded(error, f"{run.front}result.json: class_errors[{name}]", 1))
         for error, name in worst
     ]
     parts = [table(["class", "test error, %"], rows, "Test error by class, the hardest first", class_="classes")]
     names = list(map(str, errors))
     if isinstance(table_, list) and len(table_) == len(names) <= MOST_CLASSES:
-        body = [_confused(name, number, line) for number, (name, line) in enumerate(zip(names, table_, strict=True))]
+        body = [
+            _confused(name, line, f"{run.front}result.json: confusion[{number}]")
+            for number, (name, line) in enumerate(zip(names, table_, strict=True))
+        ]
         parts.append(
             table(
                 ["is \\ taken for", *names],
@@ -233,13 +236,12 @@ def confusion_section(run: Run, prefix: str) -> Markup | None:
     )
 
 
-def _confused(name: str, number: int, line: object) -> Markup:
+def _confused(name: str, line: object, source: str) -> Markup:
     counts = [finite(value) or 0.0 for value in line] if isinstance(line, list) else []
     total = sum(counts) or 1.0
     fields = []
     for place, one in enumerate(counts):
         colour = palette.hexed(palette.scaled(one / total))
         style = f"background:{colour};color:{palette.on(colour)}" if one else None
-        source = f"from result.json: confusion[{number}][{place}]"
-        fields.append(tag("td", f"{one:.0f}", class_="shaded", style=style, title=source))
+        fields.append(tag("td", f"{one:.0f}", class_="shaded", style=style, title=f"from {source}[{place}]"))
     return tag("tr", tag("th", name, scope="row"), *fields)
