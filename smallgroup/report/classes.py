@@ -48,7 +48,7 @@ def teaching_section(run: Run, twin: Run | None, prefix: str) -> Markup | None:
     about = (
         f"Learners that begin differently are strong in different classes. Epochs {found.moments['start']} (start), "
         f"{found.moments['middle']} (middle) and {found.moments['end']} (end), in percent of the validation images of "
-        f"the class. Labels are compared with {what}. {_improved(found)} "
+        f"the class. {_rebuilt(run, found)}Labels are compared with {what}. {_improved(found)} "
     )
     about += (
         "The run with lambda = 0 shows what it reaches without being taught."
@@ -62,6 +62,17 @@ def teaching_section(run: Run, twin: Run | None, prefix: str) -> Markup | None:
         tabs(f"{prefix}teach", panels, "view"),
         about=about + (more if left_out else ""),
     )
+
+
+def _rebuilt(run: Run, found: Teaching) -> str:
+    """A sentence on networks that were built anew; empty if none was."""
+    if not run.rebuilds:
+        return ""
+    many = "s" * (len(run.rebuilds) > 1)
+    when = f"Networks were built anew after epoch{many} {', '.join(map(str, run.rebuilds))}"
+    if not found.same_networks:
+        return f"{when}: start and end are of different networks, and what changed in between says little of teaching. "
+    return f"{when}: these epochs are of one stage, the last with two that were measured. "
 
 
 def _improved(found: Teaching) -> str:
@@ -95,7 +106,7 @@ def _told(run: Run, one: ClassView, head: Sequence[str], *, twin: bool) -> list[
     made = [
         tag("td", _who(run, first, roles.strong), data_label=next(labels)),
         tag("td", _who(run, first, roles.weak), data_label=next(labels)),
-        shaded(roles.quality, "metrics.jsonl: pseudo_labels, summed over the epochs", label=next(labels)),
+        shaded(roles.quality, "metrics.jsonl: pseudo_labels, summed over the epochs up to the end", label=next(labels)),
         shaded(one.w["start"][roles.weak], "metrics.jsonl: w_recognised", label=next(labels)),
         shaded(one.w["end"][roles.weak], "metrics.jsonl: w_recognised", label=next(labels)),
         tag("td", f"{signed(roles.change, 0)} points", data_label=next(labels)),

@@ -75,7 +75,7 @@ def _known(value: float | None, write: Callable[[float], str], search: Run | Non
 def _retained(run: Run) -> tuple[str, str]:
     known = run.kind == "search" and run.retained is not None
     source = "result.json: retained" if run.result else "metrics.jsonl: lowest w_validation_loss of the last epoch"
-    return f"learner {run.retained}" if known else "", source
+    return f"learner {run.retained}{'' if run.result else ', so far'}" if known else "", source
 
 
 def _result(key: str, write: Callable[[float], str], *, trained: bool = False) -> Measure:

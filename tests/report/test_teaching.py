@@ -20,6 +20,7 @@ from smallgroup.report.compare import (
     settings_of,
     twin_of,
 )
+from smallgroup.report.curves import REBUILT
 from smallgroup.report.teaching import ClassView, teaching_of
 from tests.report.makers import add_training, make_run
 
@@ -104,6 +105,48 @@ def test_agreement_takes_the_place_of_truth_that_is_not_known(tmp_path: Path) ->
     assert found is not None
     assert not found.truth
     assert {one.quality for one in found.differing} == {25.0}  # 5 of 10 labels, with two peers to agree each
+
+
+def rebuilt_after(*epochs: int) -> Callable[[dict[str, Any]], None]:
+    """Networks are built anew at the ends of these epochs: now that of learner 0, now that of learner 1."""
+
+    def change(one: dict[str, Any]) -> None:
+        if one["epoch"] in epochs and one["learner"] == epochs.index(one["epoch"]) % 2:
+            one["rebuilt"] = "another stage"
+        one["pseudo_labels"]["right"] = [one["epoch"]] * 3
+
+    return change
+
+
+def test_start_and_end_are_of_the_same_networks(tmp_path: Path) -> None:
+    run = read_one_run(changed(make_run(tmp_path / "a", epochs=6), rebuilt_after(0, 2)))
+    found = teaching_of(run, run)
+    assert found is not None
+    assert run.rebuilds == [0, 2]
+    assert (found.moments, found.same_networks) == ({"start": 3, "middle": 4, "end": 5}, True)
+    assert {one.quality for one in found.differing} == {50.0}  # 3 + 4 + 5 of 24 labels: those of these networks alone
+    assert [one.change for one in found.differing] == pytest.approx([24.0] * 3)  # from 56 to 80
+    made = page([run])
+    assert "Networks were built anew after epochs 0, 2: these epochs are of one stage, the last with two" in made
+    assert REBUILT in made
+
+
+def test_a_last_stage_of_one_epoch_is_no_course(tmp_path: Path) -> None:
+    run = read_one_run(changed(make_run(tmp_path / "a", epochs=6), rebuilt_after(1, 4)))
+    found = teaching_of(run, run)
+    assert found is not None
+    assert found.moments == {"start": 2, "middle": 3, "end": 4}
+    # The run without teaching is looked at where this one is: W of the weak has 20 + 60 * 4 / 5 there.
+    assert {one.twin for one in found.differing} == {68.0}
+
+
+def test_networks_that_were_all_built_anew_are_told_of(tmp_path: Path) -> None:
+    run = read_one_run(changed(make_run(tmp_path, epochs=3), rebuilt_after(0, 1)))
+    found = teaching_of(run)
+    assert found is not None
+    assert (found.moments, found.same_networks) == ({"start": 0, "middle": 1, "end": 2}, False)
+    assert "after epochs 0, 1: start and end are of different networks" in page([run])
+    assert "built anew" not in page([read_one_run(make_run(tmp_path / "plain"))])
 
 
 def test_one_learner_teaches_nobody(tmp_path: Path) -> None:
