@@ -7,13 +7,13 @@ from functools import cached_property
 from itertools import pairwise
 
 from smallgroup.report import palette
-from smallgroup.report.shapes import Disc, Drawing, Group, Label, Line, Shape
+from smallgroup.report.shapes import SIZE, Disc, Drawing, Group, Label, Line, Shape
 
 WIDTH, HEIGHT = 360.0, 210.0
 LEFT, RIGHT, TOP, BOTTOM = 50.0, 12.0, 12.0, 38.0
 LEGEND_ROW = 16.0
-CHARACTER = 6.4
-"""About the width of a digit; an axis with long numbers has more room beside it."""
+CHARACTER = 0.65 * SIZE
+"""The width of a digit in a wide font; an axis with long numbers has more room beside it."""
 EXACT = 6
 """Digits of a number that is read as such, and not as a place on an axis."""
 

@@ -10,7 +10,7 @@ from smallgroup.runner.runner import METRICS
 MOST = 400
 """Epochs that are drawn; of more every n-th, and the last."""
 
-REBUILT = "Dotted lines upright: here networks were built anew."
+REBUILT = "Dotted upright lines: networks were built anew."
 Measure = Callable[[Row], float | None]
 
 

@@ -62,7 +62,7 @@ def _measures(runs: Sequence[Run]) -> list[tuple[str, Measure]]:
         ("parameters, as the config would train it", _counted("parameters")),
         ("multiply-adds, as the config would train it", _counted("multiply_adds")),
         ("time", _result("seconds", duration)),
-        ("peak memory, MB", _result("peak_memory_mb", "{:,.0f}".format)),
+        ("peak memory, MB", _memory),
     ]
     columns = sorted({str(c) for run in runs for c in section_at(run.result, "true_accuracy")})
     return measures + [(f"true accuracy {column}", _accuracy(column)) for column in columns]
@@ -88,6 +88,11 @@ def _result(key: str, write: Callable[[float], str], *, trained: bool = False) -
         return "" if owner is None else _known(final(owner, key), write), f"{front}result.json: {key}"
 
     return measure
+
+
+def _memory(run: Run) -> tuple[str, str]:
+    memory, file = run.peak_memory
+    return _known(memory, "{:,.0f}".format), f"{file}: peak_memory_mb"
 
 
 def _counted(key: str) -> Measure:

@@ -121,6 +121,10 @@ def test_long_numbers_have_room_beside_the_axis() -> None:
     assert 123456.01 in ticks_of(made)
     starts = [shape.points[0] for shape in made.shapes if isinstance(shape, Line)]
     assert all(point is not None and point[0] > LEFT + 10 for point in starts)
+    points = tuple(Point(epoch, 0.99985 + epoch / 20000, 1) for epoch in range(3))
+    made = draw_chart(Chart("it", "It", "", "", (Series("own", points, "x"),)))
+    (label, *_) = [shape for shape in made.shapes if isinstance(shape, Label) and len(shape.words) == 7]
+    assert label.x > 7 * 0.64 * label.size  # the widest digits that browsers are known to take
 
 
 def test_a_line_stands_where_something_else_is_measured() -> None:

@@ -189,6 +189,8 @@ def test_there_is_one_peak_of_memory(last: float, said: str, file: str, tmp_path
     assert told == [(f"{file}: peak_memory_mb", f"{said} MB")]
     assert f"Memory of the process at its peak: {said} MB ({file}: peak_memory_mb)." in made
     assert set(re.findall(r"(\d+) MB", made)) == {said}
+    source = f'data-source="{tmp_path.name}/{file}: peak_memory_mb">{said}<'
+    assert page([read_one_run(folder)] * 2).count(source) == 2
 
 
 def test_the_entropy_of_a_cell_is_the_mean_of_its_edges() -> None:
