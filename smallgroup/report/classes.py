@@ -93,20 +93,21 @@ def _story(run: Run, found: Teaching, shown: Sequence[ClassView]) -> Markup:
     head += ["labels of the strong, right" if found.truth else "labels of the strong, agreed on"]
     head += ["W of the weak: start", "W of the weak: end", "change"]
     head += ["end without teaching"] if with_twin else []
-    rows = [tag("tr", tag("th", one.name, scope="row"), *_told(run, one, head, twin=with_twin)) for one in shown]
+    rows = [tag("tr", tag("th", one.name, scope="row"), *_told(run, found, one, head, twin=with_twin)) for one in shown]
     return table(head, rows, "Who is strong and who is weak, by class", class_="classes cards", role="table")
 
 
-def _told(run: Run, one: ClassView, head: Sequence[str], *, twin: bool) -> list[Markup]:
+def _told(run: Run, found: Teaching, one: ClassView, head: Sequence[str], *, twin: bool) -> list[Markup]:
     """The fields of a class; where nobody is strong, that and nothing else."""
     roles, first = one.roles, one.v["start"]
     if roles is None:
         return [tag("td", f"no difference: {first[0]:.0f} % each", colspan=len(head) - 1, class_="none")]
     labels = iter(head[1:])
+    counted = "metrics.jsonl: pseudo_labels, summed over epochs {} to {}".format(*found.labelled)
     made = [
         tag("td", _who(run, first, roles.strong), data_label=next(labels)),
         tag("td", _who(run, first, roles.weak), data_label=next(labels)),
-        shaded(roles.quality, "metrics.jsonl: pseudo_labels, summed over the epochs up to the end", label=next(labels)),
+        shaded(roles.quality, counted, label=next(labels)),
         shaded(one.w["start"][roles.weak], "metrics.jsonl: w_recognised", label=next(labels)),
         shaded(one.w["end"][roles.weak], "metrics.jsonl: w_recognised", label=next(labels)),
         tag("td", f"{signed(roles.change, 0)} points", data_label=next(labels)),

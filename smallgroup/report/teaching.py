@@ -53,7 +53,9 @@ class Teaching:
     """The epochs that count as start, middle and end."""
     truth: bool
     """Whether the quality of labels is measured against true classes."""
-    same_networks: bool = True
+    labelled: tuple[int, int]
+    """First and last of the epochs whose labels are counted together."""
+    same_networks: bool
     """Whether start and end are of the same networks: none was built anew in between."""
 
     @property
@@ -78,7 +80,8 @@ def teaching_of(run: Run, twin: Run | None = None) -> Teaching | None:
         role: {moment: _tables(run, epoch, f"{role}_recognised") for moment, epoch in moments.items()}
         for role in ("v", "w")
     }
-    counts = {k: _labels(run, k, _between(run, moments)) for k in run.learners}
+    together = _between(run, moments)
+    counts = {k: _labels(run, k, together) for k in run.learners}
     truth = all("right" in table for table in counts.values()) and bool(counts)
     names, found = run.classes, []
     for c in range(len(tables["v"]["start"][0])):
@@ -98,7 +101,7 @@ def teaching_of(run: Run, twin: Run | None = None) -> Teaching | None:
         found.append(ClassView(name, c, v, w, labels, roles))
     found.sort(key=lambda one: (-one.difference, one.number))
     same = not any(moments["start"] <= epoch < moments["end"] for epoch in run.rebuilds)
-    return Teaching(tuple(found), moments, truth, same)
+    return Teaching(tuple(found), moments, truth, (together[0], together[-1]), same)
 
 
 def _stages(run: Run, epochs: Sequence[int]) -> list[list[int]]:

@@ -129,6 +129,7 @@ def test_start_and_end_are_of_the_same_networks(tmp_path: Path) -> None:
     made = page([run])
     assert "Networks were built anew after epochs 0, 2: these epochs are of one stage, the last with two" in made
     assert REBUILT in made
+    assert "metrics.jsonl: pseudo_labels, summed over epochs 3 to 5" in made
 
 
 def test_a_last_stage_of_one_epoch_is_no_course(tmp_path: Path) -> None:
