@@ -288,6 +288,14 @@ CUT = """() => Array.from(document.querySelectorAll('.scroll'))
   .map((one) => one.getAttribute('aria-label'))"""
 
 
+LEFT_ALONE = """() => Array.from(document.querySelectorAll('header, h2, h3, .about, caption, thead, summary'))
+  .filter((one) => getComputedStyle(one).breakAfter !== 'avoid')
+  .concat(Array.from(document.querySelectorAll('table, figure, .about'))
+    .filter((one) => getComputedStyle(one).breakInside !== 'avoid'))
+  .map((one) => one.outerHTML.slice(0, 80))"""
+"""What introduces something, and might end a sheet of paper."""
+
+
 def test_paper_cuts_no_table_and_has_the_training(browser: Any, both: Path, tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run", classes=tuple(f"a long name of class {c}" for c in range(10)))
     add_training(folder)
@@ -296,6 +304,7 @@ def test_paper_cuts_no_table_and_has_the_training(browser: Any, both: Path, tmp_
         page.emulate_media(media="print")
         assert "end without teaching" in page.locator("#r0-teaching table").first.inner_text()
         assert page.evaluate(CUT) == []
+        assert page.evaluate(LEFT_ALONE) == []
         page = tab.open(report(folder))
         page.locator("details.printed > summary").click()
         assert page.evaluate(CUT) == []
