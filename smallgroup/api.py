@@ -27,9 +27,10 @@ from smallgroup.phases.search.labellers import Labellers, labellers_of
 from smallgroup.phases.search.record import recorder as search_recorder
 from smallgroup.phases.search.result import ARCHITECTURES, SearchResult
 from smallgroup.phases.search.result import conclude as conclude_search
+from smallgroup.phases.search.schedule import Course, schedule_of
 from smallgroup.phases.search.timing import fitted, measure, reckoned
-from smallgroup.report import Given, Run, Size, page, read_run
-from smallgroup.report.run import PARTS, told_apart
+from smallgroup.report import Given, Run, Size, Steps, page, read_run
+from smallgroup.report.run import PARTS, at, told_apart, whole
 from smallgroup.runner import CHECKPOINTS, Runner, Watcher, check_identity
 from smallgroup.runner.lock import FILE as LOCK
 from smallgroup.runner.runner import METRICS
@@ -269,7 +270,11 @@ def read_one_run(folder: Path) -> Run:
     """A run's folder with its config, and the trainings within it."""
     if not any((folder / name).exists() for name in (CONFIG, METRICS, LOCK)):
         raise ValueError(f"a run is a folder with {CONFIG} and {METRICS}, but {folder} has neither")
-    parts = {name: read_one_run(folder / name) for name in PARTS if (folder / name / CONFIG).is_file()}
+    parts = {
+        name: replace(read_one_run(folder / name), front=f"{name}/")
+        for name in PARTS
+        if (folder / name / CONFIG).is_file()
+    }
     found = read_run(folder, parts=parts)
     return replace(found, given=(own := _given(found)), problems=(*found.problems, *own.problems))
 
@@ -286,7 +291,21 @@ def _given(run: Run) -> Given:
     made = plain.get("environment")
     size = None if run.kind == "training" else _size(run, config)
     environment = made if isinstance(made, dict) else {}
-    return Given(config.to_dict(), config.departures(), config.of_recipe(), environment, size)
+    steps = None if run.kind == "training" else _steps(run, config)
+    return Given(config.to_dict(), config.departures(), config.of_recipe(), environment, size, steps)
+
+
+def _steps(run: Run, config: Config) -> Steps | None:
+    """Of the search that the config describes; None where the steps of an epoch are not known."""
+    per_epoch = config.search.steps_per_epoch or whole(at(run.facts, "course", "steps_per_epoch"))
+    if not per_epoch:
+        return None
+    methods = [config.build_method(one) for one in config.learners]
+    try:
+        course = Course([schedule_of(config.search, per_epoch, _teaching(config), method) for method in methods])
+    except ValueError:
+        return None
+    return Steps(course.steps, course.labeller_steps if config.search.labellers is None else 0)
 
 
 def _size(run: Run, config: Config) -> Size | None:
@@ -350,11 +369,16 @@ def read_labellers(folder: Path, data: SearchData) -> Labellers:
 
 def _needed(config: Config) -> DataConfig:
     """Where nobody teaches, images of other data are not asked for; the split is the same with them and without."""
-    own, search = config.data, config.search
-    teaching = Teaching(len(config.learners), search.lam, search.labels_from, search.targets, search.human_labels)
-    if teaching.active or own.unlabeled in ("split", "train"):
+    own = config.data
+    if _teaching(config).active or own.unlabeled in ("split", "train"):
         return own
     return own.model_copy(update={"unlabeled": "train"})
+
+
+def _teaching(config: Config) -> Teaching:
+    """Who learns from whom, where no learners of another search make the labels."""
+    search = config.search
+    return Teaching(len(config.learners), search.lam, search.labels_from, search.targets, search.human_labels)
 
 
 def within(config: Config, seconds: Callable[[], float]) -> Config:

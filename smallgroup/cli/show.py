@@ -14,7 +14,7 @@ from smallgroup.report import Run
 from smallgroup.report.charts import Chart
 from smallgroup.report.curves import charts_of, thinned
 from smallgroup.report.origins import events_of, warnings_of
-from smallgroup.report.run import number_at
+from smallgroup.report.run import number_at, whole
 from smallgroup.report.words import STATES
 from smallgroup.spaces.drawing import draw
 from smallgroup.spaces.genotypes import to_plain
@@ -63,7 +63,7 @@ def run(folder: Path, *, as_json: bool) -> None:
 
 def summary(found: Run) -> dict[str, Any]:
     """What `--json` prints: what is known, and null for the rest."""
-    size, training = found.given.size, found.parts.get("training")
+    training = found.parts.get("training", found)
     return {
         "run": str(found.folder),
         "kind": found.kind,
@@ -71,16 +71,23 @@ def summary(found: Run) -> dict[str, Any]:
         "dataset": found.dataset or None,
         "learners": len(found.learners),
         "epochs": len(found.epochs),
-        "retained": found.retained if found.kind == "search" else None,
+        "retained": found.retained if found.kind == "search" and found.result else None,
         "validation_error": number_at(found.result, "validation_error"),
         "validation_loss": number_at(found.result, "validation_loss"),
-        "test_error": number_at((training or found).result, "test_error"),
-        "parameters": None if size is None else size.parameters,
-        "multiply_adds": None if size is None else size.multiply_adds,
+        "test_error": number_at(training.result, "test_error"),
+        **_sizes(found, training),
         "seconds": number_at(found.result, "seconds"),
         "peak_memory_mb": number_at(found.result, "peak_memory_mb"),
         "genotype": None if found.cell is None else to_plain(found.cell),
     }
+
+
+def _sizes(found: Run, training: Run) -> dict[str, int | None]:
+    """Of the network that was trained; before there is one, of that which the config would train."""
+    names = ("parameters", "multiply_adds")
+    if training.kind == "training" and training.result:
+        return {name: whole(training.result.get(name)) for name in names}
+    return {name: getattr(found.given.size, name, None) for name in names}
 
 
 def _told(name: str, value: object) -> bool:

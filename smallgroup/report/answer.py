@@ -1,9 +1,7 @@
 """What a run found, before all else."""
 
-from collections.abc import Sequence
-
 from smallgroup.report.cells import draw_cell, drawn
-from smallgroup.report.compare import Contribution
+from smallgroup.report.compare import Setting, contributions, differently_trained, head_start
 from smallgroup.report.markup import Markup, joined, tag
 from smallgroup.report.next_steps import next_steps
 from smallgroup.report.origins import missing_of, seconds_by_part
@@ -121,14 +119,14 @@ def _sizes(parameters: float | None, multiply_adds: float | None, source: str, w
 def _cost(run: Run) -> list[Markup]:
     result = run.result
     if result:
-        seconds, memory = number_at(result, "seconds"), number_at(result, "peak_memory_mb")
+        seconds = number_at(result, "seconds")
         steps = number_at(result, "steps")
         source = "result.json"
     else:
         seconds = sum(seconds_by_part(run).values())
-        memory = max((number_at(one, "peak_memory_mb") or 0.0 for one in run.times), default=None)
         steps = max((number_at(one, "step") or 0.0 for one in run.times), default=None)
         source = "times.jsonl"
+    memory, file = run.peak_memory
     return [
         fact(
             "Time of the search" if run.kind == "search" else "Time",
@@ -137,7 +135,7 @@ def _cost(run: Run) -> list[Markup]:
             None if steps is None else f"{count(steps)} steps",
         ),
         fact(
-            "Memory", "not known" if memory is None else f"{memory:,.0f} MB", f"{source}: peak_memory_mb", "at its peak"
+            "Memory", "not known" if memory is None else f"{memory:,.0f} MB", f"{file}: peak_memory_mb", "at its peak"
         ),
     ]
 
@@ -200,11 +198,12 @@ def why(run: Run) -> Markup | None:
     return tag("p", tag("strong", "Why this learner: "), words, spaced, " nats).")
 
 
-def contributed(gained: Sequence[Contribution], more: str = "") -> Markup | None:
-    """What teaching changed, where a run without it is given."""
+def contributed(setting: Setting) -> Markup | None:
+    """What teaching changed, where runs without it are given."""
+    gained = contributions(setting)
     if not gained:
         return None
-    n = gained[0].comparison.n[0]
+    n = len(setting.pairs)
     items = []
     for one in gained:
         better = one.mean < 0 if one.lower_is_better else one.mean > 0
@@ -218,11 +217,11 @@ def contributed(gained: Sequence[Contribution], more: str = "") -> Markup | None
         if n == 1
         else f"Means over {n} seeds, paired; p says how often chance alone would differ as much."
     )
+    notes = (differently_trained(setting), caution, head_start(setting))
     return tag(
         "div",
         tag("p", tag("strong", "What the group contributed"), ", against the same search with lambda = 0:"),
         tag("ul", *items),
-        tag("p", more, class_="note") if more else None,
-        tag("p", caution, class_="note"),
+        *(tag("p", words, class_="note") for words in notes if words),
         class_="gained",
     )

@@ -4,13 +4,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from smallgroup.report import palette
-from smallgroup.report.shapes import Disc, Drawing, Group, Label, Line, Shape
+from smallgroup.report.shapes import SIZE, Disc, Drawing, Group, Label, Line, Shape
 
 WIDTH, HEIGHT = 360.0, 210.0
 LEFT, RIGHT, TOP, BOTTOM = 50.0, 12.0, 12.0, 38.0
 LEGEND_ROW = 16.0
+CHARACTER = 0.65 * SIZE
+"""The width of a digit in a wide font; an axis with long numbers has more room beside it."""
+EXACT = 6
+"""Digits of a number that is read as such, and not as a place on an axis."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,8 @@ class Series:
     """What it is, as the metrics name it."""
     colour: int = 0
     dash: int = 0
+    file: str = "metrics.jsonl"
+    """Where its lines are."""
 
     @cached_property
     def _by_epoch(self) -> dict[int, Point]:
@@ -56,6 +63,8 @@ class Chart:
     series: tuple[Series, ...]
     log: bool = False
     x_name: str = "epoch"
+    breaks: tuple[int, ...] = ()
+    """Epochs after which something else is measured: a line stands there."""
 
     @property
     def epochs(self) -> list[int]:
@@ -73,24 +82,30 @@ def draw_chart(chart: Chart, *, legend: bool = False) -> Drawing:
     epochs, values = chart.epochs, chart.values
     low, high, ticks = _axis(values, log=chart.log)
     first, last = epochs[0], max(epochs[-1], epochs[0] + 1)
+    labels = tick_labels(ticks)
+    left = max(LEFT, 7 + CHARACTER * max(map(len, labels), default=0))
 
     def x(epoch: float) -> float:
-        return LEFT + (epoch - first) / (last - first) * (WIDTH - LEFT - RIGHT)
+        return left + (epoch - first) / (last - first) * (WIDTH - left - RIGHT)
 
     def y(value: float) -> float:
         place = math.log10(value) if chart.log else value
         return TOP + (high - place) / (high - low) * (HEIGHT - TOP - BOTTOM)
 
     shapes: list[Shape] = []
-    for tick in ticks:
+    for tick, words in zip(ticks, labels, strict=True):
         shapes += [
-            Line([(LEFT, y(tick)), (WIDTH - RIGHT, y(tick))], "grid"),
-            Label(LEFT - 5, y(tick) + 4, tick_words(tick), "muted", "end"),
+            Line([(left, y(tick)), (WIDTH - RIGHT, y(tick))], "grid"),
+            Label(left - 5, y(tick) + 4, words, "muted", "end"),
         ]
+    for epoch in chart.breaks:
+        if first <= epoch < epochs[-1]:
+            place = x(epoch + 0.5)
+            shapes.append(Line([(place, TOP), (place, HEIGHT - BOTTOM)], "muted", 1, "2 3"))
     for epoch in _whole_ticks(first, last):
         shapes.append(Label(x(epoch), HEIGHT - BOTTOM + 15, str(epoch), "muted", "middle"))
     shapes.append(
-        Label((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 4, f"↑ {axis_words(chart)}   → {chart.x_name}", "muted", "middle")
+        Label((left + WIDTH - RIGHT) / 2, HEIGHT - 4, f"↑ {axis_words(chart)}   → {chart.x_name}", "muted", "middle")
     )
     for number, one in enumerate(chart.series):
         points: list[tuple[float, float] | None] = []
@@ -110,7 +125,7 @@ def draw_chart(chart: Chart, *, legend: bool = False) -> Drawing:
             ]
         height += LEGEND_ROW * len(chart.series) + 6
     about = f"{chart.about} {len(chart.series)} lines over {chart.x_name}s {first} to {epochs[-1]}, {spanned(chart)}."
-    data = {"first": first, "last": last, "left": LEFT, "right": WIDTH - RIGHT, "top": TOP, "bottom": HEIGHT - BOTTOM}
+    data = {"first": first, "last": last, "left": left, "right": WIDTH - RIGHT, "top": TOP, "bottom": HEIGHT - BOTTOM}
     return Drawing(WIDTH, height, shapes, chart.title, about, data, "chart")
 
 
@@ -122,7 +137,7 @@ def axis_words(chart: Chart) -> str:
 def spanned(chart: Chart) -> str:
     """From where to where the values go."""
     unit = f" {chart.unit}" if chart.unit else ""
-    return f"values from {tick_words(min(chart.values))} to {tick_words(max(chart.values))}{unit}"
+    return f"values from {in_digits(min(chart.values))} to {in_digits(max(chart.values))}{unit}"
 
 
 def _series(one: Series, number: int, points: Sequence[tuple[float, float] | None]) -> Group:
@@ -139,14 +154,25 @@ def _series(one: Series, number: int, points: Sequence[tuple[float, float] | Non
     return Group([line, *dots], one.name, "series", {"series": number})
 
 
-def tick_words(value: float) -> str:
-    """A number beside an axis."""
+def in_digits(value: float, digits: int = EXACT) -> str:
+    """A number rounded to so many digits, without zeros at its end."""
     if value == 0:
         return "0"
     if abs(value) >= 10000 or abs(value) < 0.001:
-        mantissa, _, exponent = f"{value:.1e}".partition("e")
-        return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
-    return f"{value:.4g}"
+        mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+        return f"{mantissa.rstrip('0').removesuffix('.')}e{int(exponent)}"
+    return f"{value:.{digits}g}"
+
+
+def tick_labels(ticks: Sequence[float]) -> list[str]:
+    """Each tick as what it is: with as many digits as tell it to a thousandth of the way to the next."""
+    way = min((after - before for before, after in pairwise(ticks)), default=max(map(abs, ticks), default=0.0))
+    words: list[str] = []
+    for digits in range(4, 17):
+        words = [in_digits(tick, digits) for tick in ticks]
+        if all(abs(float(one) - tick) <= way / 1000 for one, tick in zip(words, ticks, strict=True)):
+            break
+    return words
 
 
 def _axis(values: Sequence[float], *, log: bool) -> tuple[float, float, list[float]]:

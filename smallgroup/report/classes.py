@@ -48,7 +48,7 @@ def teaching_section(run: Run, twin: Run | None, prefix: str) -> Markup | None:
     about = (
         f"Learners that begin differently are strong in different classes. Epochs {found.moments['start']} (start), "
         f"{found.moments['middle']} (middle) and {found.moments['end']} (end), in percent of the validation images of "
-        f"the class. Labels are compared with {what}. {_improved(found)} "
+        f"the class. {_rebuilt(run, found)}Labels are compared with {what}. {_improved(found)} "
     )
     about += (
         "The run with lambda = 0 shows what it reaches without being taught."
@@ -62,6 +62,17 @@ def teaching_section(run: Run, twin: Run | None, prefix: str) -> Markup | None:
         tabs(f"{prefix}teach", panels, "view"),
         about=about + (more if left_out else ""),
     )
+
+
+def _rebuilt(run: Run, found: Teaching) -> str:
+    """A sentence on networks that were built anew; empty if none was."""
+    if not run.rebuilds:
+        return ""
+    many = "s" * (len(run.rebuilds) > 1)
+    when = f"Networks were built anew after epoch{many} {', '.join(map(str, run.rebuilds))}"
+    if not found.same_networks:
+        return f"{when}: start and end are of different networks, and what changed in between says little of teaching. "
+    return f"{when}: these epochs are of one stage, the last with two that were measured. "
 
 
 def _improved(found: Teaching) -> str:
@@ -82,20 +93,21 @@ def _story(run: Run, found: Teaching, shown: Sequence[ClassView]) -> Markup:
     head += ["labels of the strong, right" if found.truth else "labels of the strong, agreed on"]
     head += ["W of the weak: start", "W of the weak: end", "change"]
     head += ["end without teaching"] if with_twin else []
-    rows = [tag("tr", tag("th", one.name, scope="row"), *_told(run, one, head, twin=with_twin)) for one in shown]
+    rows = [tag("tr", tag("th", one.name, scope="row"), *_told(run, found, one, head, twin=with_twin)) for one in shown]
     return table(head, rows, "Who is strong and who is weak, by class", class_="classes cards", role="table")
 
 
-def _told(run: Run, one: ClassView, head: Sequence[str], *, twin: bool) -> list[Markup]:
+def _told(run: Run, found: Teaching, one: ClassView, head: Sequence[str], *, twin: bool) -> list[Markup]:
     """The fields of a class; where nobody is strong, that and nothing else."""
     roles, first = one.roles, one.v["start"]
     if roles is None:
         return [tag("td", f"no difference: {first[0]:.0f} % each", colspan=len(head) - 1, class_="none")]
     labels = iter(head[1:])
+    counted = "metrics.jsonl: pseudo_labels, summed over epochs {} to {}".format(*found.labelled)
     made = [
         tag("td", _who(run, first, roles.strong), data_label=next(labels)),
         tag("td", _who(run, first, roles.weak), data_label=next(labels)),
-        shaded(roles.quality, "metrics.jsonl: pseudo_labels, summed over the epochs", label=next(labels)),
+        shaded(roles.quality, counted, label=next(labels)),
         shaded(one.w["start"][roles.weak], "metrics.jsonl: w_recognised", label=next(labels)),
         shaded(one.w["end"][roles.weak], "metrics.jsonl: w_recognised", label=next(labels)),
         tag("td", f"{signed(roles.change, 0)} points", data_label=next(labels)),
@@ -210,13 +222,16 @@ def confusion_section(run: Run, prefix: str) -> Markup | None:
         return None
     worst = sorted(((finite(error) or 0.0, str(name)) for name, error in errors.items()), reverse=True)[:MOST_CLASSES]
     rows = [
-        tag("tr", tag("th", name, scope="row"), shaded(error, f"result.json: class_errors[{name}]", 1))
+        tag("tr", tag("th", name, scope="row"), shaded(error, f"{run.front}result.json: class_errors[{name}]", 1))
         for error, name in worst
     ]
     parts = [table(["class", "test error, %"], rows, "Test error by class, the hardest first", class_="classes")]
     names = list(map(str, errors))
     if isinstance(table_, list) and len(table_) == len(names) <= MOST_CLASSES:
-        body = [_confused(name, number, line) for number, (name, line) in enumerate(zip(names, table_, strict=True))]
+        body = [
+            _confused(name, line, f"{run.front}result.json: confusion[{number}]")
+            for number, (name, line) in enumerate(zip(names, table_, strict=True))
+        ]
         parts.append(
             table(
                 ["is \\ taken for", *names],
@@ -233,13 +248,12 @@ def confusion_section(run: Run, prefix: str) -> Markup | None:
     )
 
 
-def _confused(name: str, number: int, line: object) -> Markup:
+def _confused(name: str, line: object, source: str) -> Markup:
     counts = [finite(value) or 0.0 for value in line] if isinstance(line, list) else []
     total = sum(counts) or 1.0
     fields = []
     for place, one in enumerate(counts):
         colour = palette.hexed(palette.scaled(one / total))
         style = f"background:{colour};color:{palette.on(colour)}" if one else None
-        source = f"from result.json: confusion[{number}][{place}]"
-        fields.append(tag("td", f"{one:.0f}", class_="shaded", style=style, title=source))
+        fields.append(tag("td", f"{one:.0f}", class_="shaded", style=style, title=f"from {source}[{place}]"))
     return tag("tr", tag("th", name, scope="row"), *fields)

@@ -24,8 +24,18 @@ class Pair:
 
 
 @dataclass(frozen=True)
+class Setting:
+    """Pairs that are alike but for the seed: they may be averaged, and no others."""
+
+    pairs: Mapping[int, Pair]
+    """By seed."""
+    again: tuple[Pair, ...] = ()
+    """Pairs of a seed that is there already: the same searches once more, which count for nothing."""
+
+
+@dataclass(frozen=True)
 class Contribution:
-    """A measure with teaching minus the same without, over pairs of one seed each."""
+    """A measure with teaching minus the same without, over the pairs of a setting."""
 
     title: str
     unit: str
@@ -63,28 +73,48 @@ def twin_of(run: Run, pairs: Sequence[Pair]) -> Run | None:
     return next((pair.alone for pair in pairs if pair.taught is run), None)
 
 
+def settings_of(pairs: Sequence[Pair]) -> list[Setting]:
+    """Pairs by what they search, in the order in which they are given; another lambda is another setting."""
+    found: list[tuple[dict[str, Any], dict[int, Pair], list[Pair]]] = []
+    for pair in pairs:
+        config = _search_part(pair.taught.given.config)
+        seed = whole(config.pop("seed", None)) or 0
+        own = next((one for one in found if one[0] == config), None)
+        if own is None:
+            found.append((config, {seed: pair}, []))
+        elif seed in own[1]:
+            own[2].append(pair)
+        else:
+            own[1][seed] = pair
+    return [Setting(by_seed, tuple(again)) for _, by_seed, again in found]
+
+
 def _same(one: Run, other: Run) -> bool:
-    return _search_part(one.given.config) == _search_part(other.given.config)
+    return _without_lambda(one.given.config) == _without_lambda(other.given.config)
 
 
 def _search_part(config: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in config.items() if key not in NOT_COMPARED}
+    return {key: value for key, value in config.items() if key not in NOT_COMPARED}
+
+
+def _without_lambda(config: Mapping[str, Any]) -> dict[str, Any]:
+    kept = _search_part(config)
     search = kept.get("search")
     if isinstance(search, Mapping):
         kept["search"] = {key: value for key, value in search.items() if key != "lambda"}
     return kept
 
 
-def contributions(pairs: Sequence[Pair]) -> list[Contribution]:
-    """What teaching changed, for each measure that all pairs have; several pairs of one seed count once."""
-    own = {whole(pair.taught.given.config.get("seed")) or 0: pair for pair in pairs}
+def contributions(setting: Setting) -> list[Contribution]:
+    """What teaching changed, for each measure that all pairs have."""
+    own = setting.pairs
     measures: list[tuple[str, str, bool, Measure]] = [
         ("validation error of the retained learner", "points", True, lambda run: final(run, "validation_error")),
         ("validation loss of the retained learner", "nats", True, lambda run: final(run, "validation_loss")),
         ("mean validation error of all learners", "points", True, _mean_error),
         ("test error after training", "points", True, _test_error),
     ]
-    columns = sorted({str(c) for pair in pairs for c in section_at(pair.taught.result, "true_accuracy")})
+    columns = sorted({str(c) for pair in own.values() for c in section_at(pair.taught.result, "true_accuracy")})
     measures += [(f"true accuracy on {c} of the retained cell", "points", False, _true_accuracy(c)) for c in columns]
     made = []
     for title, unit, lower, measure in measures:
@@ -108,8 +138,9 @@ def _mean_error(run: Run) -> float | None:
     return sum(known) / len(known) if known and len(known) == len(errors) else None
 
 
-def differently_trained(pairs: Sequence[Pair]) -> str:
+def differently_trained(setting: Setting) -> str:
     """A sentence on cells that were both tested, but not trained the same way; empty if there are none."""
+    pairs = setting.pairs.values()
     tested = [pair for pair in pairs if _test_error(pair.taught) is not None and _test_error(pair.alone) is not None]
     other = [pair for pair in tested if not _same_training(pair)]
     if not other:
@@ -118,6 +149,19 @@ def differently_trained(pairs: Sequence[Pair]) -> str:
     return (
         f"Test errors are not compared, for the trainings were not set up alike ({names}): seed, data or training of "
         "their configs differ."
+    )
+
+
+def head_start(setting: Setting) -> str:
+    """A sentence on steps in which W learns without teaching, but waits with it; empty if there are none."""
+    known = (pair.taught.given.steps for pair in setting.pairs.values())
+    steps = next((one for one in known if one is not None), None)
+    if steps is None or steps.v_alone == 0:
+        return ""
+    return (
+        "The configs differ in lambda alone; what W goes through differs in one more thing. With teaching it waits "
+        "while V begins (search.v_warmup); with lambda = 0 there is no V to wait for, and W learns in these steps too: "
+        f"{steps.v_alone:,} more of {steps.all:,}."
     )
 
 

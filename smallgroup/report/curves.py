@@ -5,10 +5,12 @@ from dataclasses import replace
 
 from smallgroup.report.charts import Chart, Point, Series
 from smallgroup.report.run import Row, Run, at, number_at, section_at
+from smallgroup.runner.runner import METRICS
 
 MOST = 400
 """Epochs that are drawn; of more every n-th, and the last."""
 
+REBUILT = "Dotted upright lines: networks were built anew."
 Measure = Callable[[Row], float | None]
 
 
@@ -30,7 +32,7 @@ def series_of(
         value = None if row is None else measure(row)
         if row is not None and value is not None:
             points.append(Point(epoch, value, row.line))
-    return Series(name, tuple(points), source, colour, dash) if points else None
+    return Series(name, tuple(points), source, colour, dash, f"{run.front}{METRICS}") if points else None
 
 
 def key(*path: str) -> Measure:
@@ -57,7 +59,14 @@ def gap(row: Row) -> float | None:
 def charts_of(run: Run) -> list[Chart]:
     """Every chart that has a line."""
     made = _search(run) if run.kind == "search" else _training(run)
-    return [chart for chart in made if chart.series and chart.values]
+    return [_broken(chart, run) for chart in made if chart.series and chart.values]
+
+
+def _broken(chart: Chart, run: Run) -> Chart:
+    """With a line where networks were built anew: what follows is measured on others."""
+    if not run.rebuilds:
+        return chart
+    return replace(chart, about=f"{chart.about} {REBUILT}", breaks=tuple(run.rebuilds))
 
 
 def _per_learner(run: Run, *wanted: tuple[str, str, Measure]) -> tuple[Series, ...]:
@@ -265,7 +274,11 @@ def overlays(runs: Sequence[Run]) -> list[Chart]:
             series_of(run, run.retained or 0, run.name, source, measure, colour=place, dash=place)
             for place, run in enumerate(runs)
         ]
-        found = tuple(line for line in lines if line is not None)
+        found = tuple(
+            replace(line, file=f"{run.name}/{line.file}")
+            for line, run in zip(lines, runs, strict=True)
+            if line is not None
+        )
         if len(found) > 1:
             made.append(Chart(f"overlay-{source}", title, unit, "One line per run.", found))
     return [chart for chart in made if chart.values]

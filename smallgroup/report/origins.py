@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from smallgroup.report import palette
 from smallgroup.report.compare import flattened
 from smallgroup.report.markup import Markup, row_of, table, tag
-from smallgroup.report.run import Run, at, finite, number_at, section_at
+from smallgroup.report.run import Run, at, finite, section_at
 from smallgroup.report.words import duration, section
 
 PARTS = {
@@ -45,17 +45,19 @@ def time_section(run: Run, prefix: str) -> Markup | None:
             tag(
                 "tr",
                 tag("th", swatch, PARTS[name], scope="row"),
-                tag("td", duration(seconds), title=f"from times.jsonl: seconds[{name}], summed"),
+                tag("td", duration(seconds), title=f"from {run.front}times.jsonl: seconds[{name}], summed"),
                 tag("td", f"{share:.1f} %"),
             )
         )
         pieces.append(
             tag("span", "", style=f"width:{share:.2f}%;background:{colour}", title=f"{PARTS[name]}: {share:.1f} %")
         )
-    memory = max((number_at(line, "peak_memory_mb") or 0.0 for line in run.times), default=0.0)
+    memory, file = run.peak_memory
     bar = tag("div", *pieces, class_="stacked", role="img", aria_label="time by part, as in the table")
     body = [bar, table(["part", "time", "share"], rows, "Time by part of the work")]
-    body.append(tag("p", f"Memory of the process at its peak: {memory:,.0f} MB (times.jsonl: peak_memory_mb)."))
+    if memory is not None:
+        source = f"{run.front}{file}: peak_memory_mb"
+        body.append(tag("p", f"Memory of the process at its peak: {memory:,.0f} MB ({source})."))
     return section(f"{prefix}time", "Time and memory", *body)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from smallgroup import __version__
 from smallgroup.report.answer import answer, contributed
 from smallgroup.report.classes import confusion_section, gallery_section, teaching_section
-from smallgroup.report.compare import contributions, differently_trained, pairs_of, twin_of, weight
+from smallgroup.report.compare import pairs_of, settings_of, twin_of, weight
 from smallgroup.report.detail import DETAILS, Detail
 from smallgroup.report.markup import Child, Markup, embedded, joined, tag
 from smallgroup.report.origins import config_section, time_section
@@ -84,7 +84,7 @@ class _Shown:
                 frames,
                 f"r{place}-",
                 twin_of(run, pairs),
-                contributed(contributions(mine), differently_trained(mine)),
+                next((contributed(setting) for setting in settings_of(mine)), None),
             )
             self.panels.append((run.name, joined([header(run, "h3"), *parts]), frames))
 

@@ -68,6 +68,15 @@ class Size:
 
 
 @dataclass(frozen=True)
+class Steps:
+    """The steps of a search."""
+
+    all: int
+    v_alone: int
+    """Those in which V alone is trained, and W waits."""
+
+
+@dataclass(frozen=True)
 class Given:
     """What a reader of configs says of a run, to one who reads none."""
 
@@ -78,6 +87,8 @@ class Given:
     """What the recipe says, of these keys and all others."""
     environment: Mapping[str, Any] = field(default_factory=dict)
     size: Size | None = None
+    steps: Steps | None = None
+    """None where it is no search, or their number is not known."""
     problems: tuple[str, ...] = ()
 
 
@@ -98,6 +109,8 @@ class Run:
     problems: tuple[str, ...]
     label: str = ""
     """What it is called beside runs whose folders have the same name."""
+    front: str = ""
+    """What stands before the names of its files where it is a part of another run: its folder."""
 
     @property
     def name(self) -> str:
@@ -121,6 +134,19 @@ class Run:
     @cached_property
     def _by_place(self) -> dict[tuple[int, int], Row]:
         return {(row.learner, row.epoch): row for row in self.rows}
+
+    @cached_property
+    def rebuilds(self) -> list[int]:
+        """Epochs at whose end a learner's network was built anew: the next one measures another network."""
+        return sorted({row.epoch for row in self.rows if row.values.get("rebuilt")})
+
+    @property
+    def peak_memory(self) -> tuple[float | None, str]:
+        """In MB, and which file says so. A run that was resumed had several processes; the largest counts."""
+        told = [(number_at(self.result, "peak_memory_mb"), RESULT)]
+        told += [(number_at(line, "peak_memory_mb"), TIMES) for line in self.times]
+        known = [(memory, file) for memory, file in told if memory is not None]
+        return max(known, key=lambda one: one[0], default=(None, RESULT))
 
     def row(self, learner: int, epoch: int) -> Row | None:
         """The line of a learner and an epoch."""

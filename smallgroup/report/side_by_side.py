@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from smallgroup.report.answer import captioned, cells_of, contributed
-from smallgroup.report.compare import contributions, differently_trained, differing_keys, pairs_of, weight
+from smallgroup.report.compare import Setting, differing_keys, pairs_of, settings_of, weight
 from smallgroup.report.curves import final, overlays
 from smallgroup.report.detail import Detail
-from smallgroup.report.markup import Child, Markup, table, tag
+from smallgroup.report.markup import Child, Markup, joined, table, tag
 from smallgroup.report.run import Run, number_at, section_at
 from smallgroup.report.views import chart_figure
 from smallgroup.report.words import STATES, duration, percent, section, sized, sourced
@@ -62,7 +62,7 @@ def _measures(runs: Sequence[Run]) -> list[tuple[str, Measure]]:
         ("parameters, as the config would train it", _counted("parameters")),
         ("multiply-adds, as the config would train it", _counted("multiply_adds")),
         ("time", _result("seconds", duration)),
-        ("peak memory, MB", _result("peak_memory_mb", "{:,.0f}".format)),
+        ("peak memory, MB", _memory),
     ]
     columns = sorted({str(c) for run in runs for c in section_at(run.result, "true_accuracy")})
     return measures + [(f"true accuracy {column}", _accuracy(column)) for column in columns]
@@ -75,7 +75,7 @@ def _known(value: float | None, write: Callable[[float], str], search: Run | Non
 def _retained(run: Run) -> tuple[str, str]:
     known = run.kind == "search" and run.retained is not None
     source = "result.json: retained" if run.result else "metrics.jsonl: lowest w_validation_loss of the last epoch"
-    return f"learner {run.retained}" if known else "", source
+    return f"learner {run.retained}{'' if run.result else ', so far'}" if known else "", source
 
 
 def _result(key: str, write: Callable[[float], str], *, trained: bool = False) -> Measure:
@@ -88,6 +88,11 @@ def _result(key: str, write: Callable[[float], str], *, trained: bool = False) -
         return "" if owner is None else _known(final(owner, key), write), f"{front}result.json: {key}"
 
     return measure
+
+
+def _memory(run: Run) -> tuple[str, str]:
+    memory, file = run.peak_memory
+    return _known(memory, "{:,.0f}".format), f"{file}: peak_memory_mb"
 
 
 def _counted(key: str) -> Measure:
@@ -109,15 +114,21 @@ def _accuracy(column: str) -> Measure:
 
 
 def _group(runs: Sequence[Run]) -> list[Child]:
-    """What teaching changed, over all pairs that are there."""
-    pairs = pairs_of(runs)
-    told = contributed(contributions(pairs), differently_trained(pairs))
-    if told is None:
-        return []
+    """What teaching changed, setting by setting: pairs that differ in more than the seed are no repetitions."""
+    told = [(setting, contributed(setting)) for setting in settings_of(pairs_of(runs))]
+    parts = [joined([_pairs(setting), markup]) for setting, markup in told if markup is not None]
+    return [section("group", "What the group contributed", *parts)] if parts else []
+
+
+def _pairs(setting: Setting) -> Markup:
+    """Which runs are compared."""
+    pairs = list(setting.pairs.values())
     names = "; ".join(f"{pair.taught.name} against {pair.alone.name}" for pair in pairs)
-    return [
-        section("group", "What the group contributed", tag("p", f"Pairs that differ in lambda alone: {names}."), told)
-    ]
+    again = ", ".join(dict.fromkeys(pair.taught.name for pair in setting.again))
+    words = f"Pairs that differ in lambda alone ({weight(pairs[0].taught) or 0:g} and 0): {names}."
+    if again:
+        words += f" Not counted, because a search with the same config and seed is there already: {again}."
+    return tag("p", words, class_="pairs")
 
 
 def _overlays(runs: Sequence[Run], detail: Detail) -> list[Child]:

@@ -1,5 +1,6 @@
 """Who teaches whom: by class, who is strong and who is weak, how good the labels are, and whether the weak improve."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from smallgroup.report.run import Row, Run
@@ -36,11 +37,11 @@ class Roles:
     strong: int
     weak: int
     quality: float | None
-    """Of the strong learner's labels over the whole search."""
+    """Of the strong learner's labels over the whole search, or over the stage that is looked at."""
     change: float
     """Of W of the weak learner from start to end, in points."""
     twin: float | None = None
-    """What W of the weak learner recognises at the end of a run without teaching."""
+    """What W of the weak learner recognises at the same end in a run without teaching."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,10 @@ class Teaching:
     """The epochs that count as start, middle and end."""
     truth: bool
     """Whether the quality of labels is measured against true classes."""
+    labelled: tuple[int, int]
+    """First and last of the epochs whose labels are counted together."""
+    same_networks: bool
+    """Whether start and end are of the same networks: none was built anew in between."""
 
     @property
     def differing(self) -> list[Roles]:
@@ -66,15 +71,17 @@ class Teaching:
 
 def teaching_of(run: Run, twin: Run | None = None) -> Teaching | None:
     """Measured; None where there are not two learners with V and W by class."""
-    epochs = [epoch for epoch in run.epochs if _complete(run, epoch)]
-    if len(run.learners) < 2 or len(epochs) < 2:
+    measured = [epoch for epoch in run.epochs if _complete(run, epoch)]
+    if len(run.learners) < 2 or len(measured) < 2:
         return None
+    epochs = next((stage for stage in reversed(_stages(run, measured)) if len(stage) > 1), measured)
     moments = {"start": epochs[0], "middle": epochs[len(epochs) // 2], "end": epochs[-1]}
     tables = {
         role: {moment: _tables(run, epoch, f"{role}_recognised") for moment, epoch in moments.items()}
         for role in ("v", "w")
     }
-    counts = {k: _labels(run, k) for k in run.learners}
+    together = _between(run, moments)
+    counts = {k: _labels(run, k, together) for k in run.learners}
     truth = all("right" in table for table in counts.values()) and bool(counts)
     names, found = run.classes, []
     for c in range(len(tables["v"]["start"][0])):
@@ -82,18 +89,33 @@ def teaching_of(run: Run, twin: Run | None = None) -> Teaching | None:
         first = v["start"]
         strong, weak = first.index(max(first)), first.index(min(first))
         labels = {
-            moment: [_quality(_labels(run, k, epoch), c, len(run.learners), truth=truth) for k in run.learners]
+            moment: [_quality(_labels(run, k, [epoch]), c, len(run.learners), truth=truth) for k in run.learners]
             for moment, epoch in moments.items()
         }
         roles = None
         if first[strong] > first[weak]:
             change = w["end"][weak] - w["start"][weak]
             quality = _quality(counts[run.learners[strong]], c, len(run.learners), truth=truth)
-            roles = Roles(strong, weak, quality, change, _in_twin(twin, run.learners[weak], c))
+            roles = Roles(strong, weak, quality, change, _in_twin(twin, run.learners[weak], c, moments["end"]))
         name = names[c] if c < len(names) else f"class {c}"
         found.append(ClassView(name, c, v, w, labels, roles))
     found.sort(key=lambda one: (-one.difference, one.number))
-    return Teaching(tuple(found), moments, truth)
+    same = not any(moments["start"] <= epoch < moments["end"] for epoch in run.rebuilds)
+    return Teaching(tuple(found), moments, truth, (together[0], together[-1]), same)
+
+
+def _stages(run: Run, epochs: Sequence[int]) -> list[list[int]]:
+    """Epochs apart wherever a network was built anew: what one learned is not in the next."""
+    stages: dict[int, list[int]] = {}
+    for epoch in epochs:
+        stages.setdefault(sum(end < epoch for end in run.rebuilds), []).append(epoch)
+    return list(stages.values())
+
+
+def _between(run: Run, moments: Mapping[str, int]) -> list[int]:
+    """All epochs of the networks that are looked at, those before the first that was measured included."""
+    before = [end for end in run.rebuilds if end < moments["start"]]
+    return [epoch for epoch in run.epochs if max(before, default=-1) < epoch <= moments["end"]]
 
 
 def _complete(run: Run, epoch: int) -> bool:
@@ -107,12 +129,10 @@ def _tables(run: Run, epoch: int, name: str) -> list[list[float]]:
     return [row.numbers(name) or [] for row in rows if row is not None]
 
 
-def _labels(run: Run, learner: int, epoch: int | None = None) -> dict[str, list[float]]:
-    """The counts of labels by class, of an epoch or over all of them."""
+def _labels(run: Run, learner: int, epochs: Sequence[int]) -> dict[str, list[float]]:
+    """The counts of labels by class, summed over epochs."""
     totals: dict[str, list[float]] = {}
-    for row in run.rows if epoch is None else filter(None, [run.row(learner, epoch)]):
-        if row.learner != learner:
-            continue
+    for row in filter(None, (run.row(learner, epoch) for epoch in epochs)):
         for name in ("given", "agreed", "images", "right"):
             counts = row.numbers("pseudo_labels", name)
             if counts is not None:
@@ -130,9 +150,9 @@ def _quality(counts: dict[str, list[float]], c: int, learners: int, *, truth: bo
         return None
 
 
-def _in_twin(twin: Run | None, learner: int, c: int) -> float | None:
+def _in_twin(twin: Run | None, learner: int, c: int, end: int) -> float | None:
     if twin is None or not twin.epochs:
         return None
-    row = twin.row(learner, twin.epochs[-1])
+    row = twin.row(learner, min(end, twin.epochs[-1]))
     shares = None if row is None else row.numbers("w_recognised")
     return shares[c] if shares is not None and c < len(shares) else None

@@ -6,7 +6,7 @@ from typing import Any
 
 from smallgroup.report import palette
 from smallgroup.report.cells import TITLES, DrawnCell, draw_cell, drawn, shares_of, slots_of
-from smallgroup.report.charts import Chart, draw_chart, tick_words
+from smallgroup.report.charts import Chart, draw_chart, in_digits
 from smallgroup.report.curves import charts_of, thinned
 from smallgroup.report.detail import Detail
 from smallgroup.report.heat import draw_heat
@@ -137,7 +137,7 @@ def chart_figure(chart: Chart, prefix: str, detail: Detail) -> Markup:
                 type="button",
                 data_series=number,
                 aria_pressed="true",
-                title=f"show or hide; from metrics.jsonl: {one.source}",
+                title=f"show or hide; from {one.file}: {one.source}",
             ),
         )
         for number, one in enumerate(chart.series)
@@ -166,7 +166,7 @@ def _swatch(colour: int, dash: int) -> Markup:
 
 
 def numbers(chart: Chart, most: int) -> Markup:
-    """The numbers of a chart, each with its line of metrics.jsonl."""
+    """The numbers of a chart, each with its file and line."""
     epochs = thinned(chart.epochs, most)
     rows = []
     for epoch in epochs:
@@ -176,16 +176,18 @@ def numbers(chart: Chart, most: int) -> Markup:
             if point is None:
                 cells.append(tag("td", ""))
             else:
-                source = f"metrics.jsonl line {point.line}: {one.source}"
-                cells.append(tag("td", tick_words(point.value), title=source, data_line=point.line))
+                source = f"{one.file} line {point.line}: {one.source}"
+                cells.append(tag("td", in_digits(point.value), title=source, data_line=point.line))
         rows.append(tag("tr", tag("th", str(epoch), scope="row"), *cells))
     left_out = len(chart.epochs) - len(epochs)
-    more = f" {left_out} of {len(chart.epochs)} epochs are left out here; metrics.jsonl has them." if left_out else ""
+    files = list(dict.fromkeys(one.file for one in chart.series))
+    file = files[0] if len(files) == 1 else "the metrics.jsonl of each run"
+    more = f" {left_out} of {len(chart.epochs)} epochs are left out here; {file} has them." if left_out else ""
     sources = "; ".join(dict.fromkeys(one.source for one in chart.series))
     return tag(
         "details",
         tag("summary", "Numbers"),
-        tag("p", f"Keys of metrics.jsonl: {sources}. Each number names its line when pointed at.{more}", class_="note"),
+        tag("p", f"Keys of {file}: {sources}. Each number names its line when pointed at.{more}", class_="note"),
         table([chart.x_name, *(one.name for one in chart.series)], rows, f"{chart.title}: numbers", class_="numbers"),
     )
 

@@ -12,7 +12,7 @@ from smallgroup.cli import main
 from smallgroup.cli.show import BARS, sparkline
 from smallgroup.report.pdf import write_pdf
 from smallgroup.report.shapes import Drawing
-from tests.report.makers import CELLS, make_run
+from tests.report.makers import CELLS, add_training, make_run
 
 Captured = pytest.CaptureFixture[str]
 TINY = [
@@ -79,6 +79,28 @@ def test_show(capsys: Captured, tmp_path: Path) -> None:
     code, out, _ = run(capsys, "show", str(folder), "--json")
     found = json.loads(out)
     assert (found["retained"], found["validation_error"], found["genotype"]) == (0, 12.5, CELLS[1])
+
+
+def test_show_tells_the_size_of_the_network_that_was_tested(capsys: Captured, tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    keys = ("test_error", "parameters", "multiply_adds")
+    before = json.loads(run(capsys, "show", str(folder), "--json")[1])
+    assert before["test_error"] is None
+    assert before["parameters"] > 14_100  # of the network that the config would train
+    within = add_training(folder)
+    for place in (folder, within):
+        found = json.loads(run(capsys, "show", str(place), "--json")[1])
+        assert [found[key] for key in keys] == [7.5, 14_100, 2_000_000]
+    assert "parameters        14,100\n" in run(capsys, "show", str(folder))[1]
+    (within / "result.json").unlink()
+    found = json.loads(run(capsys, "show", str(folder), "--json")[1])
+    assert [found[key] for key in keys] == [before[key] for key in keys]
+
+
+def test_show_retains_nobody_before_the_end(capsys: Captured, tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run", finished=False)
+    assert "retained" not in run(capsys, "show", str(folder))[1]
+    assert json.loads(run(capsys, "show", str(folder), "--json")[1])["retained"] is None
 
 
 def test_show_rounds_names_units_and_cuts_no_warning(capsys: Captured, tmp_path: Path) -> None:

@@ -153,6 +153,7 @@ def test_labellers_go_ahead_only_together() -> None:
     config: dict[str, Any] = {"epochs": 4, "v_warmup": 0.5}
     course = Course([schedule(**config), schedule(**config, number_of_stages=2)])
     assert [course.kind(10 * epoch) for epoch in range(4)] == ["labellers", "all", "all", "all"]
+    assert course.labeller_steps == 10
     later = {**config, "architecture_warmup": 0.75}
     course = Course([schedule(**later), schedule(**later, number_of_stages=2)])
     # At step 10 the first still trains V alone and the second V and W.

@@ -241,6 +241,41 @@ def test_nothing_clips_or_overlaps(scheme: str, browser: Any, made: Path, both: 
             assert ground == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 24, 29)")
 
 
+def named(folder: Path, name: str, lam: float) -> Path:
+    """A run in which everything that somebody else may name has this name."""
+    make_run(folder, classes=(name, "dog", "owl"), names=(f"{name}.png",) * 3, config={"lambda": lam})
+    config = folder / "config.yaml"
+    config.write_text(config.read_text().replace("data_root: null", f"data_root: {name}"))
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    for row in rows:
+        row |= {"warnings": {"x": name}, "true_accuracy": {name: 5.0}, "edge_entropy": {name: [0.5]}}
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result = json.loads((folder / "result.json").read_text())
+    result |= {"dataset": name, "true_accuracy": {name: 93.0}, "percentile": {name: 70.0}}
+    (folder / "result.json").write_text(json.dumps(result))
+    within = add_training(folder) / "result.json"
+    trained = json.loads(within.read_text())
+    trained |= {"class_errors": {name: 1.0, "dog": 2.0}, "confusion": [[9, 1], [0, 9]], "test_set": name}
+    within.write_text(json.dumps(trained))
+    return folder
+
+
+def test_long_names_widen_nothing(browser: Any, tmp_path: Path) -> None:
+    long = ("Staphylococcus_aureus_resistant" * 3)[:90]
+    runs = [named(tmp_path / f"{place}{long}", long, lam) for place, lam in enumerate((1.0, 0.0))]
+    for file in (report(runs[0]), report(*runs, out=tmp_path / "both.html")):
+        with Tab(browser, width=360) as tab:
+            page = tab.open(file)
+            page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+            for width in (360, 1440):
+                page.set_viewport_size({"width": width, "height": 900})
+                assert page.evaluate("document.documentElement.scrollWidth") <= width
+                assert page.evaluate(OUTSIDE) == []
+            page.set_viewport_size({"width": A4, "height": 900})
+            page.emulate_media(media="print")
+            assert page.evaluate("document.documentElement.scrollWidth") <= A4
+
+
 LINES = """(one) => {
   const range = document.createRange();
   range.selectNodeContents(one);
@@ -253,6 +288,14 @@ CUT = """() => Array.from(document.querySelectorAll('.scroll'))
   .map((one) => one.getAttribute('aria-label'))"""
 
 
+LEFT_ALONE = """() => Array.from(document.querySelectorAll('header, h2, h3, .about, caption, thead, summary'))
+  .filter((one) => getComputedStyle(one).breakAfter !== 'avoid')
+  .concat(Array.from(document.querySelectorAll('table, figure, .about'))
+    .filter((one) => getComputedStyle(one).breakInside !== 'avoid'))
+  .map((one) => one.outerHTML.slice(0, 80))"""
+"""What introduces something, and might end a sheet of paper."""
+
+
 def test_paper_cuts_no_table_and_has_the_training(browser: Any, both: Path, tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run", classes=tuple(f"a long name of class {c}" for c in range(10)))
     add_training(folder)
@@ -261,6 +304,7 @@ def test_paper_cuts_no_table_and_has_the_training(browser: Any, both: Path, tmp_
         page.emulate_media(media="print")
         assert "end without teaching" in page.locator("#r0-teaching table").first.inner_text()
         assert page.evaluate(CUT) == []
+        assert page.evaluate(LEFT_ALONE) == []
         page = tab.open(report(folder))
         page.locator("details.printed > summary").click()
         assert page.evaluate(CUT) == []

@@ -1,6 +1,7 @@
 """Charts: numbers at their place, round ticks, gaps where there is nothing."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -15,7 +16,8 @@ from smallgroup.report.charts import (
     Point,
     Series,
     draw_chart,
-    tick_words,
+    in_digits,
+    tick_labels,
 )
 from smallgroup.report.shapes import Group, Label, Line, svg
 
@@ -82,14 +84,56 @@ def test_any_numbers_can_be_drawn(values: tuple[float, ...]) -> None:
     assert "nan" not in made
 
 
-def test_ticks_are_short() -> None:
-    assert [tick_words(value) for value in (0.0, 0.25, 1234.5, 1e-5, 123456.0)] == [
+def test_numbers_have_the_digits_they_need() -> None:
+    values = (0.0, 0.25, 1234.5, 1e-5, 123456.0, 0.99995, 0.00012345678)
+    assert [in_digits(value) for value in values] == [
         "0",
         "0.25",
-        "1234",
+        "1234.5",
         "1e-5",
-        "1.2e5",
+        "1.23456e5",
+        "0.99995",
+        "1.23457e-4",
     ]
+    assert in_digits(0.1 + 0.2, 4) == "0.3"
+
+
+@pytest.mark.parametrize(
+    ("ticks", "labels"),
+    [
+        ([0.99985, 0.9999, 0.99995], ["0.99985", "0.9999", "0.99995"]),
+        ([3 * 0.1, 0.4, 0.5], ["0.3", "0.4", "0.5"]),
+        ([0.0, 500.0, 1000.0], ["0", "500", "1000"]),
+        ([102500.0, 105000.0], ["1.025e5", "1.05e5"]),
+        ([1e-5, 1e-3, 0.1], ["1e-5", "0.001", "0.1"]),
+        ([5.0], ["5"]),
+        ([0.0], ["0"]),
+        ([], []),
+    ],
+)
+def test_ticks_are_what_they_say(ticks: list[float], labels: list[str]) -> None:
+    assert tick_labels(ticks) == labels
+
+
+def test_long_numbers_have_room_beside_the_axis() -> None:
+    points = tuple(Point(epoch, 123456.0 + epoch / 100, 1) for epoch in range(3))
+    made = draw_chart(Chart("it", "It", "", "", (Series("own", points, "x"),)))
+    assert 123456.01 in ticks_of(made)
+    starts = [shape.points[0] for shape in made.shapes if isinstance(shape, Line)]
+    assert all(point is not None and point[0] > LEFT + 10 for point in starts)
+    points = tuple(Point(epoch, 0.99985 + epoch / 20000, 1) for epoch in range(3))
+    made = draw_chart(Chart("it", "It", "", "", (Series("own", points, "x"),)))
+    (label, *_) = [shape for shape in made.shapes if isinstance(shape, Label) and len(shape.words) == 7]
+    assert label.x > 7 * 0.64 * label.size  # the widest digits that browsers are known to take
+
+
+def test_a_line_stands_where_something_else_is_measured() -> None:
+    broken = replace(chart(1.0, 2.0, 3.0, 4.0), breaks=(0, 2, 3))
+    upright = [s for s in draw_chart(broken).shapes if isinstance(s, Line) and s.dash]
+    across = [point[0] for line in upright for point in line.points if point is not None]
+    step = (WIDTH - LEFT - RIGHT) / 3
+    # Between an epoch and the next one; after the last there is nothing to keep apart.
+    assert across == pytest.approx([LEFT + place * step for place in (0.5, 0.5, 2.5, 2.5)])
 
 
 def test_a_file_has_a_legend_and_fixed_colours() -> None:

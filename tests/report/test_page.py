@@ -13,10 +13,10 @@ import pytest
 
 from smallgroup.api import read_one_run, report
 from smallgroup.report import page
-from smallgroup.report.charts import tick_words
 from smallgroup.report.classes import is_png
-from smallgroup.report.curves import charts_of
+from smallgroup.report.curves import charts_of, mean_entropy
 from smallgroup.report.page import LARGEST, POLICY
+from smallgroup.report.run import Row
 from smallgroup.runner.lock import locked
 from tests.report.makers import add_training, make_run
 
@@ -148,7 +148,55 @@ def test_every_number_of_a_chart_is_that_of_its_line(tmp_path: Path) -> None:
                 value = value[key]
         if words == "0":
             assert value == 0
-        assert words == tick_words(value), (line, source)
+        assert float(words) == pytest.approx(value, rel=5.1e-6), (line, source)
+
+
+def test_numbers_of_a_training_name_its_folder(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    within = add_training(folder)
+    line = {"step": 1, "seconds": {"steps": 5.0}, "peak_memory_mb": 9.0}
+    (within / "times.jsonl").write_text(json.dumps(line) + "\n")
+    made = page([read_one_run(folder)])
+    (part,) = re.findall(r'<section id="training".*?(?=<section id="time")', made, re.DOTALL)
+    titles = [title for title in re.findall(r'title="([^"]*)"', part) if ".json" in title]
+    assert "training/metrics.jsonl line 1: train_error" in titles
+    assert "from training/result.json: confusion[19][0]" in titles
+    assert "from training/times.jsonl: seconds[steps], summed" in titles
+    assert [title for title in titles if not re.search(r"(^|from )training/\w+\.json", title)] == []
+    assert "Keys of training/metrics.jsonl: train_error." in part
+    alone = page([read_one_run(within)])
+    assert 'title="metrics.jsonl line 1: train_error"' in alone
+    assert "training/" not in " ".join(re.findall(r'title="([^"]*)"', alone))
+
+
+def test_numbers_of_an_overlay_name_their_run(tmp_path: Path) -> None:
+    runs = [read_one_run(make_run(tmp_path / name)) for name in ("one", "two")]
+    (part,) = re.findall(r'<section id="overlay".*?</section>', page(runs), re.DOTALL)
+    assert {title.partition(" ")[0] for title in re.findall(r'td title="([^"]*)"', part)} == {
+        "one/metrics.jsonl",
+        "two/metrics.jsonl",
+    }
+    assert "Keys of the metrics.jsonl of each run: w_error." in part
+
+
+@pytest.mark.parametrize(("last", "said", "file"), [(300.0, "321", "result.json"), (345.0, "345", "times.jsonl")])
+def test_there_is_one_peak_of_memory(last: float, said: str, file: str, tmp_path: Path) -> None:
+    folder = make_run(tmp_path)
+    line = {"step": 40, "seconds": {"stage 1": 1.0}, "peak_memory_mb": last}
+    (folder / "times.jsonl").write_text(json.dumps(line) + "\n")
+    made = page([read_one_run(folder)])
+    told = re.findall(r'<dt>Memory</dt><dd><span title="from ([^"]*)" [^>]*>([^<]*)<', made)
+    assert told == [(f"{file}: peak_memory_mb", f"{said} MB")]
+    assert f"Memory of the process at its peak: {said} MB ({file}: peak_memory_mb)." in made
+    assert set(re.findall(r"(\d+) MB", made)) == {said}
+    source = f'data-source="{tmp_path.name}/{file}: peak_memory_mb">{said}<'
+    assert page([read_one_run(folder)] * 2).count(source) == 2
+
+
+def test_the_entropy_of_a_cell_is_the_mean_of_its_edges() -> None:
+    row = Row(1, {"edge_entropy": {"cell": [0.25, 0.5, 0.9]}})
+    assert mean_entropy("cell")(row) == pytest.approx(0.55)
+    assert mean_entropy("normal")(row) is None
 
 
 def test_terms_that_are_nothing_are_told_of_and_not_drawn(tmp_path: Path) -> None:
@@ -246,6 +294,7 @@ def test_a_row_of_the_comparison_counts_one_thing_and_each_field_names_its_key(t
     assert rows["test error"] == [("trained/training/result.json: test_error", "7.50 %"), ("", "")]
     assert rows["validation error"][1] == ("untrained/result.json: validation_error", "12.50 %")
     assert rows["lambda"][0] == ("trained/config.yaml: search.lambda", "1")
+    assert rows["retained"][0] == ("trained/result.json: retained", "learner 0")
     for title, fields in rows.items():
         assert all(": " in source or title == "state" for source, words in fields if words), title
 

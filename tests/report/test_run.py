@@ -156,6 +156,7 @@ def test_a_run_that_goes_on_says_why_and_what_it_is(tmp_path: Path) -> None:
     made = page([read_one_run(folder)])
     assert "it has the lowest validation loss of W after epoch 3 (" in made
     assert "learner 0 0.5000" in made
+    assert "learner 0, so far" in page([read_one_run(folder), read_one_run(folder)])
     for file in ("metrics.jsonl", "facts.json", "gallery.json", "times.jsonl"):
         (folder / file).unlink()
     with locked(folder):

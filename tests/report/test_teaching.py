@@ -9,8 +9,18 @@ from typing import Any
 import pytest
 
 from smallgroup.api import read_one_run
-from smallgroup.report import page
-from smallgroup.report.compare import contributions, differently_trained, differing_keys, pairs_of, twin_of
+from smallgroup.report import Run, Steps, page
+from smallgroup.report.compare import (
+    Setting,
+    contributions,
+    differently_trained,
+    differing_keys,
+    head_start,
+    pairs_of,
+    settings_of,
+    twin_of,
+)
+from smallgroup.report.curves import REBUILT
 from smallgroup.report.teaching import ClassView, teaching_of
 from tests.report.makers import add_training, make_run
 
@@ -97,6 +107,49 @@ def test_agreement_takes_the_place_of_truth_that_is_not_known(tmp_path: Path) ->
     assert {one.quality for one in found.differing} == {25.0}  # 5 of 10 labels, with two peers to agree each
 
 
+def rebuilt_after(*epochs: int) -> Callable[[dict[str, Any]], None]:
+    """Networks are built anew at the ends of these epochs: now that of learner 0, now that of learner 1."""
+
+    def change(one: dict[str, Any]) -> None:
+        if one["epoch"] in epochs and one["learner"] == epochs.index(one["epoch"]) % 2:
+            one["rebuilt"] = "another stage"
+        one["pseudo_labels"]["right"] = [one["epoch"]] * 3
+
+    return change
+
+
+def test_start_and_end_are_of_the_same_networks(tmp_path: Path) -> None:
+    run = read_one_run(changed(make_run(tmp_path / "a", epochs=6), rebuilt_after(0, 2)))
+    found = teaching_of(run, run)
+    assert found is not None
+    assert run.rebuilds == [0, 2]
+    assert (found.moments, found.same_networks) == ({"start": 3, "middle": 4, "end": 5}, True)
+    assert {one.quality for one in found.differing} == {50.0}  # 3 + 4 + 5 of 24 labels: those of these networks alone
+    assert [one.change for one in found.differing] == pytest.approx([24.0] * 3)  # from 56 to 80
+    made = page([run])
+    assert "Networks were built anew after epochs 0, 2: these epochs are of one stage, the last with two" in made
+    assert REBUILT in made
+    assert "metrics.jsonl: pseudo_labels, summed over epochs 3 to 5" in made
+
+
+def test_a_last_stage_of_one_epoch_is_no_course(tmp_path: Path) -> None:
+    run = read_one_run(changed(make_run(tmp_path / "a", epochs=6), rebuilt_after(1, 4)))
+    found = teaching_of(run, run)
+    assert found is not None
+    assert found.moments == {"start": 2, "middle": 3, "end": 4}
+    # The run without teaching is looked at where this one is: W of the weak has 20 + 60 * 4 / 5 there.
+    assert {one.twin for one in found.differing} == {68.0}
+
+
+def test_networks_that_were_all_built_anew_are_told_of(tmp_path: Path) -> None:
+    run = read_one_run(changed(make_run(tmp_path, epochs=3), rebuilt_after(0, 1)))
+    found = teaching_of(run)
+    assert found is not None
+    assert (found.moments, found.same_networks) == ({"start": 0, "middle": 1, "end": 2}, False)
+    assert "after epochs 0, 1: start and end are of different networks" in page([run])
+    assert "built anew" not in page([read_one_run(make_run(tmp_path / "plain"))])
+
+
 def test_one_learner_teaches_nobody(tmp_path: Path) -> None:
     assert teaching_of(read_one_run(make_run(tmp_path, learners=1))) is None
 
@@ -123,7 +176,8 @@ def test_contributions_are_paired_by_seed(tmp_path: Path) -> None:
         runs.append(read_one_run(make_run(tmp_path / f"a{seed}", config={"seed": seed}, error=with_)))
         alone = {"seed": seed, "lambda": 0}
         runs.append(read_one_run(make_run(tmp_path / f"b{seed}", config=alone, error=without)))
-    found = {one.title: one for one in contributions(pairs_of(runs))}
+    (setting,) = settings_of(pairs_of(runs))
+    found = {one.title: one for one in contributions(setting)}
     error = found["validation error of the retained learner"]
     assert error.mean == pytest.approx(-2.0)
     assert error.comparison.n == (3, 3)
@@ -132,6 +186,79 @@ def test_contributions_are_paired_by_seed(tmp_path: Path) -> None:
     assert "test error after training" not in found
     accuracy = found["true accuracy on cifar10 of the retained cell"]
     assert (accuracy.mean, accuracy.lower_is_better) == (0.0, False)
+
+
+def searched(folder: Path, error: float, lam: float, seed: int = 0, epochs: int = 10) -> Run:
+    """A finished search."""
+    config = {"seed": seed, "search": {"lambda": lam, "epochs": epochs}}
+    return read_one_run(make_run(folder, error=error, config=config))
+
+
+def test_pairs_that_differ_in_more_than_the_seed_are_told_apart(tmp_path: Path) -> None:
+    one, one_alone = searched(tmp_path / "one", 10.0, 1.0), searched(tmp_path / "one-alone", 20.0, 0.0)
+    long, long_alone = searched(tmp_path / "long", 50.0, 1.0, epochs=5), searched(tmp_path / "la", 10.0, 0.0, epochs=5)
+    half = searched(tmp_path / "half", 14.0, 0.5)
+    other, other_alone = searched(tmp_path / "other", 12.0, 1.0, seed=1), searched(tmp_path / "oa", 16.0, 0.0, seed=1)
+    runs = [long, long_alone, one, half, one_alone, other, other_alone, one]
+    told = []
+    for setting in settings_of(pairs_of(runs)):
+        error = contributions(setting)[0]
+        told.append(([pair.taught.name for pair in setting.pairs.values()], error.mean, error.comparison.n[0]))
+    assert told == [(["long"], 40.0, 1), (["one", "other"], -7.0, 2), (["half"], -6.0, 1)]
+    words = re.sub("<[^>]*>", "", page(runs))
+    for names in (
+        "(1 and 0): long against la.",
+        "(1 and 0): one against one-alone; other against oa. Not counted, because a search with the same config and "
+        "seed is there already: one.",
+        "(0.5 and 0): half against one-alone.",
+    ):
+        assert f"Pairs that differ in lambda alone {names}" in words
+
+
+def accurate(folder: Path, accuracy: float, lam: float) -> Run:
+    """A search whose cell has a known accuracy."""
+    make_run(folder, config={"lambda": lam})
+    result = json.loads((folder / "result.json").read_text())
+    (folder / "result.json").write_text(json.dumps({**result, "true_accuracy": {"cifar10": accuracy}}))
+    return read_one_run(folder)
+
+
+def test_more_accuracy_is_better_and_less_is_worse(tmp_path: Path) -> None:
+    high, low = 94.0, 91.5
+    for place, (taught, alone, verdict) in enumerate(
+        [(high, low, "+2.500 points (better)"), (low, high, "−2.500 points (worse)")]
+    ):
+        folder = tmp_path / str(place)
+        made = page([accurate(folder / "taught", taught, 1.0), accurate(folder / "alone", alone, 0.0)])
+        assert f"true accuracy on cifar10 of the retained cell: {verdict}" in made
+
+
+def waiting(folder: Path, **search: Any) -> Setting:
+    """A search of 40 steps and its twin without teaching."""
+    runs = [
+        read_one_run(
+            make_run(
+                folder / str(lam), config={"search": {"epochs": 4, "steps_per_epoch": None, "lambda": lam, **search}}
+            )
+        )
+        for lam in (1.0, 0.0)
+    ]
+    (setting,) = settings_of(pairs_of(runs))
+    return setting
+
+
+def test_steps_in_which_only_the_taught_wait_are_told_of(tmp_path: Path) -> None:
+    setting = waiting(tmp_path / "waits", v_warmup=0.1)
+    assert "W learns in these steps too: 4 more of 40." in head_start(setting)
+    pair = setting.pairs[0]
+    assert pair.alone.given.steps == Steps(40, 0)
+    made = page([pair.taught, pair.alone])
+    assert made.count("W learns in these steps too: 4 more of 40.") == 2  # of all pairs, and of this run
+    assert head_start(waiting(tmp_path / "at-once", v_warmup=0.0)) == ""
+    assert head_start(waiting(tmp_path / "no-v", v_warmup=0.1, labels_from="w")) == ""
+    assert "25 more of 500" in head_start(waiting(tmp_path / "long", v_warmup=0.05, steps_per_epoch=125))
+    (tmp_path / "waits" / "1.0" / "facts.json").unlink()
+    assert read_one_run(tmp_path / "waits" / "1.0").given.steps is None
 
 
 def test_a_twin_shows_what_the_weak_reach_alone(tmp_path: Path) -> None:
@@ -160,11 +287,11 @@ def test_test_errors_are_compared_where_the_trainings_are_alike(tmp_path: Path) 
     add_training(taught, error=7.5)
     add_training(alone, error=9.0, config={"lambda": 0})
     add_training(longer, error=6.0, config={"lambda": 0, "training": {"epochs": 9}})
-    alike = pairs_of([read_one_run(taught), read_one_run(alone)])
+    (alike,) = settings_of(pairs_of([read_one_run(taught), read_one_run(alone)]))
     found = {one.title: one for one in contributions(alike)}
     assert found["test error after training"].mean == -1.5
     assert differently_trained(alike) == ""
-    other = pairs_of([read_one_run(taught), read_one_run(longer)])
+    (other,) = settings_of(pairs_of([read_one_run(taught), read_one_run(longer)]))
     assert "test error after training" not in {one.title for one in contributions(other)}
     assert "Test errors are not compared, for the trainings were not set up alike (a, c)" in differently_trained(other)
     assert "the trainings were not set up alike" in page([read_one_run(taught), read_one_run(longer)])

@@ -19,7 +19,7 @@ from smallgroup.phases.search.config import SearchConfig
 from smallgroup.phases.search.labellers import Labellers, check_same_labellers
 from smallgroup.phases.search.learners import Searcher, make_searcher, of_learner
 from smallgroup.phases.search.metrics import EpochMetrics
-from smallgroup.phases.search.schedule import Course, Kind, Schedule
+from smallgroup.phases.search.schedule import Course, Kind, schedule_of
 from smallgroup.spaces import Space
 from smallgroup.spaces.nas_bench_201 import Truth
 
@@ -52,7 +52,7 @@ class SearchJob:
         teaching = Teaching(len(learners), config.lam, self._labels_from, config.targets, config.human_labels)
         per_epoch = config.steps_per_epoch or len(self.train)
         self.searchers = [
-            make_searcher(space, method, _schedule(config, per_epoch, teaching, method), seed=seed, number=k)
+            make_searcher(space, method, schedule_of(config, per_epoch, teaching, method), seed=seed, number=k)
             for k, (space, method) in zip(numbers or range(len(learners)), learners, strict=True)
         ]
         self.course = Course([searcher.schedule for searcher in self.searchers])
@@ -242,14 +242,6 @@ class SearchJob:
         self.metrics.load_state(record["metrics"])
         if "taught" in record:  # runs of earlier versions count from here
             self.metrics.taught.load_state(record["taught"])
-
-
-def _schedule(config: SearchConfig, per_epoch: int, teaching: Teaching, method: Method) -> Schedule:
-    if config.epochs < method.stages:
-        raise ValueError(
-            f"{method.name} has {method.stages} stages of an epoch at least, but search.epochs is {config.epochs}"
-        )
-    return Schedule(config, per_epoch, teaching.trains_v, method.stages, method.warmup)
 
 
 def _merged(architectures: StepReport, weights: StepReport) -> StepReport:

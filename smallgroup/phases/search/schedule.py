@@ -7,7 +7,8 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from smallgroup.methods import Progress
+from smallgroup.group.teaching import Teaching
+from smallgroup.methods import Method, Progress
 from smallgroup.phases.search.config import SearchConfig
 
 Kind = Literal["labellers", "weights", "all"]
@@ -135,6 +136,15 @@ class Schedule:
         return self.architecture_rate(own) * (stage.steps - stage.still)
 
 
+def schedule_of(config: SearchConfig, per_epoch: int, teaching: Teaching, method: Method) -> Schedule:
+    """The course of a learner with a method, in a group that teaches so."""
+    if config.epochs < method.stages:
+        raise ValueError(
+            f"{method.name} has {method.stages} stages of an epoch at least, but search.epochs is {config.epochs}"
+        )
+    return Schedule(config, per_epoch, teaching.trains_v, method.stages, method.warmup)
+
+
 class Stretch(NamedTuple):
     """Steps that follow one another and are of one kind, every learner in one stage."""
 
@@ -188,6 +198,11 @@ class Course:
             Stretch(self.kind(begin), tuple(one.stage(begin).number for one in self.schedules), begin, end)
             for begin, end in pairwise(bounds)
         )
+
+    @property
+    def labeller_steps(self) -> int:
+        """Steps in which V alone is trained, and W waits."""
+        return sum(one.end - one.begin for one in self.stretches if one.kind == "labellers")
 
     def work(self, kind: Kind) -> int:
         """What a step costs one learner, in forward passes over a batch: for estimates of time."""
