@@ -105,8 +105,10 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
 
 
 def _evened(x: Values, y: Values) -> Values:
-    """Differences in units of what the numbers are like, without the last digits: 2.51 - 2.41 and 3.51 - 3.41 are the same
-    difference, and noise of floating point that breaks such ties would be ranked as if it had been measured."""
+    """Differences in units of what the numbers are like, without the last digits.
+
+    2.51 - 2.41 and 3.51 - 3.41 are the same difference; rounding that breaks such a tie is not to be ranked.
+    """
     size = float(np.median(np.maximum(np.abs(x), np.abs(y)))) or 1.0
     return np.round((x - y) / size, _DECIMALS)
 

@@ -62,9 +62,16 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
-        """Better than every one of them, and more than luck."""
+        """Better than every one of them, and more than luck.
+
+        In the median, and in the ranks, which p is about: a few large losses may outweigh many small gains.
+        """
         return all(
-            comparison is not None and comparison.difference > 0 and p is not None and p < SIGNIFICANT
+            comparison is not None
+            and comparison.difference > 0
+            and (comparison.effect or 0.0) > 0
+            and p is not None
+            and p < SIGNIFICANT
             for comparison, p in zip(self.comparisons.values(), self.adjusted.values(), strict=True)
         )
 
