@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +12,15 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table as Drawn
 
-from smallgroup import __version__, kernels
 from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_columns, print_json
 from smallgroup.config import changed
-from smallgroup.runtime.environment import Environment
 from smallgroup.runtime.files import write_whole
 from smallgroup.study import Plan, Store, Table, carry_out_all, open_study, planned, progress, tabulated
 from smallgroup.study.figures import draw
 from smallgroup.study.file import parsed
+from smallgroup.study.footer import footer
 from smallgroup.study.formats import comma_separated, grid, latex, markdown, sentences
-from smallgroup.study.measures import MEASURES
 from smallgroup.study.reckoning import reckon
 from smallgroup.study.table import check_measurable
 from smallgroup.study.work import Progress as Standing
@@ -68,7 +65,7 @@ def run(asked: Asked) -> None:
             store.forget_failure(each)
     with _watched(plan, asked) as watch:
         carry_out_all(plan, store, asked.workers, watch)
-    table = tabulated(plan, store, footer(plan))
+    table = tabulated(plan, store, footer(plan, store))
     folder = asked.out / name
     files = written_down(plan, table, store, folder)
     if asked.as_json:
@@ -76,20 +73,6 @@ def run(asked: Asked) -> None:
     else:
         show(table)
         typer.echo("\n".join(["", *(str(file) for file in files)]))
-
-
-def footer(plan: Plan) -> list[str]:
-    """What every table carries."""
-    with kernels.using():
-        here = Environment.current(kernels.describe(kernels.current()))
-    study = plan.study
-    threads = ", ".join(sorted({str(run.config.run.threads) for run in plan.runs}))
-    return [
-        f"primary endpoint, named in the study file: {MEASURES[study.primary].title}",
-        f"recipe {study.recipe}, seeds {', '.join(map(str, study.seeds))}, threads per run: {threads}",
-        f"smallgroup {__version__}, torch {here.torch}, {here.cpu}, kernels {here.kernels}",
-        f"config hash {plan.hash}, {datetime.now(UTC):%Y-%m-%d}",
-    ]
 
 
 def show(table: Table) -> None:

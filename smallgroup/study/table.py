@@ -122,6 +122,11 @@ def truth_for(config: Config) -> Truth:
     return truth
 
 
+def looked_up_in(truth: Truth, dataset: str) -> str:
+    """The column that baselines may search when they are scored by that of a dataset."""
+    return next(name for name in truth.columns if name != dataset)
+
+
 @cache
 def _found(root: Path) -> Truth | None:
     """Read once."""
@@ -160,8 +165,7 @@ def _of_baseline(plan: Plan, line: Line) -> dict[str, dict[int, float]]:
     for seed in plan.study.seeds:
         config = resolve(keys_of(plan.study, line.point, line.row, seed))
         truth, column = truth_for(config), config.data.dataset
-        other = next(name for name in truth.columns if name != column)
-        cells = picked(baseline.kind, config, Lookups(truth, other, baseline.lookups))
+        cells = picked(baseline.kind, config, Lookups(truth, looked_up_in(truth, column), baseline.lookups))
         standings = [truth.standing(cell, column) for cell in (cells if line.row.take == "mean" else cells[:1])]
         found["true_accuracy"][seed] = fmean(standing.accuracy for standing in standings)
         found["percentile"][seed] = fmean(standing.percentile for standing in standings)

@@ -39,6 +39,7 @@ def searched(errors: list[float], *, seconds: float = 60.0, **learner: Any) -> S
 
 def trained(error: float, *, held_out: bool = False) -> TrainResult:
     """A training that ended with a test error."""
+    looked_at: Any = HELD_OUT if held_out else "looked at once, after the last epoch"
     return TrainResult(
         dataset="digits",
         space="nas-bench-201",
@@ -51,7 +52,7 @@ def trained(error: float, *, held_out: bool = False) -> TrainResult:
         seconds=1.0,
         peak_memory_mb=1.0,
         train_error=error,
-        test_set=HELD_OUT if held_out else "looked at once, after the last epoch",
+        test_set=looked_at,
         test_error=error,
         test_error_top5=error,
         best_test_error=None,
