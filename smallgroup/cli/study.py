@@ -18,7 +18,6 @@ from smallgroup.config import changed
 from smallgroup.runtime.files import write_whole
 from smallgroup.study import Plan, Store, Table, carry_out_all, open_study, planned, progress, tabulated
 from smallgroup.study.figures import draw
-from smallgroup.study.file import parsed
 from smallgroup.study.footer import footer
 from smallgroup.study.formats import comma_separated, grid, latex, markdown, sentences
 from smallgroup.study.reckoning import reckon
@@ -27,6 +26,10 @@ from smallgroup.study.work import Progress as Standing
 
 WIDTH = 160
 """Columns of a table that nobody's terminal limits."""
+
+
+class RunsFailedError(Exception):
+    """The table is there, but not all that it was to show."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ def run(asked: Asked) -> None:
         above["seeds"] = asked.seeds
     if asked.changes:
         above["over"] = changed(study.over, asked.changes)
-    study = parsed({**study.model_dump(), **above})
+    _, study = open_study(asked.name, above)  # what rows `controls` stand for depends on all of it
     plan, store = planned(name, study, asked.only), Store(asked.out)
     if asked.dry_run:
         _list(plan, store, asked)
@@ -73,6 +76,9 @@ def run(asked: Asked) -> None:
     else:
         show(table)
         typer.echo("\n".join(["", *(str(file) for file in files)]))
+    failed = sum(store.state(each) == "failed" for each in plan.runs)
+    if failed:
+        raise RunsFailedError(f"{failed} of {len(plan.runs)} runs failed, as the table says; --retry tries them again")
 
 
 def show(table: Table) -> None:
@@ -115,6 +121,8 @@ def as_dict(plan: Plan, table: Table) -> dict[str, Any]:
                 name: {
                     "values": {str(seed): value for seed, value in entry.values.items()},
                     "theirs": entry.theirs,
+                    "retrainings": {str(seed): list(values) for seed, values in entry.retrained.items()},
+                    "over_retrainings": entry.over_retrainings,
                     **({} if entry.summary is None else asdict(entry.summary)),
                 }
                 for name, entry in row.entries.items()

@@ -67,9 +67,22 @@ def number(entry: Entry, digits: int) -> str:
 def sentences(table: Table) -> list[str]:
     """What is said below the table."""
     said = [f"± is the standard deviation over searches; rows of fewer than {LEAST} runs have none."]
+    said += [
+        text for name in dict.fromkeys((*table.columns, table.primary)) if (text := _over_retrainings(table, name))
+    ]
     said += [sentence(verdict, table.primary) for verdict in table.verdicts]
     said += [f"{row.name}, {failure}" for row in table.rows for failure in row.failed]
     return [*said, *table.footer]
+
+
+def _over_retrainings(table: Table, name: str) -> str:
+    """How much trainings of one cell differ, apart from what searches differ by; nothing where it is not known."""
+    measure = MEASURES[name]
+    if measure.larger_is_better is None:
+        return ""
+    known = [(row.name, row.entries[name].over_retrainings) for row in table.rows]
+    parts = [f"{row} {deviation:.{measure.digits}f}" for row, deviation in known if deviation is not None]
+    return f"standard deviation over retrainings of one cell, {measure.title}: {'; '.join(parts)}" if parts else ""
 
 
 def sentence(verdict: Verdict, primary: str) -> str:

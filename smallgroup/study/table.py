@@ -10,11 +10,11 @@ from typing import Any
 from smallgroup.config import Config, resolve
 from smallgroup.data import data_root
 from smallgroup.spaces.nas_bench_201 import Truth
-from smallgroup.statistics import Comparison, Summary, compare_paired, holm, summarise
+from smallgroup.statistics import Comparison, Summary, compare_paired, holm, summarise, variation
 from smallgroup.study.baselines import Lookups, picked
 from smallgroup.study.file import Claim, keys_of
-from smallgroup.study.measures import MEASURES, TRUE, Measure, Outcome
-from smallgroup.study.plan import Line, Plan
+from smallgroup.study.measures import MEASURES, ON_HELD_OUT, ON_TEST_IMAGES, TRUE, Measure, Outcome
+from smallgroup.study.plan import Line, Plan, Runs
 from smallgroup.study.store import Store
 
 SIGNIFICANT = 0.05
@@ -28,6 +28,13 @@ class Entry:
     """By seed."""
     theirs: str | None = None
     """The paper's own."""
+    retrained: Mapping[int, Sequence[float]] = field(default_factory=dict)
+    """Of every training of the cell of a seed, whose mean is the value."""
+
+    @property
+    def over_retrainings(self) -> float | None:
+        """The deviation of trainings of one cell; None where there are too few."""
+        return variation(list(self.retrained.values())).over_retrainings if self.retrained else None
 
     @property
     def summary(self) -> Summary | None:
@@ -103,10 +110,29 @@ def tabulated(plan: Plan, store: Store, footer: Sequence[str] = ()) -> Table:
 
 def check_measurable(plan: Plan) -> None:
     """Refuse a study whose table could not be made, before hours are spent on its runs."""
-    looked_up = {*plan.study.columns, plan.study.primary} & TRUE
+    shown = {*plan.study.columns, plan.study.primary}
     for line in plan.lines:
-        if looked_up or line.row.baseline is not None:
+        if shown & TRUE or line.row.baseline is not None:
             truth_for(resolve(keys_of(plan.study, line.point, line.row, plan.study.seeds[0])))
+        for runs in line.runs.values():
+            for name in shown & (ON_HELD_OUT | ON_TEST_IMAGES):
+                _check_images(name, runs, line.name)
+
+
+def _check_images(measure: str, runs: Runs, row: str) -> None:
+    """A training looks at held-out images in place of the test images, if there are any."""
+    after = runs.search if MEASURES[measure].phase == "search" else runs.trainings[0]
+    share = after.config.data.held_out
+    if measure in ON_HELD_OUT and not share:
+        raise ValueError(
+            f"{measure} needs data.held_out, a share of the training images that nobody trains on, but it is 0 in "
+            f"{row!r}"
+        )
+    if measure in ON_TEST_IMAGES and share:
+        raise ValueError(
+            f"{measure} needs test images, but in {row!r} data.held_out is {share:g}, and its errors are those of "
+            "held-out images: take held_out_error"
+        )
 
 
 def truth_for(config: Config) -> Truth:
@@ -141,7 +167,12 @@ def _shown(plan: Plan, line: Line, store: Store) -> Shown:
         entries = {name: Entry(found.get(name, {}), theirs.get(name)) for name in measures}
         return Shown(line.name, entries, Entry(), len(study.seeds))
     outcomes = {seed: outcome for seed, runs in line.runs.items() if (outcome := store.outcome(runs)) is not None}
-    entries = {name: Entry(_values(MEASURES[name], outcomes, line.row.take), theirs.get(name)) for name in measures}
+    entries = {
+        name: Entry(
+            _values(MEASURES[name], outcomes, line.row.take), theirs.get(name), _retrained(MEASURES[name], outcomes)
+        )
+        for name in measures
+    }
     primary = MEASURES[study.primary]
     everyone = _values(primary, outcomes, "mean") if primary.of_learner is not None else {}
     failures = [
@@ -154,7 +185,15 @@ def _shown(plan: Plan, line: Line, store: Store) -> Shown:
 
 
 def _values(measure: Measure, outcomes: Mapping[int, Outcome], take: str) -> dict[int, float]:
-    return {seed: measure.value(outcome, take) for seed, outcome in outcomes.items()}
+    """By seed, where there is one."""
+    found = {seed: measure.value(outcome, take) for seed, outcome in outcomes.items()}
+    return {seed: value for seed, value in found.items() if value is not None}
+
+
+def _retrained(measure: Measure, outcomes: Mapping[int, Outcome]) -> dict[int, Sequence[float]]:
+    found = {seed: measure.each_training(outcome) for seed, outcome in outcomes.items()}
+    known = {seed: [value for value in values if value is not None] for seed, values in found.items()}
+    return {seed: values for seed, values in known.items() if values}
 
 
 def _of_baseline(plan: Plan, line: Line) -> dict[str, dict[int, float]]:

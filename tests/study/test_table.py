@@ -1,5 +1,6 @@
 """From results to numbers and verdicts, with results made by hand."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ from smallgroup.spaces.nas_bench_201.cell import every_cell
 from smallgroup.statistics import compare_paired
 from smallgroup.study import Plan, planned, tabulated
 from smallgroup.study.file import Claim, parsed
-from smallgroup.study.table import Verdict
-from tests.study.hand_made import by_row, store_of
+from smallgroup.study.formats import number, sentences
+from smallgroup.study.plan import Run
+from smallgroup.study.table import Verdict, check_measurable
+from tests.study.hand_made import by_row, searched, store_of, trained
 from tests.study.test_baselines import convolutions
 
 STUDY: dict[str, Any] = {
@@ -69,3 +72,81 @@ def test_who_looks_accuracies_up_is_scored_by_another_column(
     entries = tabulated(plan, store_of(plan, tmp_path, by_row({}))).rows[0].entries
     assert max(entries["true_accuracy"].values.values()) <= 25.0
     assert max(entries["percentile"].values.values()) < 50.0
+
+
+TRAINED: dict[str, Any] = {"phases": ["search", "train"], "columns": ["test_error"], "primary": "test_error"}
+
+
+@pytest.mark.parametrize("take", ["first", "mean"])
+def test_a_training_is_that_of_the_retained_cell(take: str) -> None:
+    rows = [{"name": "other", "config": {"learners": 2}, "take": take}]
+    with pytest.raises(ValueError, match=f"beside test_error, but 'other' takes {take}"):
+        plan_of(**TRAINED, rows=rows, claims=[])
+
+
+def test_what_a_run_cost_is_not_what_its_first_learner_cost(tmp_path: Path) -> None:
+    rows = [
+        {"name": "alone", "config": {"learners": 2, "lambda": 0}, "take": "first"},
+        {"name": "independent", "config": {"learners": 2, "lambda": 0}},
+        {"name": "one", "config": {"learners": 1}, "take": "first"},
+    ]
+    columns = ["validation_error", "seconds", "search_days"]
+    plan = plan_of(rows=rows, columns=columns, claims=[], seeds=[1])
+    store = store_of(plan, tmp_path, lambda _, run: searched([9.0, 8.0][: len(run.config.learners)], seconds=86_400))
+    alone, independent, one = (row.entries for row in tabulated(plan, store).rows)
+    assert [alone[name].values for name in columns] == [{1: 9.0}, {}, {}]
+    assert [independent[name].values for name in columns] == [{1: 8.0}, {1: 86_400}, {1: 1.0}]
+    assert one["seconds"].values == {1: 86_400}
+
+
+def test_separate_stages_cost_what_the_labellers_cost_too(tmp_path: Path) -> None:
+    rows = [{"name": "separate", "config": {"learners": 2}, "labellers": {"lambda": 0}}]
+    plan = plan_of(rows=rows, columns=["validation_error", "seconds"], claims=[], seeds=[1])
+    store = store_of(plan, tmp_path, lambda _, run: searched([9.0, 8.0], seconds=5.0 if run.labellers else 7.0))
+    assert tabulated(plan, store).rows[0].entries["seconds"].values == {1: 12.0}
+
+
+def test_what_cannot_be_said_is_a_dash(tmp_path: Path) -> None:
+    """No loss, no held-out images, no ground truth, no test image."""
+    columns = ["validation_error", "validation_loss", "supernet_held_out_error", "percentile", "test_error"]
+    plan = plan_of(phases=["search", "train"], columns=columns, claims=[], seeds=[1, 2])
+
+    def result(_: str, run: Run) -> Any:
+        if run.trains is not None:
+            return trained(7.0, held_out=True)
+        return searched([math.nan if run.config.seed == 1 else 9.0])
+
+    entries = tabulated(plan, store_of(plan, tmp_path, result)).rows[0].entries
+    assert [sorted(entries[name].values) for name in columns] == [[2], [2], [], [], []]
+    assert number(entries["percentile"], 1) == "–"
+
+
+@pytest.mark.parametrize(
+    ("measure", "held_out", "words"),
+    [
+        ("supernet_held_out_error", 0.0, "supernet_held_out_error needs data.held_out"),
+        ("held_out_error", 0.0, "held_out_error needs data.held_out"),
+        ("test_error", 0.1, "in 'group' data.held_out is 0.1"),
+    ],
+)
+def test_a_column_of_other_images_is_refused_before_the_runs(measure: str, held_out: float, words: str) -> None:
+    change = {"phases": ["search", "train"], "columns": [measure], "primary": "validation_error", "claims": []}
+    with pytest.raises(ValueError, match=words):
+        check_measurable(plan_of(**change, base={"data": {"held_out": held_out}}))
+    check_measurable(plan_of(**change, base={"data": {"held_out": 0.1 - held_out}}))
+
+
+def test_searches_and_retrainings_are_told_apart(tmp_path: Path) -> None:
+    """Cells of 10, 20, 30 percent, each trained twice, two percent apart."""
+    plan = plan_of(**TRAINED, retrainings=2, seeds=[1, 2, 3])
+
+    def result(_: str, run: Run) -> Any:
+        if run.trains is None:
+            return searched([9.0])
+        return trained(10.0 * run.trains.config.seed + (1.0 if run.config.seed > 100_000 else -1.0))
+
+    table = tabulated(plan, store_of(plan, tmp_path, result))
+    assert number(table.rows[0].entries["test_error"], 2) == "20.00 ± 10.00"
+    assert "standard deviation over retrainings of one cell, test error, %: group 1.41; taught 1.41" in sentences(table)
+    once = tabulated(plan_of(**TRAINED), store_of(plan, tmp_path, result))
+    assert not any("retrainings" in said for said in sentences(once))
