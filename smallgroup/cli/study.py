@@ -136,7 +136,13 @@ def as_dict(plan: Plan, table: Table) -> dict[str, Any]:
             "at": dict(verdict.point),
             "holds": verdict.holds,
             "comparisons": {
-                name: None if found is None else {**asdict(found), "adjusted_p": verdict.adjusted[name]}
+                name: None
+                if found is None
+                else {
+                    **asdict(found),
+                    "adjusted_p": verdict.adjusted[name],
+                    "smallest_adjusted_p": verdict.possible[name],
+                }
                 for name, found in verdict.comparisons.items()
             },
         }
@@ -168,14 +174,17 @@ def _list(plan: Plan, store: Store, asked: Asked) -> None:
     ]
     if asked.as_json:
         plain = [dict(zip(("run", "phase", "seed", "state", "rows"), row, strict=True)) for row in rows]
-        print_json({"study": plan.name, "runs": plain, "seconds_left": standing.seconds_left})
+        left = {"seconds_left": standing.seconds_left, "runs_of_unknown_time": standing.unknown}
+        print_json({"study": plan.name, "runs": plain, **left})
         return
     print_columns(rows)
-    left = (
-        "not known without their data" if standing.seconds_left is None else f"about {written(standing.seconds_left)}"
-    )
+    said = "not known" if standing.seconds_left is None else f"about {written(standing.seconds_left)}"
+    if standing.unknown and standing.seconds_left is not None:
+        said += f" without {standing.unknown} runs"
+    if standing.unknown:
+        said += ", whose time is not known without their data"
     typer.echo(
-        f"{len(rows)} runs, {standing.count('done')} of them done; time left with {asked.workers} workers: {left}"
+        f"{len(rows)} runs, {standing.count('done')} of them done; time left with {asked.workers} workers: {said}"
     )
 
 

@@ -14,7 +14,7 @@ from smallgroup.statistics import Comparison, Summary, compare_paired, holm, sum
 from smallgroup.study.baselines import Lookups, picked
 from smallgroup.study.file import Claim, keys_of
 from smallgroup.study.measures import MEASURES, ON_HELD_OUT, ON_TEST_IMAGES, TRUE, Measure, Outcome
-from smallgroup.study.plan import Line, Plan, Runs
+from smallgroup.study.plan import Line, Plan, Run, Runs
 from smallgroup.study.store import Store
 
 SIGNIFICANT = 0.05
@@ -66,6 +66,8 @@ class Verdict:
     """By the row that is compared with; None: no seed in common yet."""
     adjusted: Mapping[str, float | None]
     """p, for all comparisons of the table (Holm)."""
+    possible: Mapping[str, float | None]
+    """What those would be at least, were every comparison of the table as clear as its seeds allow."""
 
     @property
     def holds(self) -> bool:
@@ -215,18 +217,43 @@ def _verdicts(plan: Plan, rows: Sequence[Shown]) -> list[Verdict]:
     """Every claim at every point of the grid; p values are adjusted for all comparisons together."""
     larger = MEASURES[plan.study.primary].larger_is_better
     sign = -1.0 if larger is False else 1.0
-    by_place = {(line.row.name, _place(line.point)): row for line, row in zip(plan.lines, rows, strict=True)}
+    by_place = {(line.row.name, _place(line.point)): (line, row) for line, row in zip(plan.lines, rows, strict=True)}
     points = list({_place(line.point): line.point for line in plan.lines}.items())
     made: list[tuple[Claim, Mapping[str, Any], dict[str, Comparison | None]]] = []
     for claim in plan.study.claims:
         for place, point in points:
-            if all((name, place) in by_place for name in (claim.row, *claim.than)):
-                first = _signed(by_place[claim.row, place], plan.study.primary, sign)
-                others = {name: _signed(by_place[name, place], plan.study.primary, sign) for name in claim.than}
-                made.append((claim, point, {name: _compared(first, other) for name, other in others.items()}))
-    ps = holm([one.p if one is not None else None for *_, found in made for one in found.values()])
-    adjusted = iter(ps)
-    return [Verdict(claim, point, found, {name: next(adjusted) for name in found}) for claim, point, found in made]
+            if any((name, place) not in by_place for name in (claim.row, *claim.than)):
+                continue
+            line, row = by_place[claim.row, place]
+            others = {name: by_place[name, place] for name in claim.than}
+            if all(_same_search(line, other) for other, _ in others.values()):
+                continue
+            first = _signed(row, plan.study.primary, sign)
+            found = {
+                name: _compared(first, _signed(other, plan.study.primary, sign)) for name, (_, other) in others.items()
+            }
+            made.append((claim, point, found))
+    every = [one for *_, found in made for one in found.values()]
+    adjusted = iter(holm([None if one is None else one.p for one in every]))
+    possible = iter(holm([None if one is None else one.smallest_p for one in every]))
+    return [
+        Verdict(claim, point, found, {name: next(adjusted) for name in found}, {name: next(possible) for name in found})
+        for claim, point, found in made
+    ]
+
+
+def _same_search(first: Line, second: Line) -> bool:
+    """Whether two rows are one search at their point, such as a group of one and a learner that is independent."""
+    pairs = [(first.runs[seed].search, second.runs[seed].search) for seed in first.runs.keys() & second.runs.keys()]
+    return bool(pairs) and all(_as_taught(one) == _as_taught(other) for one, other in pairs)
+
+
+def _as_taught(run: Run) -> tuple[dict[str, Any], str | None]:
+    """What a search depends on, without the keys of teaching where nobody is taught."""
+    config, plain = run.config, run.config.of_search()
+    if not config.lam or (len(config.learners) == 1 and config.search.targets == "peers"):
+        plain["search"] = {key: value for key, value in plain["search"].items() if key not in ("lambda", "targets")}
+    return plain, None if run.labellers is None else run.labellers.key
 
 
 def _signed(row: Shown, measure: str, sign: float) -> dict[int, float]:

@@ -96,6 +96,8 @@ class Progress:
     """By the key of the run."""
     seconds_left: float | None
     """None: nothing is known."""
+    unknown: int = 0
+    """Runs that are not in it."""
 
     def count(self, state: State) -> int:
         """Runs in a state."""
@@ -105,8 +107,8 @@ class Progress:
 def progress(plan: Plan, store: Store, workers: int, reckon: Callable[[Run], float | None] | None = None) -> Progress:
     """Looked up in the store: runs of other processes count.
 
-    A run takes what others of its kind took. If there is none yet, `reckon` says how long it would take; without it, or
-    if it does not know, a run takes what the others take in the mean.
+    A run takes what others of its kind took. If there is none yet, `reckon` says how long it would take, if it knows;
+    without it, a run takes what the others take in the mean.
     """
     runs = plan.runs
     states = {run.key: store.state(run) for run in runs}
@@ -117,13 +119,15 @@ def progress(plan: Plan, store: Store, workers: int, reckon: Callable[[Run], flo
     typical = {kind: fmean(times) for kind, times in taken.items()}
     waiting = [run for run in runs if states[run.key] in _OPEN]
     if reckon is not None:
-        unknown = {run.kind: run for run in waiting if run.kind not in typical}
-        found = {kind: reckon(run) for kind, run in unknown.items()}
+        new = {run.kind: run for run in waiting if run.kind not in typical}
+        found = {kind: reckon(run) for kind, run in new.items()}
         typical |= {kind: seconds for kind, seconds in found.items() if seconds is not None}
-    if not typical:
-        return Progress(states, None)
-    left = sum(typical.get(run.kind, fmean(typical.values())) for run in waiting)
-    return Progress(states, left / max(1, min(workers, len(waiting))))
+    known = waiting if reckon is None and typical else [run for run in waiting if run.kind in typical]
+    unknown = len(waiting) - len(known)
+    if not typical or (waiting and not known):
+        return Progress(states, None, unknown)
+    left = sum(typical[run.kind] if run.kind in typical else fmean(typical.values()) for run in known)
+    return Progress(states, left / max(1, min(workers, len(waiting))), unknown)
 
 
 def carry_out_all(plan: Plan, store: Store, workers: int, watch: Callable[[Progress], None] | None = None) -> None:

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from smallgroup.config import resolve
+from smallgroup.statistics import smallest_p
 from smallgroup.study.controls import independent_learners
-from smallgroup.study.file import built_in, open_study, parsed
-from smallgroup.study.plan import planned
+from smallgroup.study.file import built_in, open_study, parsed, points_of
+from smallgroup.study.plan import Run, planned
+from smallgroup.study.table import SIGNIFICANT
 
 TINY: dict[str, Any] = {
     "title": "tiny",
@@ -235,3 +237,21 @@ def test_labellers_by_path_are_refused() -> None:
     rows = [{"name": "a", "config": {"search": {"labellers": "some/run"}}}]
     with pytest.raises(ValueError, match=r"as `labellers` of a row, but search.labellers is some/run"):
         planned("tiny", parsed({**TINY, "rows": rows}))
+
+
+@pytest.mark.parametrize("recipe", ["quick", "paper"])
+def test_figure_k_is_the_same_question_under_every_recipe(recipe: str) -> None:
+    """One learner alone is DARTS (1st); groups follow the paper's equations."""
+    found = {(len(run.config.learners), run.config.search.hypergradient) for run in _searches("figure-k", recipe)}
+    assert found == {(1, "first-order"), (2, "finite-difference"), (3, "finite-difference")}
+
+
+@pytest.mark.parametrize("name", built_in())
+def test_built_in_studies_have_seeds_enough_for_their_claims(name: str) -> None:
+    _, study = open_study(name)
+    comparisons = sum(len(claim.than) for claim in study.claims) * sum(1 for _ in points_of(study))
+    assert smallest_p(len(study.seeds)) * comparisons < SIGNIFICANT
+
+
+def _searches(name: str, recipe: str) -> list[Run]:
+    return [run for run in planned(*open_study(name, {"recipe": recipe})).runs if run.phase == "search"]

@@ -9,7 +9,7 @@ import pytest
 from smallgroup.spaces.nas_bench_201 import Truth
 from smallgroup.spaces.nas_bench_201.cell import every_cell
 from smallgroup.statistics import compare_paired
-from smallgroup.study import Plan, planned, tabulated
+from smallgroup.study import Plan, Store, planned, tabulated
 from smallgroup.study.file import Claim, parsed
 from smallgroup.study.formats import number, sentences
 from smallgroup.study.plan import Run
@@ -17,6 +17,7 @@ from smallgroup.study.table import Verdict, check_measurable
 from tests.study.hand_made import by_row, searched, store_of, trained
 from tests.study.test_baselines import convolutions
 
+OWN = {"search": {"targets": "own"}}
 STUDY: dict[str, Any] = {
     "title": "by hand",
     "seeds": "1-8",
@@ -54,7 +55,7 @@ def test_losses_that_outweigh_gains_are_no_yes() -> None:
     assert found.p is not None
     assert found.p < 0.05
     claim = Claim(says="it helps", row="a", than=("b",))
-    assert not Verdict(claim, {}, {"b": found}, {"b": found.p}).holds
+    assert not Verdict(claim, {}, {"b": found}, {"b": found.p}, {"b": found.smallest_p}).holds
 
 
 @pytest.mark.parametrize("kind", ["random", "evolution"])
@@ -150,3 +151,38 @@ def test_searches_and_retrainings_are_told_apart(tmp_path: Path) -> None:
     assert "standard deviation over retrainings of one cell, test error, %: group 1.41; taught 1.41" in sentences(table)
     once = tabulated(plan_of(**TRAINED), store_of(plan, tmp_path, result))
     assert not any("retrainings" in said for said in sentences(once))
+
+
+@pytest.mark.parametrize(
+    ("grid", "claimed"),
+    [
+        ({"learners": [1, 2]}, [{"learners": 2}]),  # a group of one is no group
+        ({"lambda": [0, 1]}, [{"lambda": 1}]),  # nobody hears what is taught
+    ],
+)
+def test_a_claim_is_not_made_where_its_rows_are_one_search(
+    grid: dict[str, Any], claimed: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    other = OWN if "lambda" in grid else {"lambda": 0}
+    rows = [{"name": "group", "config": {}}, {"name": "taught", "config": other}]
+    plan = plan_of(grid=grid, rows=rows, seeds=[1])
+    assert [verdict.point for verdict in tabulated(plan, Store(tmp_path)).verdicts] == claimed
+
+
+def test_a_learner_that_teaches_itself_is_no_learner_alone(tmp_path: Path) -> None:
+    plan = plan_of(base={"learners": 1}, rows=[{"name": "group"}, {"name": "taught", "config": OWN}], seeds=[1])
+    assert len(tabulated(plan, Store(tmp_path)).verdicts) == 1
+
+
+def test_the_smallest_p_counts_all_comparisons(tmp_path: Path) -> None:
+    """With 6 seeds 0.031, which is 0.0625 after Holm with two comparisons; and with one it would do."""
+    rows = [*STUDY["rows"], {"name": "third", "config": {"learners": 3}}]
+    ways: dict[str, Any] = {
+        name: lambda seed, k=k: [40.0 + k * seed] for k, name in enumerate(("group", "taught", "third"))
+    }
+    for than, words in ((["taught"], "smallest p 0.0312"), (["taught", "third"], "0.0312 and 0.0625 after Holm")):
+        claims = [{"says": "it helps", "row": "group", "than": than}]
+        plan = plan_of(seeds="1-6", rows=rows, claims=claims)
+        table = tabulated(plan, store_of(plan, tmp_path, by_row(ways)))
+        assert table.verdicts[0].holds == (len(than) == 1)
+        assert words in sentences(table)[1]

@@ -128,6 +128,15 @@ def test_time_left_is_that_of_like_runs(tmp_path: Path) -> None:
     assert progress(plan, store, 2).seconds_left == pytest.approx(seconds / 2)
 
 
+def test_runs_whose_time_is_not_known_are_not_guessed(tmp_path: Path) -> None:
+    plan = tiny()
+    half = {plan.runs[0].kind: 10.0}
+    standing = progress(plan, Store(tmp_path), 1, lambda run: half.get(run.kind))
+    assert (standing.seconds_left, standing.unknown) == (20.0, 2)
+    standing = progress(plan, Store(tmp_path), 1, lambda _: None)
+    assert (standing.seconds_left, standing.unknown) == (None, 4)
+
+
 def test_workers_are_counted(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="workers=0"):
         carry_out_all(tiny(), Store(tmp_path), 0)
