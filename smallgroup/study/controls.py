@@ -10,7 +10,7 @@ A row of a study file may say `controls: {of: NAME}`. Then these rows follow it,
 and the claim that teaching helps: that the group is better than the self-taught and than the best of K.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -80,7 +80,7 @@ def _made(row: Mapping[str, Any], controls: Controls, configs: Configs) -> tuple
         raise ValueError(
             f"controls: {passes} independent learners make the passes of {_named(row)}, but passes is {controls.passes}"
         )
-    several = _as_many(groups[0], passes)
+    several = _as_many(groups, passes, row)
     rows = [
         control(f"best of {learners} independent", **{"lambda": 0}),
         control(f"best of {passes} independent", learners=several, **of_first_order),
@@ -104,11 +104,15 @@ def _same(what: str, values: list[int], row: Mapping[str, Any]) -> int:
     return values[0]
 
 
-def _as_many(group: Config, number: int) -> int | list[dict[str, Any]]:
+def _as_many(groups: Sequence[Config], number: int, row: Mapping[str, Any]) -> int | list[dict[str, Any]]:
     """Learners like those of a group: a number where all are alike, else one kind after the other."""
-    kinds = group.learners
-    if all(kind == kinds[0] for kind in kinds):
+    if all(kind == group.learners[0] for group in groups for kind in group.learners):
         return number
+    kinds = groups[0].learners
+    if any(group.learners != kinds for group in groups):
+        raise ValueError(
+            f"controls need the same list of learners at every point of the grid, but {_named(row)} has several"
+        )
     return [kinds[k % len(kinds)].model_dump(mode="json") for k in range(number)]
 
 

@@ -254,5 +254,7 @@ def nested(point: Mapping[str, Any]) -> dict[str, Any]:
         place = result
         for room in rooms:
             place = place.setdefault(room, {})
+            if not isinstance(place, dict):
+                raise ValueError(f"an axis of the grid may not lie within another one, but {key[:60]} does")
         place[last] = value
     return result

@@ -214,12 +214,17 @@ def test_independent_learners_are_of_the_kinds_that_the_group_has() -> None:
     ("change", "words"),
     [
         ({"grid": {"seed": [1, 2]}}, "key of their own, but seed is in the grid"),
+        ({"grid": {"search": [3], "search.epochs": [1]}}, "may not lie within another one, but search.epochs does"),
         ({"controls": {"passes": 4}}, "11 independent learners make the passes of 'group', but passes is 4"),
         ({"over": {"learners": 3}}, "must have learners=17, lambda=0"),
         ({"over": {"lambda": 2}}, "'best of 2 independent' must have learners=2, lambda=0"),
         ({"over": {"search": {"targets": "own"}}}, "'uniform targets' must have learners=2, targets=uniform"),
         ({"grid": {"learners": [2, 3]}}, "same number of learners at every point of the grid, but 'group' has 2, 3"),
         ({"grid": {"hypergradient": ["first-order", "exact"]}}, "same number of passes"),
+        (
+            {"grid": {"learners": [[{"method": "darts"}, {"method": "gdas"}], [{"method": "darts"}] * 2]}},
+            "same list of learners at every point of the grid, but 'group' has several",
+        ),
         (
             {"grid": {"method": ["darts"]}, "where": [{"at": {"method": "darts"}, "config": {"lambda": 3}}]},
             "'best of 2 independent' must have",
