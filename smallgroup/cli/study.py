@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +12,24 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table as Drawn
 
-from smallgroup import __version__, kernels
 from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_columns, print_json
 from smallgroup.config import changed
-from smallgroup.runtime.environment import Environment
 from smallgroup.runtime.files import write_whole
 from smallgroup.study import Plan, Store, Table, carry_out_all, open_study, planned, progress, tabulated
 from smallgroup.study.figures import draw
-from smallgroup.study.file import parsed
+from smallgroup.study.footer import footer
 from smallgroup.study.formats import comma_separated, grid, latex, markdown, sentences
-from smallgroup.study.measures import MEASURES
 from smallgroup.study.reckoning import reckon
 from smallgroup.study.table import check_measurable
 from smallgroup.study.work import Progress as Standing
 
 WIDTH = 160
 """Columns of a table that nobody's terminal limits."""
+
+
+class RunsFailedError(Exception):
+    """The table is there, but not all that it was to show."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def run(asked: Asked) -> None:
         above["seeds"] = asked.seeds
     if asked.changes:
         above["over"] = changed(study.over, asked.changes)
-    study = parsed({**study.model_dump(), **above})
+    _, study = open_study(asked.name, above)  # what rows `controls` stand for depends on all of it
     plan, store = planned(name, study, asked.only), Store(asked.out)
     if asked.dry_run:
         _list(plan, store, asked)
@@ -68,7 +68,7 @@ def run(asked: Asked) -> None:
             store.forget_failure(each)
     with _watched(plan, asked) as watch:
         carry_out_all(plan, store, asked.workers, watch)
-    table = tabulated(plan, store, footer(plan))
+    table = tabulated(plan, store, footer(plan, store))
     folder = asked.out / name
     files = written_down(plan, table, store, folder)
     if asked.as_json:
@@ -76,20 +76,9 @@ def run(asked: Asked) -> None:
     else:
         show(table)
         typer.echo("\n".join(["", *(str(file) for file in files)]))
-
-
-def footer(plan: Plan) -> list[str]:
-    """What every table carries."""
-    with kernels.using():
-        here = Environment.current(kernels.describe(kernels.current()))
-    study = plan.study
-    threads = ", ".join(sorted({str(run.config.run.threads) for run in plan.runs}))
-    return [
-        f"primary endpoint, named in the study file: {MEASURES[study.primary].title}",
-        f"recipe {study.recipe}, seeds {', '.join(map(str, study.seeds))}, threads per run: {threads}",
-        f"smallgroup {__version__}, torch {here.torch}, {here.cpu}, kernels {here.kernels}",
-        f"config hash {plan.hash}, {datetime.now(UTC):%Y-%m-%d}",
-    ]
+    failed = sum(store.state(each) == "failed" for each in plan.runs)
+    if failed:
+        raise RunsFailedError(f"{failed} of {len(plan.runs)} runs failed, as the table says; --retry tries them again")
 
 
 def show(table: Table) -> None:
@@ -132,6 +121,8 @@ def as_dict(plan: Plan, table: Table) -> dict[str, Any]:
                 name: {
                     "values": {str(seed): value for seed, value in entry.values.items()},
                     "theirs": entry.theirs,
+                    "retrainings": {str(seed): list(values) for seed, values in entry.retrained.items()},
+                    "over_retrainings": entry.over_retrainings,
                     **({} if entry.summary is None else asdict(entry.summary)),
                 }
                 for name, entry in row.entries.items()
@@ -145,7 +136,13 @@ def as_dict(plan: Plan, table: Table) -> dict[str, Any]:
             "at": dict(verdict.point),
             "holds": verdict.holds,
             "comparisons": {
-                name: None if found is None else {**asdict(found), "adjusted_p": verdict.adjusted[name]}
+                name: None
+                if found is None
+                else {
+                    **asdict(found),
+                    "adjusted_p": verdict.adjusted[name],
+                    "smallest_adjusted_p": verdict.possible[name],
+                }
                 for name, found in verdict.comparisons.items()
             },
         }
@@ -177,14 +174,17 @@ def _list(plan: Plan, store: Store, asked: Asked) -> None:
     ]
     if asked.as_json:
         plain = [dict(zip(("run", "phase", "seed", "state", "rows"), row, strict=True)) for row in rows]
-        print_json({"study": plan.name, "runs": plain, "seconds_left": standing.seconds_left})
+        left = {"seconds_left": standing.seconds_left, "runs_of_unknown_time": standing.unknown}
+        print_json({"study": plan.name, "runs": plain, **left})
         return
     print_columns(rows)
-    left = (
-        "not known without their data" if standing.seconds_left is None else f"about {written(standing.seconds_left)}"
-    )
+    said = "not known" if standing.seconds_left is None else f"about {written(standing.seconds_left)}"
+    if standing.unknown and standing.seconds_left is not None:
+        said += f" without {standing.unknown} runs"
+    if standing.unknown:
+        said += ", whose time is not known without their data"
     typer.echo(
-        f"{len(rows)} runs, {standing.count('done')} of them done; time left with {asked.workers} workers: {left}"
+        f"{len(rows)} runs, {standing.count('done')} of them done; time left with {asked.workers} workers: {said}"
     )
 
 

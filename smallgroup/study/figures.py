@@ -20,8 +20,12 @@ from smallgroup.study.store import Store
 from smallgroup.study.table import Table
 
 FORMATS = ("svg", "pdf")
-_SIZE = (6.4, 4.0)
-_MARKS = "osD^vPX"
+_SIZE, _BESIDE = (6.4, 4.2), 3.0
+"""Inches, and what a legend beside the axes adds to the width."""
+_MOST_WITHIN = 5
+"""Curves whose legend lies within the axes."""
+_MARKS, _LINES = "osD^vPX", ("-", "--", ":", "-.")
+_BARS = "bars: 95 % bootstrap intervals of the mean over seeds"
 
 
 def draw(plan: Plan, table: Table, store: Store, figure: Figure, path: Path) -> list[Path]:
@@ -32,14 +36,21 @@ def draw(plan: Plan, table: Table, store: Store, figure: Figure, path: Path) -> 
     if figure.axis is not None:
         _curves(axes, plan, table, figure.axis)
         axes.set_xlabel(figure.axis)
+        note = _BARS
     else:
         _courses(axes, plan, store)
         axes.set_xlabel("epoch of the search")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        note = f"{_BARS}; values: mean of all learners, or of the first where a row takes it"
     axes.set_ylabel(title)
     axes.set_title(plan.study.title, fontsize="medium", wrap=True)
     axes.grid(visible=True, alpha=0.3)
-    if axes.get_legend_handles_labels()[0]:
+    picture.supxlabel(note, fontsize="x-small")
+    curves = len(axes.get_legend_handles_labels()[0])
+    if curves > _MOST_WITHIN:
+        picture.set_figwidth(_SIZE[0] + _BESIDE)
+        picture.legend(fontsize="small", loc="outside right upper")
+    elif curves:
         axes.legend(fontsize="small")
     made = [path.with_suffix(f".{ending}") for ending in FORMATS]
     with mpl.rc_context({"svg.hashsalt": "smallgroup", "svg.fonttype": "none", "pdf.fonttype": 42}):
@@ -71,8 +82,15 @@ def _bars(axes: Axes, x: Sequence[float], values: Sequence[Sequence[float]], nam
     means = np.array([one.mean for one in found])
     low = np.array([one.interval[0] if one.interval else one.mean for one in found])
     high = np.array([one.interval[1] if one.interval else one.mean for one in found])
-    colour, mark = LEARNERS[number % len(LEARNERS)][0], _MARKS[number % len(_MARKS)]
-    axes.errorbar(x, means, np.array([means - low, high - means]), color=colour, marker=mark, capsize=3, label=name)
+    errors = np.array([means - low, high - means])
+    axes.errorbar(x, means, errors, capsize=3, label=name, **look(number))
+
+
+def look(number: int) -> dict[str, Any]:
+    """Of a curve: no two of 28 have the same, and where a colour comes again, mark and line are others."""
+    again = number // len(LEARNERS)
+    colour, mark = LEARNERS[number % len(LEARNERS)][0], _MARKS[(number + again) % len(_MARKS)]
+    return {"color": colour, "marker": mark, "linestyle": _LINES[again % len(_LINES)]}
 
 
 def _courses(axes: Axes, plan: Plan, store: Store) -> None:

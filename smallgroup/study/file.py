@@ -1,8 +1,10 @@
 """A study as a file: what is run, what its table shows, and which number it stands or falls by."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from importlib.resources import files
+from itertools import product
 from math import prod
 from pathlib import Path
 from typing import Any, Literal
@@ -11,7 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from smallgroup import recipes
-from smallgroup.config import load, overlaid, seeds_of
+from smallgroup.config import Config, load, overlaid, resolve, seeds_of
 from smallgroup.runtime.checks import check_choice
 from smallgroup.study.controls import with_controls
 from smallgroup.study.measures import MEASURES
@@ -54,8 +56,8 @@ class Row(BaseModel):
     where: tuple[Where, ...] = ()
     """More of them, above those, at some points of the grid."""
     take: Take = "retained"
-    """Which learner counts: the retained one, the first (a search alone: learners that do not teach do not meet), or
-    the mean of all."""
+    """Which learner counts: the retained one, the first (a search alone, as learners that do not teach do not meet, but
+    what it cost is not known), or the mean of all."""
     labellers: dict[str, Any] | None = None
     """Keys, above those of the row, of a search that is carried out before: its learners make the labels, frozen."""
     train: dict[str, Any] = Field(default_factory=dict)
@@ -140,29 +142,49 @@ class Study(BaseModel):
         return seeds
 
     @model_validator(mode="after")
-    def _fits_together(self) -> "Study":
-        for measure in (*self.columns, self.primary, *(m for row in self.rows for m in row.theirs)):
+    def _measurable(self) -> "Study":
+        shown = (*self.columns, self.primary)
+        for measure in (*shown, *(m for row in self.rows for m in row.theirs)):
             check_choice("a measure", measure, tuple(MEASURES))
             if MEASURES[measure].phase not in self.phases:
                 raise ValueError(f"{measure} is a measure of phase {MEASURES[measure].phase}, which is not in phases")
         if "search" not in self.phases:
             raise ValueError("phases must begin with search")
+        of_trainings = [measure for measure in shown if MEASURES[measure].phase == "train"]
+        for row in self.rows:
+            if row.take != "retained" and of_trainings:
+                raise ValueError(
+                    f"only retained cells are trained, so a row may not take another one beside {of_trainings[0]}, but "
+                    f"{row.name!r} takes {row.take}"
+                )
+        if self.claims and MEASURES[self.primary].larger_is_better is None:
+            raise ValueError(f"claims need a primary measure of which more or less is better, not {self.primary}")
+        return self
+
+    @model_validator(mode="after")
+    def _grid_of_configs(self) -> "Study":
+        if "seed" in self.grid:
+            raise ValueError(
+                "seeds are what rows are compared over and have a key of their own, but seed is in the grid"
+            )
+        if any(not values for values in self.grid.values()):
+            raise ValueError("an axis of the grid must have values")
+        count = prod(len(values) for values in self.grid.values()) * len(self.rows) * len(self.seeds)
+        if count > MOST_RUNS:
+            raise ValueError(f"grid, rows and seeds must make at most {MOST_RUNS:,} runs, but they make {count:,}")
+        return self
+
+    @model_validator(mode="after")
+    def _names_of_what_there_is(self) -> "Study":
         names = [row.name for row in self.rows]
         if len(set(names)) != len(names):
             raise ValueError("rows must have different names")
-        if self.claims and MEASURES[self.primary].larger_is_better is None:
-            raise ValueError(f"claims need a primary measure of which more or less is better, not {self.primary}")
         for claim in self.claims:
             for name in (claim.row, *claim.than):
                 check_choice("a row of a claim", name, tuple(names))
         for figure in self.figures:
             if figure.axis is not None:
                 check_choice("the axis of a figure", figure.axis, tuple(self.grid))
-        if any(not values for values in self.grid.values()):
-            raise ValueError("an axis of the grid must have values")
-        count = prod(len(values) for values in self.grid.values()) * len(self.rows) * len(self.seeds)
-        if count > MOST_RUNS:
-            raise ValueError(f"grid, rows and seeds must make at most {MOST_RUNS:,} runs, but they make {count:,}")
         for axis in (axis for row in self.rows for where in row.where for axis in where.at):
             check_choice("an axis in where", axis, tuple(self.grid))
         return self
@@ -192,12 +214,24 @@ def open_study(name: str, changes: Mapping[str, Any] | None = None) -> tuple[str
 def parsed(keys: Mapping[str, Any]) -> Study:
     """A study, or one sentence on what is wrong with it."""
     try:
-        return Study.model_validate(with_controls(keys))
+        return Study.model_validate(with_controls(keys, partial(_configs, keys)))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the study"
         said = first["msg"].removeprefix("Value error, ")
         raise ValueError(f"{place}: {said}"[:300]) from None
+
+
+def _configs(keys: Mapping[str, Any], row: Mapping[str, Any]) -> list[Config]:
+    """What a row of a study comes to, at every point of the grid."""
+    study = Study.model_validate({**keys, "rows": [row], "claims": []})
+    return [resolve(keys_of(study, point, study.rows[0], study.seeds[0])) for point in points_of(study)]
+
+
+def points_of(study: Study) -> Iterator[dict[str, Any]]:
+    """Of its grid; one without axes, if there is none."""
+    for values in product(*study.grid.values()):
+        yield dict(zip(study.grid, values, strict=True))
 
 
 def keys_of(
@@ -220,5 +254,7 @@ def nested(point: Mapping[str, Any]) -> dict[str, Any]:
         place = result
         for room in rooms:
             place = place.setdefault(room, {})
+            if not isinstance(place, dict):
+                raise ValueError(f"an axis of the grid may not lie within another one, but {key[:60]} does")
         place[last] = value
     return result

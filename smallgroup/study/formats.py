@@ -33,6 +33,8 @@ def grid(table: Table) -> tuple[list[str], list[list[str]]]:
         titles.append(MEASURES[name].title)
         if _has_theirs(table, name):
             titles.append(f"{MEASURES[name].title} {THEIRS}")
+        if name == table.primary:
+            titles.append("95 % interval of its mean")
     primary = MEASURES[table.primary]
     if primary.of_learner is not None:
         titles.append(f"{primary.title}, mean of all learners")
@@ -47,6 +49,8 @@ def _texts(table: Table, row: Shown) -> list[str]:
         texts.append(number(entry, MEASURES[name].digits))
         if _has_theirs(table, name):
             texts.append(entry.theirs or "")
+        if name == table.primary:
+            texts.append(interval(entry, MEASURES[name].digits))
     primary = MEASURES[table.primary]
     if primary.of_learner is not None:
         texts.append(number(row.all_learners, primary.digits))
@@ -64,12 +68,31 @@ def number(entry: Entry, digits: int) -> str:
     return mean if summary.std is None else f"{mean} ± {summary.std:.{digits}f}"
 
 
+def interval(entry: Entry, digits: int) -> str:
+    """Of the mean; a dash of fewer than three runs."""
+    found = None if entry.summary is None else entry.summary.interval
+    return "–" if found is None else f"[{found[0]:.{digits}f}, {found[1]:.{digits}f}]"
+
+
 def sentences(table: Table) -> list[str]:
     """What is said below the table."""
     said = [f"± is the standard deviation over searches; rows of fewer than {LEAST} runs have none."]
+    said += [
+        text for name in dict.fromkeys((*table.columns, table.primary)) if (text := _over_retrainings(table, name))
+    ]
     said += [sentence(verdict, table.primary) for verdict in table.verdicts]
     said += [f"{row.name}, {failure}" for row in table.rows for failure in row.failed]
     return [*said, *table.footer]
+
+
+def _over_retrainings(table: Table, name: str) -> str:
+    """How much trainings of one cell differ, apart from what searches differ by; nothing where it is not known."""
+    measure = MEASURES[name]
+    if measure.larger_is_better is None:
+        return ""
+    known = [(row.name, row.entries[name].over_retrainings) for row in table.rows]
+    parts = [f"{row} {deviation:.{measure.digits}f}" for row, deviation in known if deviation is not None]
+    return f"standard deviation over retrainings of one cell, {measure.title}: {'; '.join(parts)}" if parts else ""
 
 
 def sentence(verdict: Verdict, primary: str) -> str:
@@ -78,14 +101,20 @@ def sentence(verdict: Verdict, primary: str) -> str:
     place = ", ".join(f"{key} = {value}" for key, value in verdict.point.items())
     where = f" ({place})" if place else ""
     parts = [
-        compared(f"{verdict.claim.row} > {name}", comparison, verdict.adjusted[name], MEASURES[primary].digits)
+        compared(
+            f"{verdict.claim.row} > {name}",
+            comparison,
+            verdict.adjusted[name],
+            verdict.possible[name],
+            MEASURES[primary].digits,
+        )
         for name, comparison in verdict.comparisons.items()
     ]
     answer = "yes" if verdict.holds else "not shown"
     return f"{verdict.claim.says}{where}: {answer}, by {title}: {'; '.join(parts)}."
 
 
-def compared(names: str, found: Comparison | None, adjusted: float | None, digits: int) -> str:
+def compared(names: str, found: Comparison | None, adjusted: float | None, possible: float | None, digits: int) -> str:
     """One comparison; better is positive, whichever way the measure goes."""
     if found is None:
         return f"{names}: no seed in common yet"
@@ -100,6 +129,9 @@ def compared(names: str, found: Comparison | None, adjusted: float | None, digit
         text += f" (Holm {adjusted:.3g})"
     if found.smallest_p >= SIGNIFICANT:
         text += f"; n = {found.n[0]} cannot show it, its smallest p is {found.smallest_p:.3g}"
+    elif possible is not None and possible >= SIGNIFICANT:
+        text += f"; n = {found.n[0]} cannot show it among so many comparisons, its smallest p is {found.smallest_p:.3g}"
+        text += f" and {possible:.3g} after Holm"
     else:
         text += f", smallest p {found.smallest_p:.3g}"
     if found.effect is not None:

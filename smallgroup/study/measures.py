@@ -1,6 +1,7 @@
 """What a table can show of a run: a number per learner, or one of the run."""
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
@@ -18,54 +19,62 @@ class Outcome:
     search: SearchResult
     trainings: tuple[TrainResult, ...] = ()
     """Of the retained cell."""
+    labellers: SearchResult | None = None
+    """The search that had to be carried out before."""
+
+    @property
+    def seconds(self) -> float:
+        """What it took to find the cell."""
+        return self.search.seconds + (0.0 if self.labellers is None else self.labellers.seconds)
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A column."""
+    """A column. What is None of a run cannot be said of it."""
 
     title: str
     phase: Literal["search", "train"]
     larger_is_better: bool | None
     """None: neither."""
-    of_learner: Callable[[Outcome, int], float] | None = None
-    """By learner; else `of_run`."""
+    of_learner: Callable[[Outcome, int], float | None] | None = None
+    """By learner; else `of_training`, else `of_run`."""
+    of_training: Callable[[TrainResult], float | None] | None = None
     of_run: Callable[[Outcome], float] | None = None
     digits: int = 2
 
-    def value(self, outcome: Outcome, take: str) -> float:
+    def value(self, outcome: Outcome, take: str) -> float | None:
         """Of the learner that counts, or the mean of all."""
-        if self.of_learner is None:
-            assert self.of_run is not None
-            return self.of_run(outcome)
-        if take == "mean":
-            return fmean(self.each(outcome))
-        return self.of_learner(outcome, 0 if take == "first" else outcome.search.retained)
-
-    def each(self, outcome: Outcome) -> list[float]:
-        """Of all learners."""
+        if self.of_training is not None:
+            return _mean(self.each_training(outcome))
+        if self.of_run is not None:
+            # What all learners cost together is not what the first of them cost.
+            return None if take == "first" and outcome.search.learners > 1 else self.of_run(outcome)
         assert self.of_learner is not None
-        return [self.of_learner(outcome, k) for k in range(outcome.search.learners)]
+        if take == "mean":
+            return _mean([self.of_learner(outcome, k) for k in range(outcome.search.learners)])
+        return _finite(self.of_learner(outcome, 0 if take == "first" else outcome.search.retained))
+
+    def each_training(self, outcome: Outcome) -> list[float | None]:
+        """Of every training of the cell."""
+        return [] if self.of_training is None else [self.of_training(training) for training in outcome.trainings]
 
 
-def _truth(name: str) -> Callable[[Outcome, int], float]:
-    def value(outcome: Outcome, k: int) -> float:
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Of numbers that are all there."""
+    known = [value for value in values if value is not None]
+    return _finite(fmean(known)) if known and len(known) == len(values) else None
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _truth(name: str) -> Callable[[Outcome, int], float | None]:
+    def value(outcome: Outcome, k: int) -> float | None:
         known: Mapping[str, float] | None = getattr(outcome.search.group[k], name)
-        if known is None:
-            raise ValueError(
-                f"{name} needs the table of NAS-Bench-201 under the data root and a search in that space, but this run "
-                "has no ground truth"
-            )
-        return known[outcome.search.dataset]
+        return None if known is None else known.get(outcome.search.dataset)
 
     return value
-
-
-def _supernet_held_out(outcome: Outcome, k: int) -> float:
-    error = outcome.search.group[k].held_out_error
-    if error is None:
-        raise ValueError("supernet_held_out_error needs data.held_out, a share of the training images nobody trains on")
-    return error
 
 
 def _skips(outcome: Outcome, k: int) -> float:
@@ -74,18 +83,21 @@ def _skips(outcome: Outcome, k: int) -> float:
     return float(genotype.skips)
 
 
-def _held_out(outcome: Outcome) -> float:
-    if any(training.test_set != HELD_OUT for training in outcome.trainings):
-        raise ValueError("held_out_error needs data.held_out, a share of the training images that nobody trains on")
-    return _of_trainings("test_error")(outcome)
+def _error_on(images: Literal["held-out", "test"], name: str) -> Callable[[TrainResult], float | None]:
+    """A training looks at the ones or at the others."""
 
+    def value(training: TrainResult) -> float | None:
+        error: float | None = getattr(training, name)
+        return error if (training.test_set == HELD_OUT) == (images == "held-out") else None
 
-def _of_trainings(name: str) -> Callable[[Outcome], float]:
-    return lambda outcome: fmean(float(getattr(training, name)) for training in outcome.trainings)
+    return value
 
 
 TRUE = {"percentile", "true_accuracy"}
 """Measures that are looked up in the table of NAS-Bench-201."""
+ON_HELD_OUT = {"supernet_held_out_error", "held_out_error"}
+"""Those of images that nobody trains on."""
+ON_TEST_IMAGES = {"test_error", "test_error_top5"}
 MEASURES: dict[str, Measure] = {
     "percentile": Measure("percentile", "search", True, _truth("percentile"), digits=1),
     "true_accuracy": Measure("true accuracy, %", "search", True, _truth("true_accuracy")),
@@ -95,19 +107,19 @@ MEASURES: dict[str, Measure] = {
     "validation_loss": Measure(
         "validation loss", "search", False, lambda outcome, k: outcome.search.group[k].validation_loss, digits=3
     ),
-    "supernet_held_out_error": Measure("held-out error of W, %", "search", False, _supernet_held_out),
+    "supernet_held_out_error": Measure(
+        "held-out error of W, %", "search", False, lambda outcome, k: outcome.search.group[k].held_out_error
+    ),
     "skips": Measure("skips", "search", None, _skips, digits=1),
-    "seconds": Measure("seconds", "search", None, None, lambda outcome: outcome.search.seconds, digits=0),
+    "seconds": Measure("seconds", "search", None, of_run=lambda outcome: outcome.seconds, digits=0),
     "search_days": Measure(
-        "search cost, device-days", "search", None, None, lambda outcome: outcome.search.seconds / 86_400, digits=3
+        "search cost, device-days", "search", None, of_run=lambda outcome: outcome.seconds / 86_400, digits=3
     ),
-    "test_error": Measure("test error, %", "train", False, None, _of_trainings("test_error")),
-    "held_out_error": Measure("held-out error, %", "train", False, None, _held_out),
-    "test_error_top5": Measure("top-5 error, %", "train", False, None, _of_trainings("test_error_top5")),
-    "parameters": Measure(
-        "parameters, M", "train", None, None, lambda outcome: _of_trainings("parameters")(outcome) / 1e6
-    ),
+    "test_error": Measure("test error, %", "train", False, of_training=_error_on("test", "test_error")),
+    "held_out_error": Measure("held-out error, %", "train", False, of_training=_error_on("held-out", "test_error")),
+    "test_error_top5": Measure("top-5 error, %", "train", False, of_training=_error_on("test", "test_error_top5")),
+    "parameters": Measure("parameters, M", "train", None, of_training=lambda training: training.parameters / 1e6),
     "multiply_adds": Measure(
-        "multiply-adds, M", "train", None, None, lambda outcome: _of_trainings("multiply_adds")(outcome) / 1e6, digits=0
+        "multiply-adds, M", "train", None, of_training=lambda training: training.multiply_adds / 1e6, digits=0
     ),
 }

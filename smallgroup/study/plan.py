@@ -5,12 +5,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from typing import Any, Literal
 
 from smallgroup.config import Config, overlaid, resolve
 from smallgroup.data.errors import shown
-from smallgroup.study.file import Row, Study, keys_of
+from smallgroup.study.file import Row, Study, keys_of, points_of
 
 _DIGITS = 16
 
@@ -109,8 +108,7 @@ class Plan:
 def planned(name: str, study: Study, only: str = "") -> Plan:
     """The lines whose names contain `only`; every config is resolved, so that a bad one is refused at once."""
     lines = []
-    for values in product(*study.grid.values()):
-        point = dict(zip(study.grid, values, strict=True))
+    for point in points_of(study):
         for row in study.rows:
             line = Line(row, point, {} if row.baseline else {s: _runs(study, point, row, s) for s in study.seeds})
             if only in line.name:

@@ -45,8 +45,11 @@ class Store:
     def outcome(self, runs: Runs) -> Outcome | None:
         """What a search and its trainings have come to; None before all of them are complete."""
         search, trainings = self.result(runs.search), [self.result(run) for run in runs.trainings]
+        labellers = None if runs.search.labellers is None else self.result(runs.search.labellers)
         whole = tuple(each for each in trainings if isinstance(each, TrainResult))
-        return Outcome(search, whole) if isinstance(search, SearchResult) and len(whole) == len(trainings) else None
+        if not isinstance(search, SearchResult) or len(whole) != len(trainings):
+            return None
+        return Outcome(search, whole, labellers if isinstance(labellers, SearchResult) else None)
 
     def state(self, run: Run) -> State:
         """How it stands."""

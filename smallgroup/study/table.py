@@ -10,11 +10,11 @@ from typing import Any
 from smallgroup.config import Config, resolve
 from smallgroup.data import data_root
 from smallgroup.spaces.nas_bench_201 import Truth
-from smallgroup.statistics import Comparison, Summary, compare_paired, holm, summarise
+from smallgroup.statistics import Comparison, Summary, compare_paired, holm, summarise, variation
 from smallgroup.study.baselines import Lookups, picked
 from smallgroup.study.file import Claim, keys_of
-from smallgroup.study.measures import MEASURES, TRUE, Measure, Outcome
-from smallgroup.study.plan import Line, Plan
+from smallgroup.study.measures import MEASURES, ON_HELD_OUT, ON_TEST_IMAGES, TRUE, Measure, Outcome
+from smallgroup.study.plan import Line, Plan, Run, Runs
 from smallgroup.study.store import Store
 
 SIGNIFICANT = 0.05
@@ -28,6 +28,13 @@ class Entry:
     """By seed."""
     theirs: str | None = None
     """The paper's own."""
+    retrained: Mapping[int, Sequence[float]] = field(default_factory=dict)
+    """Of every training of the cell of a seed, whose mean is the value."""
+
+    @property
+    def over_retrainings(self) -> float | None:
+        """The deviation of trainings of one cell; None where there are too few."""
+        return variation(list(self.retrained.values())).over_retrainings if self.retrained else None
 
     @property
     def summary(self) -> Summary | None:
@@ -59,12 +66,21 @@ class Verdict:
     """By the row that is compared with; None: no seed in common yet."""
     adjusted: Mapping[str, float | None]
     """p, for all comparisons of the table (Holm)."""
+    possible: Mapping[str, float | None]
+    """What those would be at least, were every comparison of the table as clear as its seeds allow."""
 
     @property
     def holds(self) -> bool:
-        """Better than every one of them, and more than luck."""
+        """Better than every one of them, and more than luck.
+
+        In the median, and in the ranks, which p is about: a few large losses may outweigh many small gains.
+        """
         return all(
-            comparison is not None and comparison.difference > 0 and p is not None and p < SIGNIFICANT
+            comparison is not None
+            and comparison.difference > 0
+            and (comparison.effect or 0.0) > 0
+            and p is not None
+            and p < SIGNIFICANT
             for comparison, p in zip(self.comparisons.values(), self.adjusted.values(), strict=True)
         )
 
@@ -96,10 +112,29 @@ def tabulated(plan: Plan, store: Store, footer: Sequence[str] = ()) -> Table:
 
 def check_measurable(plan: Plan) -> None:
     """Refuse a study whose table could not be made, before hours are spent on its runs."""
-    looked_up = {*plan.study.columns, plan.study.primary} & TRUE
+    shown = {*plan.study.columns, plan.study.primary}
     for line in plan.lines:
-        if looked_up or line.row.baseline is not None:
+        if shown & TRUE or line.row.baseline is not None:
             truth_for(resolve(keys_of(plan.study, line.point, line.row, plan.study.seeds[0])))
+        for runs in line.runs.values():
+            for name in shown & (ON_HELD_OUT | ON_TEST_IMAGES):
+                _check_images(name, runs, line.name)
+
+
+def _check_images(measure: str, runs: Runs, row: str) -> None:
+    """A training looks at held-out images in place of the test images, if there are any."""
+    after = runs.search if MEASURES[measure].phase == "search" else runs.trainings[0]
+    share = after.config.data.held_out
+    if measure in ON_HELD_OUT and not share:
+        raise ValueError(
+            f"{measure} needs data.held_out, a share of the training images that nobody trains on, but it is 0 in "
+            f"{row!r}"
+        )
+    if measure in ON_TEST_IMAGES and share:
+        raise ValueError(
+            f"{measure} needs test images, but in {row!r} data.held_out is {share:g}, and its errors are those of "
+            "held-out images: take held_out_error"
+        )
 
 
 def truth_for(config: Config) -> Truth:
@@ -113,6 +148,11 @@ def truth_for(config: Config) -> Truth:
             f"{root / 'nas-bench-201'}; without one, take columns and a primary measure like validation_error"
         )
     return truth
+
+
+def looked_up_in(truth: Truth, dataset: str) -> str:
+    """The column that baselines may search when they are scored by that of a dataset."""
+    return next(name for name in truth.columns if name != dataset)
 
 
 @cache
@@ -129,7 +169,12 @@ def _shown(plan: Plan, line: Line, store: Store) -> Shown:
         entries = {name: Entry(found.get(name, {}), theirs.get(name)) for name in measures}
         return Shown(line.name, entries, Entry(), len(study.seeds))
     outcomes = {seed: outcome for seed, runs in line.runs.items() if (outcome := store.outcome(runs)) is not None}
-    entries = {name: Entry(_values(MEASURES[name], outcomes, line.row.take), theirs.get(name)) for name in measures}
+    entries = {
+        name: Entry(
+            _values(MEASURES[name], outcomes, line.row.take), theirs.get(name), _retrained(MEASURES[name], outcomes)
+        )
+        for name in measures
+    }
     primary = MEASURES[study.primary]
     everyone = _values(primary, outcomes, "mean") if primary.of_learner is not None else {}
     failures = [
@@ -142,7 +187,15 @@ def _shown(plan: Plan, line: Line, store: Store) -> Shown:
 
 
 def _values(measure: Measure, outcomes: Mapping[int, Outcome], take: str) -> dict[int, float]:
-    return {seed: measure.value(outcome, take) for seed, outcome in outcomes.items()}
+    """By seed, where there is one."""
+    found = {seed: measure.value(outcome, take) for seed, outcome in outcomes.items()}
+    return {seed: value for seed, value in found.items() if value is not None}
+
+
+def _retrained(measure: Measure, outcomes: Mapping[int, Outcome]) -> dict[int, Sequence[float]]:
+    found = {seed: measure.each_training(outcome) for seed, outcome in outcomes.items()}
+    known = {seed: [value for value in values if value is not None] for seed, values in found.items()}
+    return {seed: values for seed, values in known.items() if values}
 
 
 def _of_baseline(plan: Plan, line: Line) -> dict[str, dict[int, float]]:
@@ -153,8 +206,7 @@ def _of_baseline(plan: Plan, line: Line) -> dict[str, dict[int, float]]:
     for seed in plan.study.seeds:
         config = resolve(keys_of(plan.study, line.point, line.row, seed))
         truth, column = truth_for(config), config.data.dataset
-        other = next(name for name in truth.columns if name != column)
-        cells = picked(baseline.kind, config, Lookups(truth, other, baseline.lookups))
+        cells = picked(baseline.kind, config, Lookups(truth, looked_up_in(truth, column), baseline.lookups))
         standings = [truth.standing(cell, column) for cell in (cells if line.row.take == "mean" else cells[:1])]
         found["true_accuracy"][seed] = fmean(standing.accuracy for standing in standings)
         found["percentile"][seed] = fmean(standing.percentile for standing in standings)
@@ -165,18 +217,43 @@ def _verdicts(plan: Plan, rows: Sequence[Shown]) -> list[Verdict]:
     """Every claim at every point of the grid; p values are adjusted for all comparisons together."""
     larger = MEASURES[plan.study.primary].larger_is_better
     sign = -1.0 if larger is False else 1.0
-    by_place = {(line.row.name, _place(line.point)): row for line, row in zip(plan.lines, rows, strict=True)}
+    by_place = {(line.row.name, _place(line.point)): (line, row) for line, row in zip(plan.lines, rows, strict=True)}
     points = list({_place(line.point): line.point for line in plan.lines}.items())
     made: list[tuple[Claim, Mapping[str, Any], dict[str, Comparison | None]]] = []
     for claim in plan.study.claims:
         for place, point in points:
-            if all((name, place) in by_place for name in (claim.row, *claim.than)):
-                first = _signed(by_place[claim.row, place], plan.study.primary, sign)
-                others = {name: _signed(by_place[name, place], plan.study.primary, sign) for name in claim.than}
-                made.append((claim, point, {name: _compared(first, other) for name, other in others.items()}))
-    ps = holm([one.p if one is not None else None for *_, found in made for one in found.values()])
-    adjusted = iter(ps)
-    return [Verdict(claim, point, found, {name: next(adjusted) for name in found}) for claim, point, found in made]
+            if any((name, place) not in by_place for name in (claim.row, *claim.than)):
+                continue
+            line, row = by_place[claim.row, place]
+            others = {name: by_place[name, place] for name in claim.than}
+            if all(_same_search(line, other) for other, _ in others.values()):
+                continue
+            first = _signed(row, plan.study.primary, sign)
+            found = {
+                name: _compared(first, _signed(other, plan.study.primary, sign)) for name, (_, other) in others.items()
+            }
+            made.append((claim, point, found))
+    every = [one for *_, found in made for one in found.values()]
+    adjusted = iter(holm([None if one is None else one.p for one in every]))
+    possible = iter(holm([None if one is None else one.smallest_p for one in every]))
+    return [
+        Verdict(claim, point, found, {name: next(adjusted) for name in found}, {name: next(possible) for name in found})
+        for claim, point, found in made
+    ]
+
+
+def _same_search(first: Line, second: Line) -> bool:
+    """Whether two rows are one search at their point, such as a group of one and a learner that is independent."""
+    pairs = [(first.runs[seed].search, second.runs[seed].search) for seed in first.runs.keys() & second.runs.keys()]
+    return bool(pairs) and all(_as_taught(one) == _as_taught(other) for one, other in pairs)
+
+
+def _as_taught(run: Run) -> tuple[dict[str, Any], str | None]:
+    """What a search depends on, without the keys of teaching where nobody is taught."""
+    config, plain = run.config, run.config.of_search()
+    if not config.lam or (len(config.learners) == 1 and config.search.targets == "peers"):
+        plain["search"] = {key: value for key, value in plain["search"].items() if key not in ("lambda", "targets")}
+    return plain, None if run.labellers is None else run.labellers.key
 
 
 def _signed(row: Shown, measure: str, sign: float) -> dict[int, float]:

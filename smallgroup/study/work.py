@@ -25,6 +25,8 @@ from smallgroup.study.store import State, Store
 
 _PAUSE = 0.5
 _MOST_WORKERS = 1_000
+_OPEN: tuple[State, ...] = ("waiting", "running")
+"""Of a run that is not over."""
 
 
 class StudyInterrupted(Exception):
@@ -56,18 +58,22 @@ def carry_out(run: Run, store: Store) -> None:
 
 
 def work(runs: Sequence[Run], store: Store) -> None:
-    """All runs that nobody else works on. One that fails is recorded and does not stop the others.
+    """Until all runs are done or failed. One that fails is recorded and does not stop the others.
 
+    Those that others hold are waited for: a table made before they end would lack them, and who holds one may leave it.
     Whoever only looks whether a folder is in use holds it for a moment, so what was in use is looked at again.
     """
-    while waiting := [run for run in runs if store.state(run) == "waiting"]:
-        for run in waiting:
-            if any(store.state(need) in ("waiting", "running") for need in run.needs):
+    while unfinished := [run for run in runs if store.state(run) in _OPEN]:
+        tried = False
+        for run in unfinished:
+            if store.state(run) != "waiting" or any(store.state(need) in _OPEN for need in run.needs):
                 continue
             with suppress(InUseError), locked(store.folder(run)):
                 if store.result(run) is None and store.failure(run) is None:
                     _tried(run, store)
-        time.sleep(_PAUSE / 10)
+                    tried = True
+        if not tried:
+            time.sleep(_PAUSE)
 
 
 def _tried(run: Run, store: Store) -> None:
@@ -90,6 +96,8 @@ class Progress:
     """By the key of the run."""
     seconds_left: float | None
     """None: nothing is known."""
+    unknown: int = 0
+    """Runs that are not in it."""
 
     def count(self, state: State) -> int:
         """Runs in a state."""
@@ -99,8 +107,8 @@ class Progress:
 def progress(plan: Plan, store: Store, workers: int, reckon: Callable[[Run], float | None] | None = None) -> Progress:
     """Looked up in the store: runs of other processes count.
 
-    A run takes what others of its kind took. If there is none yet, `reckon` says how long it would take; without it, or
-    if it does not know, a run takes what the others take in the mean.
+    A run takes what others of its kind took. If there is none yet, `reckon` says how long it would take, if it knows;
+    without it, a run takes what the others take in the mean.
     """
     runs = plan.runs
     states = {run.key: store.state(run) for run in runs}
@@ -109,15 +117,17 @@ def progress(plan: Plan, store: Store, workers: int, reckon: Callable[[Run], flo
         if (result := store.result(run)) is not None:
             taken.setdefault(run.kind, []).append(result.seconds)
     typical = {kind: fmean(times) for kind, times in taken.items()}
-    waiting = [run for run in runs if states[run.key] in ("waiting", "running")]
+    waiting = [run for run in runs if states[run.key] in _OPEN]
     if reckon is not None:
-        unknown = {run.kind: run for run in waiting if run.kind not in typical}
-        found = {kind: reckon(run) for kind, run in unknown.items()}
+        new = {run.kind: run for run in waiting if run.kind not in typical}
+        found = {kind: reckon(run) for kind, run in new.items()}
         typical |= {kind: seconds for kind, seconds in found.items() if seconds is not None}
-    if not typical:
-        return Progress(states, None)
-    left = sum(typical.get(run.kind, fmean(typical.values())) for run in waiting)
-    return Progress(states, left / max(1, min(workers, len(waiting))))
+    known = waiting if reckon is None and typical else [run for run in waiting if run.kind in typical]
+    unknown = len(waiting) - len(known)
+    if not typical or (waiting and not known):
+        return Progress(states, None, unknown)
+    left = sum(typical[run.kind] if run.kind in typical else fmean(typical.values()) for run in known)
+    return Progress(states, left / max(1, min(workers, len(waiting))), unknown)
 
 
 def carry_out_all(plan: Plan, store: Store, workers: int, watch: Callable[[Progress], None] | None = None) -> None:
@@ -148,8 +158,9 @@ def _processes(plan: Plan, store: Store, workers: int) -> Iterator[list[subproce
     """Workers that are asked to save and end when this process is."""
     logs = store.root / plan.name / "workers"
     logs.mkdir(parents=True, exist_ok=True)
-    write_whole(logs / "study.json", plan.study.model_dump_json())
-    arguments = [str(store.root), plan.name, str(logs / "study.json"), plan.only]
+    file = logs / f"{plan.hash}.json"  # another process may carry out other seeds or rows of a study of this name
+    write_whole(file, plan.study.model_dump_json())
+    arguments = [str(store.root), plan.name, str(file), plan.only]
     command = [sys.executable, "-m", "smallgroup.study.work", *arguments]
     # Threads of libraries that do not ask torch; and a worker has a group of its own, so that Ctrl-C reaches it once.
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -42,6 +42,23 @@ def test_p_is_that_of_all_signs(differences: list[float]) -> None:
     assert found.p == pytest.approx(by_all_signs(differences), abs=1e-9)
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e6])
+@pytest.mark.parametrize("against", [(0, 1), (3, 8), (8, 9)])
+def test_ties_are_not_broken_by_floating_point(scale: float, against: tuple[int, int]) -> None:
+    """Ten errors of two decimals, 0.10 apart, eight for and two against: ranks that are all alike."""
+    second = {seed: scale * (241 + 100 * seed + seed) / 100 for seed in range(10)}
+    ends = {seed: (231 if seed in against else 251) + 100 * seed + seed for seed in range(10)}
+    found = compare_paired({seed: scale * value / 100 for seed, value in ends.items()}, second)
+    assert found.p == pytest.approx(0.109375)
+    assert found.effect == pytest.approx(0.6)
+    assert (found.better, found.worse) == (8, 2)
+
+
+def test_one_number_out_of_all_proportion_does_not_make_the_others_equal() -> None:
+    found = compare_paired({1: 1e15, 2: 0.2, 3: 0.3, 4: 0.4}, {1: 0.1, 2: 0.1, 3: 0.1, 4: 0.1})
+    assert (found.better, found.equal) == (4, 0)
+
+
 def test_p_without_ties_is_scipys() -> None:
     d = list(np.random.default_rng(0).normal(0.3, 1.0, 20))
     first, second = rows(d)

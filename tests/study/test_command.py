@@ -7,6 +7,8 @@ import pytest
 import yaml
 
 from smallgroup.cli import main
+from smallgroup.study import Plan, Store, planned
+from smallgroup.study.file import parsed
 from tests.study.test_plan import TINY
 
 STUDY = {
@@ -63,3 +65,27 @@ def test_bad_input_is_a_sentence(arguments: list[str], words: str, capsys: pytes
     assert (code, out) == (2, "")
     assert words in error
     assert error.count("\n") == 1
+
+
+def test_a_failed_run_is_seen_in_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The table is printed all the same."""
+    file, out = tmp_path / "mine.yaml", tmp_path / "out"
+    keys = {**TINY, "rows": [{"name": "bad", "config": {"dataset": "folder:nowhere"}}]}
+    file.write_text(yaml.safe_dump(keys))
+    study = planned("mine", parsed(keys))
+    for run in study.runs:
+        Store(out).folder(run).mkdir(parents=True)
+        Store(out).record_failure(run, "it broke")
+    code, text, error = called(capsys, str(file), "--out", str(out))
+    assert code == 1
+    assert "0 of 2" in text
+    assert "seed 2: it broke" in text
+    assert error.splitlines()[-1] == "error: 2 of 2 runs failed, as the table says; --retry tries them again"
+
+
+def test_controls_follow_what_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `--set` all rows search by finite differences, the independent ones too: 2 x 34 passes are 5 x 12."""
+    seen: list[Plan] = []
+    monkeypatch.setattr("smallgroup.cli.study._list", lambda plan, *_: seen.append(plan))
+    assert main(["study", "teaching", "--dry-run", "--set", "search.hypergradient=finite-difference"]) == 0
+    assert [row.name for row in seen[0].study.rows[2:4]] == ["best of 2 independent", "best of 5 independent"]

@@ -23,7 +23,10 @@ def a_table() -> Table:
     found = {"alone": compare_paired(group, alone), "self-taught": compare_paired(group, taught)}
     ps = holm([one.p for one in found.values()])
     claim = Claim(says="teaching helps", row="group | 2", than=("alone", "self-taught"))
-    verdict = Verdict(claim, {}, dict(found), dict(zip(found, ps, strict=True)))
+    possible = holm([one.smallest_p for one in found.values()])
+    verdict = Verdict(
+        claim, {}, dict(found), dict(zip(found, ps, strict=True)), dict(zip(found, possible, strict=True))
+    )
     rows = [
         shown("group | 2", group, "53 ± 1"),
         shown("alone", alone),
@@ -38,15 +41,16 @@ def test_markdown() -> None:
         == """\
 # A & B
 
-| row | percentile | percentile (paper) | percentile, mean of all learners | n |
-| --- | --- | --- | --- | --- |
-| group \\| 2 | 53.5 ± 1.9 | 53 ± 1 | 52.5 ± 1.9 | 6 |
-| alone | 50.8 ± 0.9 |  | 49.8 ± 0.9 | 6 |
-| self-taught | 52.0 |  | 51.0 | 2 of 6 |
+| row | percentile | percentile (paper) | 95 % interval of its mean | percentile, mean of all learners | n |
+| --- | --- | --- | --- | --- | --- |
+| group \\| 2 | 53.5 ± 1.9 | 53 ± 1 | [52.2, 54.8] | 52.5 ± 1.9 | 6 |
+| alone | 50.8 ± 0.9 |  | [50.1, 51.4] | 49.8 ± 0.9 | 6 |
+| self-taught | 52.0 |  | – | 51.0 | 2 of 6 |
 
 - ± is the standard deviation over searches; rows of fewer than 3 runs have none.
 - teaching helps: not shown, by percentile: group | 2 > alone: median difference +2.8 [+1.8, +3.8], better in 6 of 6, \
-p = 0.0312 (Holm 0.0625), smallest p 0.0312, effect +1.00; group | 2 > self-taught: median difference -0.5 \
+p = 0.0312 (Holm 0.0625); n = 6 cannot show it among so many comparisons, its smallest p is 0.0312 and 0.0625 after \
+Holm, effect +1.00; group | 2 > self-taught: median difference -0.5 \
 [-1.0, +0.0], better in 0 of 2, p = 1 (Holm 1); n = 2 cannot show it, its smallest p is 0.5, effect -1.00.
 - self-taught, seed 3: it broke
 - config hash 0123
@@ -57,8 +61,8 @@ p = 0.0312 (Holm 0.0625), smallest p 0.0312, effect +1.00; group | 2 > self-taug
 def test_latex() -> None:
     text = latex(a_table())
     assert r"\caption{A \& B}" in text
-    assert r"\begin{tabular}{lcccc}" in text
-    assert r"alone & 50.8 $\pm$ 0.9 &  & 49.8 $\pm$ 0.9 & 6 \\" in text
+    assert r"\begin{tabular}{lccccc}" in text
+    assert r"alone & 50.8 $\pm$ 0.9 &  & [50.1, 51.4] & 49.8 $\pm$ 0.9 & 6 \\" in text
     assert text.count(r"\\") == 4
     assert text.splitlines()[-1] == "% config hash 0123"
 

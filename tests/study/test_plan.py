@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from smallgroup.config import resolve
-from smallgroup.phases.search.schedule import Course, Schedule
-from smallgroup.study.file import built_in, open_study, parsed
-from smallgroup.study.plan import planned
+from smallgroup.statistics import smallest_p
+from smallgroup.study.controls import independent_learners
+from smallgroup.study.file import built_in, open_study, parsed, points_of
+from smallgroup.study.plan import Run, planned
+from smallgroup.study.table import SIGNIFICANT
 
 TINY: dict[str, Any] = {
     "title": "tiny",
@@ -123,7 +125,10 @@ def test_keys_at_points_of_the_grid() -> None:
 def test_retrainings_leave_alone_what_the_search_left_alone() -> None:
     base = {"data": {"held_out": 0.1}}
     change = {"phases": ["search", "train"], "retrainings": 2, "columns": ["held_out_error"]}
-    plan = planned("tiny", parsed({**TINY, **change, "primary": "held_out_error", "base": base, "seeds": [4]}))
+    rows = [{"name": "group"}]
+    plan = planned(
+        "tiny", parsed({**TINY, **change, "rows": rows, "primary": "held_out_error", "base": base, "seeds": [4]})
+    )
     trainings = [run for run in plan.runs if run.phase == "training"]
     assert {run.config.seed for run in trainings} == {4, 100_004}
     assert {run.config.data.split_seed for run in trainings} == {4}
@@ -158,27 +163,100 @@ def test_controls_stand_beside_a_group() -> None:
     assert {str(row.train) for row in study.rows} == {"{'seed': 1}"}
     assert [row.theirs for row in study.rows[1:]] == [{}] * 4
     assert parsed(study.model_dump()) == study
-    with pytest.raises(ValueError, match="passes"):
-        parsed({**TINY, "rows": [{**group, "controls": {}}]})
-
-
-@pytest.mark.parametrize(("mode", "passes"), [("first-order", 4), ("finite-difference", 11)])
-def test_so_many_independent_learners_make_the_passes_of_a_group_of_two(mode: str, passes: int) -> None:
-    """As the schedules count them, and as the controls of the built-in studies have them."""
-    group, alone = (
-        _course({"learners": 2, "hypergradient": mode}),
-        _course({"learners": 1, "hypergradient": "first-order"}),
+    assert parsed({**TINY, "rows": [{**group, "controls": {"of": "PC"}}]}).rows[1:] == tuple(
+        row.model_copy(update={"theirs": {}}) for row in study.rows[1:]
     )
-    assert 2 * group.work("all") // alone.work("all") == passes
 
 
-def _course(keys: dict[str, Any]) -> Course:
-    config = resolve({**keys, "search": {"epochs": 1}})
-    teaching = len(config.learners) > 1
-    return Course([Schedule(config.search, 1, teaching) for _ in config.learners])
+@pytest.mark.parametrize(
+    ("learners", "mode", "passes"),
+    [(2, "first-order", 4), (2, "finite-difference", 11), (3, "first-order", 6), (3, "finite-difference", 17)],
+)
+def test_so_many_independent_learners_make_the_passes_of_a_group(learners: int, mode: str, passes: int) -> None:
+    """As the schedules count them: 13 or 34 for a learner that is taught, 6 for one alone."""
+    group = resolve({"learners": learners, "hypergradient": mode})
+    assert independent_learners(group, resolve({"learners": 1, "hypergradient": "first-order"})) == passes
+
+
+@pytest.mark.parametrize(
+    ("change", "names", "learners"),
+    [
+        ({"base": {"learners": 3}}, ["best of 3 independent", "best of 17 independent"], [3, 17]),
+        ({"over": {"hypergradient": "first-order"}}, ["best of 2 independent", "best of 4 independent"], [2, 4]),
+        ({"recipe": "released-code"}, ["best of 2 independent", "best of 4 independent"], [2, 4]),
+        (
+            {"base": {"learners": [{"method": "darts"}, {"method": "pc-darts"}]}},
+            ["best of 2 independent", "best of 11 independent"],
+            [2, 11],
+        ),
+        (
+            {"grid": {"learners": [2, 3]}, "rows": [{"name": "group", "config": {"learners": 2}, "controls": {}}]},
+            ["best of 2 independent", "best of 11 independent"],
+            [2, 11],
+        ),
+    ],
+)
+def test_controls_are_named_by_what_they_run(change: dict[str, Any], names: list[str], learners: list[int]) -> None:
+    study = parsed({**TINY, "rows": [{"name": "group", "controls": {}}], **change})
+    assert [row.name for row in study.rows[1:3]] == names
+    configs = [line.runs[1].search.config for line in planned("tiny", study).lines[1:3]]
+    assert [len(config.learners) for config in configs] == learners
+    assert {config.lam for config in configs} == {0.0}
+
+
+def test_independent_learners_are_of_the_kinds_that_the_group_has() -> None:
+    rows = [{"name": "group", "config": {"learners": [{"method": "darts"}, {"method": "pc-darts"}]}, "controls": {}}]
+    many = planned("tiny", parsed({**TINY, "rows": rows})).lines[2].runs[1].search.config
+    assert [learner.method for learner in many.learners] == [*["darts", "pc-darts"] * 5, "darts"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"grid": {"seed": [1, 2]}}, "key of their own, but seed is in the grid"),
+        ({"grid": {"search": [3], "search.epochs": [1]}}, "may not lie within another one, but search.epochs does"),
+        ({"controls": {"passes": 4}}, "11 independent learners make the passes of 'group', but passes is 4"),
+        ({"over": {"learners": 3}}, "must have learners=17, lambda=0"),
+        ({"over": {"lambda": 2}}, "'best of 2 independent' must have learners=2, lambda=0"),
+        ({"over": {"search": {"targets": "own"}}}, "'uniform targets' must have learners=2, targets=uniform"),
+        ({"grid": {"learners": [2, 3]}}, "same number of learners at every point of the grid, but 'group' has 2, 3"),
+        ({"grid": {"hypergradient": ["first-order", "exact"]}}, "same number of passes"),
+        (
+            {"grid": {"learners": [[{"method": "darts"}, {"method": "gdas"}], [{"method": "darts"}] * 2]}},
+            "same list of learners at every point of the grid, but 'group' has several",
+        ),
+        (
+            {"grid": {"method": ["darts"]}, "where": [{"at": {"method": "darts"}, "config": {"lambda": 3}}]},
+            "'best of 2 independent' must have",
+        ),
+    ],
+)
+def test_a_row_that_is_not_what_its_name_says_is_refused(change: dict[str, Any], words: str) -> None:
+    own = {key: change.pop(key) for key in ("controls", "where") if key in change}
+    with pytest.raises(ValueError, match=words) as error:
+        parsed({**TINY, "rows": [{"name": "group", "controls": {}, **own}], **change})
+    assert "\n" not in str(error.value)
 
 
 def test_labellers_by_path_are_refused() -> None:
     rows = [{"name": "a", "config": {"search": {"labellers": "some/run"}}}]
     with pytest.raises(ValueError, match=r"as `labellers` of a row, but search.labellers is some/run"):
         planned("tiny", parsed({**TINY, "rows": rows}))
+
+
+@pytest.mark.parametrize("recipe", ["quick", "paper"])
+def test_figure_k_is_the_same_question_under_every_recipe(recipe: str) -> None:
+    """One learner alone is DARTS (1st); groups follow the paper's equations."""
+    found = {(len(run.config.learners), run.config.search.hypergradient) for run in _searches("figure-k", recipe)}
+    assert found == {(1, "first-order"), (2, "finite-difference"), (3, "finite-difference")}
+
+
+@pytest.mark.parametrize("name", built_in())
+def test_built_in_studies_have_seeds_enough_for_their_claims(name: str) -> None:
+    _, study = open_study(name)
+    comparisons = sum(len(claim.than) for claim in study.claims) * sum(1 for _ in points_of(study))
+    assert smallest_p(len(study.seeds)) * comparisons < SIGNIFICANT
+
+
+def _searches(name: str, recipe: str) -> list[Run]:
+    return [run for run in planned(*open_study(name, {"recipe": recipe})).runs if run.phase == "search"]

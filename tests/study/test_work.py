@@ -1,7 +1,11 @@
 """Runs of a study: side by side, killed, failed, and the same whoever does them."""
 
 import json
+import sys
+import time
+from contextlib import ExitStack
 from pathlib import Path
+from subprocess import PIPE, Popen
 from typing import Any
 
 import pytest
@@ -9,7 +13,7 @@ import yaml
 
 from smallgroup.runner.lock import held, locked
 from smallgroup.study import Store, carry_out_all, planned, progress, tabulated
-from smallgroup.study.file import parsed
+from smallgroup.study.file import Study, parsed
 from smallgroup.study.plan import Plan
 from smallgroup.study.store import FAILED
 from smallgroup.study.work import work
@@ -80,16 +84,38 @@ def test_a_damaged_record_of_a_failure_is_one(tmp_path: Path) -> None:
     assert store.state(plan.runs[0]) == "failed"
 
 
-def test_a_run_that_somebody_works_on_is_left_alone(tmp_path: Path) -> None:
-    plan, store = tiny(seeds=[1]), Store(tmp_path)
+def test_a_run_that_somebody_holds_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, store, seen = tiny(seeds=[1]), Store(tmp_path), []
     mine, other = plan.runs
-    with locked(store.folder(mine)):
-        assert store.state(mine) == "running"
+    with ExitStack() as somebody:
+        somebody.enter_context(locked(store.folder(mine)))
+
+        def let_go(_: float) -> None:
+            seen.append((store.state(mine), store.state(other)))
+            somebody.close()
+
+        monkeypatch.setattr(time, "sleep", let_go)
         work(plan.runs, store)
-        assert store.result(mine) is None
-    assert store.state(other) == "done"
-    assert store.state(mine) == "waiting"
+    assert seen[-1] == ("running", "done")
+    assert (store.state(mine), store.state(other)) == ("done", "done")
     assert not held(tmp_path / "nothing")
+
+
+def test_processes_on_one_name_have_work_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other seeds, rows or files: nobody reads what the other one wrote for its workers."""
+    commands: list[list[str]] = []
+
+    def started(command: list[str], **_: Any) -> Any:
+        commands.append(command)
+        return Popen([sys.executable, "-c", ""], stdin=PIPE)
+
+    monkeypatch.setattr("smallgroup.study.work.subprocess.Popen", started)
+    plans = [tiny(seeds=[1]), tiny(seeds=[2]), tiny(title="another")]
+    for plan in plans:
+        carry_out_all(plan, Store(tmp_path), 1)
+    assert [Study.model_validate_json(Path(command[-2]).read_text()) for command in commands] == [
+        plan.study for plan in plans
+    ]
 
 
 def test_time_left_is_that_of_like_runs(tmp_path: Path) -> None:
@@ -100,6 +126,15 @@ def test_time_left_is_that_of_like_runs(tmp_path: Path) -> None:
     seconds = sum(result.seconds for run in plan.runs[:2] if (result := store.result(run)) is not None)
     assert standing.seconds_left == pytest.approx(seconds)
     assert progress(plan, store, 2).seconds_left == pytest.approx(seconds / 2)
+
+
+def test_runs_whose_time_is_not_known_are_not_guessed(tmp_path: Path) -> None:
+    plan = tiny()
+    half = {plan.runs[0].kind: 10.0}
+    standing = progress(plan, Store(tmp_path), 1, lambda run: half.get(run.kind))
+    assert (standing.seconds_left, standing.unknown) == (20.0, 2)
+    standing = progress(plan, Store(tmp_path), 1, lambda _: None)
+    assert (standing.seconds_left, standing.unknown) == (None, 4)
 
 
 def test_workers_are_counted(tmp_path: Path) -> None:

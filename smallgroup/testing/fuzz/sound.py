@@ -53,7 +53,7 @@ STUDIES: list[dict[str, Any]] = [
         "grid": {"search.lambda": [0.0, 1.0]},
         "rows": [
             {"name": "alone", "config": {"learners": 1}, "take": "first", "theirs": {"validation_error": "3.1"}},
-            {"name": "group", "config": {"search": {"lambda": 1}}, "controls": {"of": "DARTS", "passes": 4}},
+            {"name": "group", "config": {"search": {"lambda": 1}}, "controls": {"of": "DARTS", "passes": 11}},
             {"name": "there", "where": [{"at": {"search.lambda": 1.0}, "config": {"seed": 1}}], "labellers": {}},
             {"name": "random", "baseline": {"kind": "random", "lookups": 10}},
         ],

@@ -1,0 +1,96 @@
+"""What every table carries: what was asked, what the runs were made with, and who made the table of them."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+import yaml
+
+from smallgroup import __version__
+from smallgroup.config import resolve
+from smallgroup.study.file import keys_of
+from smallgroup.study.measures import MEASURES
+from smallgroup.study.plan import Plan
+from smallgroup.study.store import Store
+from smallgroup.study.table import looked_up_in, truth_for
+
+
+def footer(plan: Plan, store: Store) -> list[str]:
+    """Sentences below the table."""
+    study = plan.study
+    return [
+        f"primary endpoint, named in the study file: {MEASURES[study.primary].title}",
+        *dict.fromkeys(_lookups(plan)),
+        f"recipe {study.recipe}, seeds {', '.join(map(str, study.seeds))}",
+        *made_with(plan, store),
+        f"table and statistics: smallgroup {__version__}, numpy {np.__version__}, scipy {scipy.__version__}",
+        f"config hash {plan.hash}, {datetime.now(UTC):%Y-%m-%d}",
+    ]
+
+
+def made_with(plan: Plan, store: Store) -> list[str]:
+    """Versions and machines as the runs recorded them, which need not be those of who prints the table."""
+    done = [store.place(run) for run in plan.runs if store.result(run) is not None]
+    return [
+        *(f"{_runs(count)} {said}" for said, count in Counter(map(_place_and_tools, done)).most_common()),
+        *(f"{_runs(count)} on {note}" for note, count in Counter(n for place in done for n in _notes(place)).items()),
+    ]
+
+
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"
+
+
+def _place_and_tools(place: Path) -> str:
+    versions, machine = (_section(_facts(place), name) for name in ("versions", "machine"))
+    environment = _section(_plain(place / "config.yaml"), "environment")
+    tools = [f"{name} {versions[name]}" for name in ("smallgroup", "python", "torch", "numpy") if name in versions]
+    where = [str(environment["cpu"])] if "cpu" in environment else []
+    where += [f"{machine['cores']} cores"] if "cores" in machine else []
+    how = [f"{name} {environment[name]}" for name in ("threads", "kernels") if name in environment]
+    found = ", ".join([*tools, *where, *how])
+    return f"with {found}" if found else "without a record of versions and machine"
+
+
+def _notes(place: Path) -> list[str]:
+    notes = _facts(place).get("notes")
+    return [str(note) for note in notes] if isinstance(notes, list) else []
+
+
+def _facts(place: Path) -> Mapping[str, Any]:
+    return _plain(place / "facts.json")
+
+
+def _plain(path: Path) -> Mapping[str, Any]:
+    """What a run wrote down, if it can be read."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        found = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
+        return {}
+    return found if isinstance(found, Mapping) else {}
+
+
+def _section(plain: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = plain.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _lookups(plan: Plan) -> Iterator[str]:
+    """What rows without a search knew."""
+    for line in plan.lines:
+        baseline = line.row.baseline
+        if baseline is None:
+            continue
+        if baseline.kind == "untrained":
+            yield f"{line.row.name}: cells of architectures before their first step"
+            continue
+        config = resolve(keys_of(plan.study, line.point, line.row, plan.study.seeds[0]))
+        column = config.data.dataset
+        other = looked_up_in(truth_for(config), column)
+        yield f"{line.row.name}: the best of {baseline.lookups} lookups in column {other}, scored by column {column}"

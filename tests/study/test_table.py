@@ -1,0 +1,188 @@
+"""From results to numbers and verdicts, with results made by hand."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from smallgroup.spaces.nas_bench_201 import Truth
+from smallgroup.spaces.nas_bench_201.cell import every_cell
+from smallgroup.statistics import compare_paired
+from smallgroup.study import Plan, Store, planned, tabulated
+from smallgroup.study.file import Claim, parsed
+from smallgroup.study.formats import number, sentences
+from smallgroup.study.plan import Run
+from smallgroup.study.table import Verdict, check_measurable
+from tests.study.hand_made import by_row, searched, store_of, trained
+from tests.study.test_baselines import convolutions
+
+OWN = {"search": {"targets": "own"}}
+STUDY: dict[str, Any] = {
+    "title": "by hand",
+    "seeds": "1-8",
+    "columns": ["validation_error"],
+    "primary": "validation_error",
+    "rows": [
+        {"name": "group", "config": {"learners": 2}},
+        {"name": "taught", "config": {"search": {"targets": "own"}}},
+    ],
+    "claims": [{"says": "it helps", "row": "group", "than": ["taught"]}],
+}
+
+
+def plan_of(**changes: Any) -> Plan:
+    return planned("hand", parsed({**STUDY, **changes}))
+
+
+@pytest.mark.parametrize(("gain", "holds"), [(1.0, True), (-1.0, False)])
+def test_less_of_an_error_is_better(gain: float, holds: bool, tmp_path: Path) -> None:
+    plan = plan_of()
+    rows = {"group": lambda seed: [40.0 + seed - gain * seed, 90.0], "taught": lambda seed: [40.0 + seed, 90.0]}
+    (verdict,) = tabulated(plan, store_of(plan, tmp_path, by_row(rows))).verdicts
+    found = verdict.comparisons["taught"]
+    assert found is not None
+    assert verdict.holds is holds
+    assert found.difference == pytest.approx(4.5 * gain)
+    assert (found.better, found.worse) == ((8, 0) if holds else (0, 8))
+
+
+def test_losses_that_outweigh_gains_are_no_yes() -> None:
+    """Seventeen small gains, fifteen large losses: the median is above zero, and p is about the opposite."""
+    gains = [0.01 + 0.001 * n for n in range(17)] + [-5.0 - 0.1 * n for n in range(15)]
+    found = compare_paired(dict(enumerate(gains)), dict.fromkeys(range(32), 0.0))
+    assert found.difference > 0
+    assert found.p is not None
+    assert found.p < 0.05
+    claim = Claim(says="it helps", row="a", than=("b",))
+    assert not Verdict(claim, {}, {"b": found}, {"b": found.p}, {"b": found.smallest_p}).holds
+
+
+@pytest.mark.parametrize("kind", ["random", "evolution"])
+def test_who_looks_accuracies_up_is_scored_by_another_column(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The best of one column is the worst of the other here."""
+    column = {cell: convolutions(cell) for cell in every_cell()}
+    truth = Truth({"cifar10": {cell: 60.0 - value for cell, value in column.items()}, "cifar100": column})
+    monkeypatch.setattr("smallgroup.study.table._found", lambda _: truth)
+    base = {"dataset": "cifar10", "space": "nas-bench-201"}
+    rows = [{"name": "looked up", "baseline": {"kind": kind, "lookups": 100}}]
+    columns = ["true_accuracy", "percentile"]
+    plan = plan_of(base=base, rows=rows, claims=[], seeds=[1, 2], columns=columns, primary="true_accuracy")
+    entries = tabulated(plan, store_of(plan, tmp_path, by_row({}))).rows[0].entries
+    assert max(entries["true_accuracy"].values.values()) <= 25.0
+    assert max(entries["percentile"].values.values()) < 50.0
+
+
+TRAINED: dict[str, Any] = {"phases": ["search", "train"], "columns": ["test_error"], "primary": "test_error"}
+
+
+@pytest.mark.parametrize("take", ["first", "mean"])
+def test_a_training_is_that_of_the_retained_cell(take: str) -> None:
+    rows = [{"name": "other", "config": {"learners": 2}, "take": take}]
+    with pytest.raises(ValueError, match=f"beside test_error, but 'other' takes {take}"):
+        plan_of(**TRAINED, rows=rows, claims=[])
+
+
+def test_what_a_run_cost_is_not_what_its_first_learner_cost(tmp_path: Path) -> None:
+    rows = [
+        {"name": "alone", "config": {"learners": 2, "lambda": 0}, "take": "first"},
+        {"name": "independent", "config": {"learners": 2, "lambda": 0}},
+        {"name": "one", "config": {"learners": 1}, "take": "first"},
+    ]
+    columns = ["validation_error", "seconds", "search_days"]
+    plan = plan_of(rows=rows, columns=columns, claims=[], seeds=[1])
+    store = store_of(plan, tmp_path, lambda _, run: searched([9.0, 8.0][: len(run.config.learners)], seconds=86_400))
+    alone, independent, one = (row.entries for row in tabulated(plan, store).rows)
+    assert [alone[name].values for name in columns] == [{1: 9.0}, {}, {}]
+    assert [independent[name].values for name in columns] == [{1: 8.0}, {1: 86_400}, {1: 1.0}]
+    assert one["seconds"].values == {1: 86_400}
+
+
+def test_separate_stages_cost_what_the_labellers_cost_too(tmp_path: Path) -> None:
+    rows = [{"name": "separate", "config": {"learners": 2}, "labellers": {"lambda": 0}}]
+    plan = plan_of(rows=rows, columns=["validation_error", "seconds"], claims=[], seeds=[1])
+    store = store_of(plan, tmp_path, lambda _, run: searched([9.0, 8.0], seconds=5.0 if run.labellers else 7.0))
+    assert tabulated(plan, store).rows[0].entries["seconds"].values == {1: 12.0}
+
+
+def test_what_cannot_be_said_is_a_dash(tmp_path: Path) -> None:
+    """No loss, no held-out images, no ground truth, no test image."""
+    columns = ["validation_error", "validation_loss", "supernet_held_out_error", "percentile", "test_error"]
+    plan = plan_of(phases=["search", "train"], columns=columns, claims=[], seeds=[1, 2])
+
+    def result(_: str, run: Run) -> Any:
+        if run.trains is not None:
+            return trained(7.0, held_out=True)
+        return searched([math.nan if run.config.seed == 1 else 9.0])
+
+    entries = tabulated(plan, store_of(plan, tmp_path, result)).rows[0].entries
+    assert [sorted(entries[name].values) for name in columns] == [[2], [2], [], [], []]
+    assert number(entries["percentile"], 1) == "–"
+
+
+@pytest.mark.parametrize(
+    ("measure", "held_out", "words"),
+    [
+        ("supernet_held_out_error", 0.0, "supernet_held_out_error needs data.held_out"),
+        ("held_out_error", 0.0, "held_out_error needs data.held_out"),
+        ("test_error", 0.1, "in 'group' data.held_out is 0.1"),
+    ],
+)
+def test_a_column_of_other_images_is_refused_before_the_runs(measure: str, held_out: float, words: str) -> None:
+    change = {"phases": ["search", "train"], "columns": [measure], "primary": "validation_error", "claims": []}
+    with pytest.raises(ValueError, match=words):
+        check_measurable(plan_of(**change, base={"data": {"held_out": held_out}}))
+    check_measurable(plan_of(**change, base={"data": {"held_out": 0.1 - held_out}}))
+
+
+def test_searches_and_retrainings_are_told_apart(tmp_path: Path) -> None:
+    """Cells of 10, 20, 30 percent, each trained twice, two percent apart."""
+    plan = plan_of(**TRAINED, retrainings=2, seeds=[1, 2, 3])
+
+    def result(_: str, run: Run) -> Any:
+        if run.trains is None:
+            return searched([9.0])
+        return trained(10.0 * run.trains.config.seed + (1.0 if run.config.seed > 100_000 else -1.0))
+
+    table = tabulated(plan, store_of(plan, tmp_path, result))
+    assert number(table.rows[0].entries["test_error"], 2) == "20.00 ± 10.00"
+    assert "standard deviation over retrainings of one cell, test error, %: group 1.41; taught 1.41" in sentences(table)
+    once = tabulated(plan_of(**TRAINED), store_of(plan, tmp_path, result))
+    assert not any("retrainings" in said for said in sentences(once))
+
+
+@pytest.mark.parametrize(
+    ("grid", "claimed"),
+    [
+        ({"learners": [1, 2]}, [{"learners": 2}]),  # a group of one is no group
+        ({"lambda": [0, 1]}, [{"lambda": 1}]),  # nobody hears what is taught
+    ],
+)
+def test_a_claim_is_not_made_where_its_rows_are_one_search(
+    grid: dict[str, Any], claimed: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    other = OWN if "lambda" in grid else {"lambda": 0}
+    rows = [{"name": "group", "config": {}}, {"name": "taught", "config": other}]
+    plan = plan_of(grid=grid, rows=rows, seeds=[1])
+    assert [verdict.point for verdict in tabulated(plan, Store(tmp_path)).verdicts] == claimed
+
+
+def test_a_learner_that_teaches_itself_is_no_learner_alone(tmp_path: Path) -> None:
+    plan = plan_of(base={"learners": 1}, rows=[{"name": "group"}, {"name": "taught", "config": OWN}], seeds=[1])
+    assert len(tabulated(plan, Store(tmp_path)).verdicts) == 1
+
+
+def test_the_smallest_p_counts_all_comparisons(tmp_path: Path) -> None:
+    """With 6 seeds 0.031, which is 0.0625 after Holm with two comparisons; and with one it would do."""
+    rows = [*STUDY["rows"], {"name": "third", "config": {"learners": 3}}]
+    ways: dict[str, Any] = {
+        name: lambda seed, k=k: [40.0 + k * seed] for k, name in enumerate(("group", "taught", "third"))
+    }
+    for than, words in ((["taught"], "smallest p 0.0312"), (["taught", "third"], "0.0312 and 0.0625 after Holm")):
+        claims = [{"says": "it helps", "row": "group", "than": than}]
+        plan = plan_of(seeds="1-6", rows=rows, claims=claims)
+        table = tabulated(plan, store_of(plan, tmp_path, by_row(ways)))
+        assert table.verdicts[0].holds == (len(than) == 1)
+        assert words in sentences(table)[1]
