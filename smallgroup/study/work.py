@@ -2,15 +2,12 @@
 
 import os
 import signal
-import stat
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -19,8 +16,7 @@ from smallgroup.runner import Interrupted, Watcher
 from smallgroup.runner.lock import InUseError, locked
 from smallgroup.runner.signals import watched
 from smallgroup.runtime.files import write_whole
-from smallgroup.study.file import Study
-from smallgroup.study.plan import Plan, Run, planned
+from smallgroup.study.plan import Plan, Run
 from smallgroup.study.store import State, Store
 
 _PAUSE = 0.5
@@ -161,7 +157,7 @@ def _processes(plan: Plan, store: Store, workers: int) -> Iterator[list[subproce
     file = logs / f"{plan.hash}.json"  # another process may carry out other seeds or rows of a study of this name
     write_whole(file, plan.study.model_dump_json())
     arguments = [str(store.root), plan.name, str(file), plan.only]
-    command = [sys.executable, "-m", "smallgroup.study.work", *arguments]
+    command = [sys.executable, "-m", "smallgroup.study.worker", *arguments]
     # Threads of libraries that do not ask torch; and a worker has a group of its own, so that Ctrl-C reaches it once.
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     processes = []
@@ -188,30 +184,3 @@ def _processes(plan: Plan, store: Store, workers: int) -> Iterator[list[subproce
             for process in processes:
                 assert process.stdin is not None
                 process.stdin.close()
-
-
-def _end_with_owner() -> None:
-    """Save and end as soon as the other end of the input is closed, if that is a pipe."""
-    if not stat.S_ISFIFO(os.fstat(0).st_mode):  # somebody started a worker by hand
-        return
-
-    def wait() -> None:
-        os.read(0, 1)  # not through Python's own buffer, which may not be in use when it ends
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=wait, daemon=True).start()
-
-
-def main() -> None:
-    """A worker: `python -m smallgroup.study.work ROOT NAME STUDY ONLY`."""
-    root, name, file, only = sys.argv[1:]
-    _end_with_owner()
-    study = Study.model_validate_json(Path(file).read_text(encoding="utf-8"))
-    try:
-        work(planned(name, study, only).runs, Store(Path(root)))
-    except Interrupted as ended:
-        sys.exit(f"asked to end: {ended}")
-
-
-if __name__ == "__main__":
-    main()

@@ -47,10 +47,16 @@ def tiny(name: str) -> Study:
     return parsed({**study.model_dump(), "rows": rows, "columns": columns, "primary": primary, "grid": grid})
 
 
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """One for all of them: studies that need the same search share it."""
+    return Store(tmp_path_factory.mktemp("studies"))
+
+
 @pytest.mark.parametrize("name", built_in())
-def test_a_tiny_form_completes(name: str, tmp_path: Path) -> None:
+def test_a_tiny_form_completes(name: str, store: Store, tmp_path: Path) -> None:
     study = tiny(name)
-    plan, store = planned(name, study), Store(tmp_path)
+    plan = planned(name, study)
     work(plan.runs, store)
     table = tabulated(plan, store)
     assert [failure for row in table.rows for failure in row.failed] == []

@@ -37,7 +37,7 @@ def test_a_study_from_file_to_figure(tmp_path: Path, capsys: pytest.CaptureFixtu
     code, text, _ = called(capsys, *arguments, "--dry-run")
     assert code == 0
     assert "4 runs, 0 of them done" in text
-    code, text, error = called(capsys, *arguments, "--workers", "2", "--json")
+    code, text, error = called(capsys, *arguments, "--workers", "1", "--json")
     assert code == 0, error
     found = json.loads(text)
     assert [row["measures"]["validation_error"]["n"] for row in found["rows"]] == [2, 2, 2]

@@ -41,9 +41,9 @@ def contents(store: Store, plan: Plan) -> dict[str, Any]:
     return found
 
 
-def test_the_same_bits_with_one_worker_and_with_two(tmp_path: Path) -> None:
+def test_the_same_bits_in_one_process_and_with_two_workers(tmp_path: Path) -> None:
     plan, one, two = tiny(), Store(tmp_path / "one"), Store(tmp_path / "two")
-    carry_out_all(plan, one, 1)
+    work(plan.runs, one)
     carry_out_all(plan, two, 2)
     assert contents(one, plan) == contents(two, plan)
     table = tabulated(plan, one)

@@ -1,0 +1,41 @@
+"""A process that carries runs of a study out: `python -m smallgroup.study.worker ROOT NAME STUDY ONLY`."""
+
+import os
+import signal
+import stat
+import sys
+import threading
+from pathlib import Path
+
+from smallgroup.runner import Interrupted
+from smallgroup.study.file import Study
+from smallgroup.study.plan import planned
+from smallgroup.study.store import Store
+from smallgroup.study.work import work
+
+
+def main() -> None:
+    """All runs that are open, until it is asked to end."""
+    root, name, file, only = sys.argv[1:]
+    _end_with_owner()
+    study = Study.model_validate_json(Path(file).read_text(encoding="utf-8"))
+    try:
+        work(planned(name, study, only).runs, Store(Path(root)))
+    except Interrupted as ended:
+        sys.exit(f"asked to end: {ended}")
+
+
+def _end_with_owner() -> None:
+    """Save and end as soon as the other end of the input is closed, if that is a pipe."""
+    if not stat.S_ISFIFO(os.fstat(0).st_mode):  # somebody started a worker by hand
+        return
+
+    def wait() -> None:
+        os.read(0, 1)  # not through Python's own buffer, which may not be in use when it ends
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+if __name__ == "__main__":
+    main()
