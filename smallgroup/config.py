@@ -22,6 +22,7 @@ from smallgroup.methods import METHODS, Method
 from smallgroup.phases.evaluation.config import TrainingConfig
 from smallgroup.phases.search.config import SearchConfig
 from smallgroup.runtime.checks import check_choice
+from smallgroup.runtime.files import read_regular
 from smallgroup.spaces.config import SpaceConfig
 
 _FROZEN = ConfigDict(
@@ -347,12 +348,21 @@ def _parsed(text: str | bytes) -> object:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """The keys of a YAML file."""
+    """The keys of a YAML file that a user names: a link or a pipe will do."""
+    with path.open("rb") as file:
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise ValueError(f"a config file has at most {LARGEST:,} bytes, but {path} has more")
+    return _keys(content, path)
+
+
+def load_own(path: Path) -> dict[str, Any]:
+    """The keys of the file of a run."""
+    return _keys(read_regular(path, LARGEST), path)
+
+
+def _keys(content: bytes, path: Path) -> dict[str, Any]:
     try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
-        if len(content) > LARGEST:
-            raise ValueError(f"a config file has at most {LARGEST:,} bytes, but {path} has more")
         given = _parsed(content)
     except yaml.YAMLError as error:
         place = getattr(error, "problem_mark", None)

@@ -18,7 +18,7 @@ from smallgroup import api
 from smallgroup.runner import Interrupted, Watcher
 from smallgroup.runner.lock import InUseError, locked
 from smallgroup.runner.signals import watched
-from smallgroup.runtime.files import write_whole
+from smallgroup.runtime.files import open_regular, read_regular, write_whole
 from smallgroup.study.file import Study
 from smallgroup.study.plan import Plan, Run, planned
 from smallgroup.study.store import State, Store
@@ -155,7 +155,7 @@ def _processes(plan: Plan, store: Store, workers: int) -> Iterator[list[subproce
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     processes = []
     for number in range(min(workers, len(plan.runs))):
-        with (logs / f"{number}.log").open("ab") as log:
+        with open_regular(logs / f"{number}.log", "ab") as log:
             # Its input is a pipe that nobody writes to: it ends when this process does, however that happens.
             pipe: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": log, "stderr": log}
             processes.append(subprocess.Popen(command, env=environment, start_new_session=True, **pipe))
@@ -195,7 +195,7 @@ def main() -> None:
     """A worker: `python -m smallgroup.study.work ROOT NAME STUDY ONLY`."""
     root, name, file, only = sys.argv[1:]
     _end_with_owner()
-    study = Study.model_validate_json(Path(file).read_text(encoding="utf-8"))
+    study = Study.model_validate_json(read_regular(Path(file)))
     try:
         work(planned(name, study, only).runs, Store(Path(root)))
     except Interrupted as ended:

@@ -28,12 +28,24 @@ def gone(path: Path) -> Path:
     return path
 
 
+def linked(path: Path) -> None:
+    """What a link leads to may change, and is of no folder that is moved."""
+    content = path.read_bytes()
+    (other := path.parent.parent / "elsewhere").write_bytes(content)
+    gone(path).symlink_to(other)
+
+
 DAMAGES: dict[str, Damage] = {
     "a file is gone": lambda place: gone(place / "tensors.safetensors"),
     "the manifest is gone": lambda place: gone(place / "manifest.json"),
     "a file was cut": lambda place: os.truncate(place / "tensors.safetensors", 99),
     "a bit was flipped": lambda place: flip(place / "record.json"),
+    "a bit of a number was flipped": lambda place: flip(place / "tensors.safetensors", -2),
     "a pipe in place of a file": lambda place: os.mkfifo(gone(place / "record.json")),
+    "a huge record": lambda place: os.truncate(place / "record.json", 20 * 2**30),
+    "a huge manifest": lambda place: os.truncate(place / "manifest.json", 20 * 2**30),
+    "huge tensors": lambda place: os.truncate(place / "tensors.safetensors", 20 * 2**30),
+    "a link in place of a file": lambda place: linked(place / "tensors.safetensors"),
     "a device in place of a file": lambda place: gone(place / "manifest.json").symlink_to("/dev/zero"),
     "a later version": lambda place: (place / "manifest.json").write_text('{"schema": 2, "sha256": {}}'),
 }

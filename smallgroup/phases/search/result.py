@@ -17,7 +17,7 @@ from smallgroup.phases.search.config import in_words
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.learners import Searcher
 from smallgroup.phases.search.metrics import standing
-from smallgroup.runtime.files import write_whole
+from smallgroup.runtime.files import read_regular, write_whole
 from smallgroup.runtime.memory import peak_memory
 from smallgroup.spaces.genotypes import FILE, AnyGenotype, Origin, from_plain, read, space_of, to_plain, write
 from smallgroup.spaces.nas_bench_201 import Truth
@@ -81,13 +81,13 @@ class SearchResult:
     def read(folder: Path) -> "SearchResult | None":
         """What the file of a finished run says; None if there is none, or none that can be used."""
         try:
-            plain = json.loads((folder / RESULT).read_text())
+            plain = json.loads(read_regular(folder / RESULT))
             plain["lam"] = plain.pop("lambda")
             result = _RESULT.validate_json(json.dumps(plain), strict=True)
             spaces = result.space.split("+") if "+" in result.space else [result.space] * result.learners
             for space, learner in zip(spaces, result.group, strict=True):
                 from_plain(space, learner.genotype)
-            read(folder / FILE)
+            read(folder / FILE, links=False)
             return result if result.group[result.retained].genotype == result.genotype else None
         except (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
             return None
