@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from smallgroup.runtime.files import naming, open_regular
+from smallgroup.runtime.files import bring_to_disk, naming, open_regular
 
 LONGEST_LINE = 50_000_000
 """Bytes of a row that are read; the scores of a large space take a thousandth of it."""
@@ -31,10 +31,13 @@ class Metrics:
     def append(self, row: Mapping[str, Any]) -> None:
         """Write a row and bring it to the disk: a checkpoint that counts it may follow."""
         line = json.dumps(row, allow_nan=False) + "\n"
+        new = not self.path.exists()
         with naming(self.path), open_regular(self.path, "ab") as file:
             file.write(line.encode())
             file.flush()
             os.fsync(file.fileno())
+        if new:
+            bring_to_disk(self.path.parent)
 
     def digest(self) -> str:
         """Changes with any of what was written."""

@@ -24,7 +24,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from smallgroup.runtime.checks import LONGEST
-from smallgroup.runtime.files import naming, read_regular
+from smallgroup.runtime.files import bring_to_disk, naming, read_regular
 from smallgroup.runtime.tensor_files import read_tensors
 
 SCHEMA = 1
@@ -65,7 +65,7 @@ class Checkpoints:
         """Write a checkpoint; killed at any moment, either it is there as a whole or the ones before are."""
         if not self.folder.is_dir():
             self.folder.mkdir(parents=True, exist_ok=True)
-            _bring_to_disk(self.folder.parent)
+            bring_to_disk(self.folder.parent)
         place = self.folder / f"{step:012d}"
         aside = place.with_name(f"{place.name}{_ASIDE}")
         unfinished = self.folder / f"{_UNFINISHED}{token_hex(4)}"
@@ -78,13 +78,13 @@ class Checkpoints:
             contents[MANIFEST] = json.dumps({"schema": SCHEMA, "sha256": sums}).encode()
             for name, content in contents.items():
                 _write(unfinished / name, content)
-            _bring_to_disk(unfinished)
+            bring_to_disk(unfinished)
             if place.exists():  # the same step once more: the run went back, or its next step failed
                 if aside.exists():
                     shutil.rmtree(aside)
                 place.rename(aside)  # not removed: killed before the next line, it is the newest there is
             unfinished.rename(place)
-            _bring_to_disk(self.folder)
+            bring_to_disk(self.folder)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
         self._clean(step)
@@ -163,11 +163,3 @@ def _write(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _bring_to_disk(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

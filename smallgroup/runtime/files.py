@@ -26,8 +26,21 @@ def write_whole(path: Path, content: str | bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+        bring_to_disk(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def bring_to_disk(folder: Path) -> None:
+    """The names of what is in a folder: without them a file that is on the disk is not found there."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except PermissionError:  # one that may be written to and not read
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def remove_unfinished(folder: Path) -> None:

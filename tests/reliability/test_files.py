@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load, save
 from torch import Tensor
 
 from smallgroup.cli import main
@@ -21,6 +22,14 @@ def flip(path: Path, place: int = -3) -> None:
     content = bytearray(path.read_bytes())
     content[place] ^= 1
     path.write_bytes(bytes(content))
+
+
+def flip_a_number(path: Path) -> None:
+    """The lowest bit of a weight: still a sound file of tensors, that nothing but its checksum tells from the other."""
+    tensors = load(path.read_bytes())
+    name = next(name for name in sorted(tensors) if name.startswith("0.w.") and tensors[name].dtype == torch.float32)
+    tensors[name].view(torch.int32).view(-1)[0] ^= 1
+    path.write_bytes(save(tensors))
 
 
 def gone(path: Path) -> Path:
@@ -40,7 +49,7 @@ DAMAGES: dict[str, Damage] = {
     "the manifest is gone": lambda place: gone(place / "manifest.json"),
     "a file was cut": lambda place: os.truncate(place / "tensors.safetensors", 99),
     "a bit was flipped": lambda place: flip(place / "record.json"),
-    "a bit of a number was flipped": lambda place: flip(place / "tensors.safetensors", -2),
+    "a bit of a number was flipped": lambda place: flip_a_number(place / "tensors.safetensors"),
     "a pipe in place of a file": lambda place: os.mkfifo(gone(place / "record.json")),
     "a huge record": lambda place: os.truncate(place / "record.json", 20 * 2**30),
     "a huge manifest": lambda place: os.truncate(place / "manifest.json", 20 * 2**30),
