@@ -136,6 +136,7 @@ FORGED: dict[str, tuple[Any, str]] = {
     "a length beyond the file": (recorded("run", "metrics", value=10**9), "must have the 1,000,000,000 bytes"),
     "no time": (recorded("run", "seconds", value="x"), "must be one of a run"),
     "another environment": (recorded("run", "environment", "torch", value="1.0"), "torch was '1.0' and is"),
+    "another device": (recorded("run", "environment", "device", value="cuda:0"), "device was 'cuda:0' and is 'cpu'"),
     "strange environment": (recorded("run", "environment", value={"gpu": 1}), "must be one of a run"),
     "another config": (recorded("run", "identity", "seed", value=7), "seed was 7 and is 0"),
     "identity of another kind": (recorded("run", "identity", value=[1]), "must be one of a run"),
@@ -156,6 +157,25 @@ def test_a_checkpoint_that_does_not_fit_is_refused_in_a_line(
     before = (run / "metrics.jsonl").read_bytes()
     assert re.search(said, line := refused(capsys, "search", "--out", str(run), "--resume")), line
     assert (run / "metrics.jsonl").read_bytes() == before
+
+
+def test_a_checkpoint_of_another_device_is_taken_up_if_that_is_wanted(
+    finished: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    """Its tensors are read to the processor's memory wherever they were."""
+    run = copied(finished, tmp_path / "run")
+    shutil.rmtree(max((run / "checkpoints").iterdir()))
+    forge(run, recorded("run", "environment", "device", value="cuda:0"))
+    assert "(--allow-drift goes on anyway)" in refused(capsys, "search", "--out", str(run), "--resume")
+    assert "resumed after step 5" in resumed(run, capsys, "--allow-drift")
+    assert same(finished, run)
+
+
+def test_a_checkpoint_that_says_no_device_is_of_the_cpu(finished: Path, tmp_path: Path, capsys: Captured) -> None:
+    """As those of earlier versions."""
+    run = copied(finished, tmp_path / "run")
+    forge(run, lambda _, record: record["run"]["environment"].pop("device"))
+    assert "resumed after step 6" in resumed(run, capsys)
 
 
 def test_the_checkpoints_of_another_run_are_refused(finished: Path, tmp_path: Path, capsys: Captured) -> None:
