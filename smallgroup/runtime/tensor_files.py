@@ -29,7 +29,7 @@ def _data(header: bytes, path: Path) -> int:
     try:
         entries = json.loads(header)
         ends = [entry["data_offsets"][1] for name, entry in entries.items() if name != "__metadata__"]
-        if all(isinstance(end, int) for end in ends):
+        if all(isinstance(end, int) and 0 <= end < 2**63 for end in ends):
             return max(ends, default=0)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
         pass
