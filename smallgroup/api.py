@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import torch
 
 from smallgroup import kernels
-from smallgroup.config import Config, RunConfig, load, overlaid, resolve
+from smallgroup.config import Config, RunConfig, load_own, overlaid, resolve
 from smallgroup.data import DataConfig, SearchData, data_root, open_search_data
 from smallgroup.data.errors import shown
 from smallgroup.data.training_data import open_training_data
@@ -79,7 +79,7 @@ def search(
     resolved = config if isinstance(config, Config) else resolve(config or {})
 
     def begun(folder: Path) -> Mapping[str, Any]:
-        return resolve(load(folder / CONFIG)).of_search()
+        return resolve(load_own(folder / CONFIG)).of_search()
 
     def carry_out(runner: Runner) -> SearchResult:
         job = make_job(resolved)
@@ -118,8 +118,8 @@ def train(
     own = {"genotype": genotypes.to_plain(chosen.genotype)}
 
     def begun(folder: Path) -> Mapping[str, Any]:
-        saved = genotypes.to_plain(genotypes.read(folder / genotypes.FILE)[0])
-        return {**resolve(load(folder / CONFIG)).of_training(), "genotype": saved}
+        saved = genotypes.to_plain(genotypes.read(folder / genotypes.FILE, links=False)[0])
+        return {**resolve(load_own(folder / CONFIG)).of_training(), "genotype": saved}
 
     def carry_out(runner: Runner) -> TrainResult:
         job = make_training(resolved, chosen)
@@ -164,7 +164,7 @@ def train_mutually(
     resolved = config if isinstance(config, Config) else _resolved_for_training(named[0], config or {})
 
     def begun(folder: Path) -> Mapping[str, Any]:
-        return {**resolve(load(folder / CONFIG)).of_training(), **Peers.read(folder).to_dict()}
+        return {**resolve(load_own(folder / CONFIG)).of_training(), **Peers.read(folder).to_dict()}
 
     def carry_out(runner: Runner) -> MutualResult:
         data = open_training_data(resolved.data, resolved.training.augmentation, seed=resolved.seed)
@@ -223,7 +223,7 @@ def keys_for_training(genotype: Path | str, given: Mapping[str, Any]) -> dict[st
     place = Path(genotype) / CONFIG
     if not place.is_file():
         return {}
-    config, above = resolve(load(place)), overlaid({}, given)
+    config, above = resolve(load_own(place)), overlaid({}, given)
     own = config.departures()
     dataset = above.get("data", {}).get("dataset", config.data.dataset)
     data, kept = own.get("data", {}), {"data_root", "workers"}
@@ -284,7 +284,7 @@ def _given(run: Run) -> Given:
     if not (run.folder / CONFIG).exists():
         return Given()
     try:
-        plain = load(run.folder / CONFIG)
+        plain = load_own(run.folder / CONFIG)
         config = resolve(plain)
     except (ValueError, OSError) as error:
         return Given(problems=(f"{CONFIG} cannot be used: {error}",))
@@ -356,7 +356,7 @@ def read_labellers(folder: Path, data: SearchData) -> Labellers:
     found = Checkpoints(folder / CHECKPOINTS).newest() if SearchResult.read(folder) is not None else None
     if found is None:
         raise ValueError(f"search.labellers must be the folder of a finished search, but {shown(str(folder))} is none")
-    begun = resolve(load(folder / CONFIG))
+    begun = resolve(load_own(folder / CONFIG))
     job = make_job(begun.model_copy(update={"search": begun.search.model_copy(update={"labellers": None})}), data)
     try:
         return labellers_of(job.searchers, job.course.steps - 1, found)

@@ -22,6 +22,8 @@ from smallgroup.methods import METHODS, Method
 from smallgroup.phases.evaluation.config import TrainingConfig
 from smallgroup.phases.search.config import SearchConfig
 from smallgroup.runtime.checks import check_choice
+from smallgroup.runtime.files import read_regular
+from smallgroup.runtime.plain_yaml import NotTakenError, parsed
 from smallgroup.spaces.config import SpaceConfig
 
 _FROZEN = ConfigDict(
@@ -37,8 +39,8 @@ SHORT = {
     "on_nonfinite": "run.on_nonfinite",
 }
 """Keys that may stand at the top, and where they belong."""
-LARGEST, DEEPEST = 200_000, 20
-"""Bytes of a config file, which take seconds to read, and sections within one another."""
+LARGEST = 200_000
+"""Bytes of a config file, which take seconds to read."""
 
 
 class LearnerConfig(BaseModel):
@@ -101,7 +103,7 @@ class RunConfig(BaseModel):
 
     model_config = _FROZEN
 
-    threads: int = Field(default=1, ge=1)
+    threads: int = Field(default=1, ge=1, le=1024)
     """Threads of torch; with two on a busy machine small networks are slower than with one."""
     kernels: Literal["auto", "native", "torch", "plain"] = "auto"
     """What networks are computed with: C++ kernels compiled on this machine, torch operators, or layer by layer."""
@@ -318,42 +320,25 @@ def _learners(below: object, method: object, given: object) -> object:
     ]
 
 
-class _Plain(yaml.SafeLoader):
-    """Without aliases, by which a few lines become a config of any size, without tags, which no key needs, and flat."""
-
-    depth = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """As before, but for those."""
-        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
-        tagged = getattr(event, "tag", None) is not None
-        if isinstance(event, yaml.AliasEvent) or tagged or self.depth > DEEPEST:
-            raise yaml.composer.ComposerError(None, None, "an alias, a tag, or too deep", event.start_mark)
-        self.depth += 1
-        node = super().compose_node(parent, index)
-        self.depth -= 1
-        return node
-
-
-def _parsed(text: str | bytes) -> object:
-    """A value; all that can be wrong with the text is a YAMLError."""
-    loader = _Plain(text)
-    try:
-        return loader.get_single_data()
-    except (ValueError, RecursionError) as error:  # such as of a day that no calendar has
-        raise yaml.YAMLError(str(error)) from None
-    finally:
-        loader.dispose()
-
-
 def load(path: Path) -> dict[str, Any]:
-    """The keys of a YAML file."""
+    """The keys of a YAML file that a user names: a link or a pipe will do."""
+    with path.open("rb") as file:
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise ValueError(f"a config file has at most {LARGEST:,} bytes, but {path} has more")
+    return _keys(content, path)
+
+
+def load_own(path: Path) -> dict[str, Any]:
+    """The keys of the file of a run."""
+    return _keys(read_regular(path, LARGEST), path)
+
+
+def _keys(content: bytes, path: Path) -> dict[str, Any]:
     try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
-        if len(content) > LARGEST:
-            raise ValueError(f"a config file has at most {LARGEST:,} bytes, but {path} has more")
-        given = _parsed(content)
+        given = parsed(content)
+    except NotTakenError as error:
+        raise ValueError(f"{path}, line {error.line}: {error}") from None
     except yaml.YAMLError as error:
         place = getattr(error, "problem_mark", None)
         where = "" if place is None else f", line {place.line + 1}"
@@ -382,7 +367,7 @@ def changed(given: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
             raise ValueError(f"--set takes key=value, but got {change[:80]!r}")
         path = SHORT.get(path, path)
         check_key(path)
-        above: Any = _value(text)
+        above: Any = _value(path, text)
         for key in reversed(path.split(".")):
             above = {key: above}
         keys = overlaid(keys, above)
@@ -462,9 +447,11 @@ def _is_section(kind: Any) -> bool:  # noqa: ANN401
     return isinstance(kind, type) and issubclass(kind, BaseModel) and kind is not LearnerConfig
 
 
-def _value(text: str) -> object:
+def _value(path: str, text: str) -> object:
     try:
-        return _parsed(text)
+        return parsed(text)
+    except NotTakenError as error:
+        raise ValueError(f"{path}: {error}") from None
     except yaml.YAMLError:
         raise ValueError(f"a value must be YAML, but got {text[:80]!r}") from None
 

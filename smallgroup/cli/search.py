@@ -14,7 +14,7 @@ from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_columns, print_json
 from smallgroup.cli.search_display import SearchDisplay
 from smallgroup.cli.wanted import Wanted, next_folder
-from smallgroup.config import Config, load, seeds_of
+from smallgroup.config import Config, load_own, seeds_of
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.runtime.files import write_whole
 from smallgroup.spaces.drawing import draw
@@ -74,7 +74,7 @@ def _for_all(wanted: Wanted, seeds: Sequence[int]) -> tuple[Path, Wanted]:
     """
     folder = wanted.out
     if wanted.resume and folder is not None and (folder / SEEDS).exists():
-        wanted = replace(wanted, base=load(folder / SEEDS))
+        wanted = replace(wanted, base=load_own(folder / SEEDS))
     configs = [wanted.resolved({"seed": seed}) for seed in seeds]  # all of them before hours are spent
     folder = folder or next_folder(configs[0].data.dataset, configs[0].method_names)
     if wanted.time_budget is not None:

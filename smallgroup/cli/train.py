@@ -44,7 +44,7 @@ def train(
     genotype: AnyGenotype | Path, wanted: Wanted, folder: Path | None, title: str = ""
 ) -> tuple[TrainResult, Path]:
     """Train a cell, or that of a search, in a folder, and watch it."""
-    cell = genotypes.read(genotype / genotypes.FILE)[0] if isinstance(genotype, Path) else genotype
+    cell = genotypes.read(genotype / genotypes.FILE, links=False)[0] if isinstance(genotype, Path) else genotype
     config = wanted.resolved({"space": genotypes.space_of(cell)}, folder)
     folder = folder or next_folder("train", config.data.dataset)
     with TrainingDisplay(title=title) as display:

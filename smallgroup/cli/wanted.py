@@ -8,7 +8,7 @@ from typing import Any
 
 from smallgroup.api import CONFIG
 from smallgroup.cli.durations import seconds_of
-from smallgroup.config import Config, changed, load, overlaid, resolve
+from smallgroup.config import Config, changed, load, load_own, overlaid, resolve
 from smallgroup.runner import Watcher
 from smallgroup.runner.runner import CHECKPOINTS
 from smallgroup.runner.tensorboard import EVENTS, EventFiles, check_installed
@@ -72,7 +72,7 @@ class Wanted:
     def resolved(self, options: Mapping[str, Any], folder: Path | None = None) -> Config:
         """All that, above the base or, when a run is resumed, the config in its folder."""
         own = None if folder is None else folder / CONFIG
-        keys = load(own) if self.resume and own is not None and own.exists() else dict(self.base)
+        keys = load_own(own) if self.resume and own is not None and own.exists() else dict(self.base)
         return resolve(overlaid(overlaid(keys, options), self.given()))
 
 

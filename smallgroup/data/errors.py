@@ -10,6 +10,10 @@ class DataError(ValueError):
     """The data a user gave cannot be used; the message is one sentence for them, not for a debugger."""
 
 
+class WorkerError(RuntimeError):
+    """A process that decodes images is gone, or could not be started: nobody gave anything wrong."""
+
+
 def printable(foreign: object) -> str:
     """A text that is not ours on one line, whatever it holds: what cannot be printed is written as an escape."""
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in str(foreign))

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from smallgroup.data import decoding
-from smallgroup.data.errors import DataError, reason, shown
+from smallgroup.data.errors import DataError, WorkerError, reason, shown
 
 AHEAD = 2
 """Requests under way for each worker: one it works on and one whose result waits."""
@@ -76,7 +76,7 @@ class Worker:
                 start_new_session=True,
             )
         except OSError as error:
-            raise DataError(f"a worker process for decoding images cannot be started: {reason(error)}") from None
+            raise WorkerError(f"a worker process for decoding images cannot be started: {reason(error)}") from None
 
     def ask(self, request: dict[str, object]) -> Tensor:
         """Pixels for a request; a sentence when an image is unreadable or the worker is gone."""
@@ -90,7 +90,7 @@ class Worker:
         except (OSError, EOFError, ValueError):
             with suppress(subprocess.TimeoutExpired):  # its pipes are closed: it is about to end
                 self.process.wait(5)
-            raise DataError(
+            raise WorkerError(
                 f"a worker process for decoding images ended early (exit code {self.process.returncode}); "
                 "with workers=0 images are decoded without one"
             ) from None

@@ -14,11 +14,12 @@ from smallgroup.runner import read_rows
 from smallgroup.runner.lock import held
 from smallgroup.runner.recorder import FACTS, TIMES
 from smallgroup.runner.runner import METRICS
+from smallgroup.runtime.files import NotRegularError, read_regular
 from smallgroup.spaces.genotypes import FILE, AnyGenotype, from_plain, read
 
 RESULT = "result.json"
 LARGEST = 500_000_000
-"""Bytes of a file that are read; a search of the paper's size has a hundredth of it."""
+"""Bytes of metrics that are read; a search of the paper's size has a hundredth of it."""
 MOST_LEARNERS = 1000
 PARTS = ("training", "random")
 """Folders of trainings within that of a whole run."""
@@ -215,7 +216,7 @@ class Run:
             if found is not None:
                 return found
         try:
-            return read(self.folder / FILE)[0]
+            return read(self.folder / FILE, links=False)[0]
         except (ValueError, OSError):
             pass
         best = next((row for row in self._last() if row.learner == self.retained), None)
@@ -327,6 +328,8 @@ def _lines(path: Path, problems: list[str]) -> list[tuple[int, dict[str, Any]]]:
             return []
         for line, row in enumerate(read_rows(path), start=1):
             found.append((line, row))
+    except NotRegularError as error:
+        problems.append(f"{path.name} cannot be used: {shown(error)}")
     except (ValueError, RecursionError):
         problems.append(f"line {len(found) + 1} of {path.name} cannot be read; it and those after it are left out")
     except OSError as error:
@@ -339,9 +342,7 @@ def _document(path: Path, problems: list[str]) -> dict[str, Any]:
     try:
         if not path.exists():
             return {}
-        if path.stat().st_size > LARGEST:
-            raise ValueError("it is too large")
-        plain = json.loads(path.read_bytes())
+        plain = json.loads(read_regular(path))
         if not isinstance(plain, dict):
             raise ValueError("it is no object")
         return plain

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from smallgroup.runtime.files import open_regular
+
 FILE = ".lock"
 TRIES, PAUSE = 5, 0.02
 
@@ -19,9 +21,9 @@ class InUseError(ValueError):
 def held(folder: Path) -> bool:
     """Whether a process works in the folder now."""
     try:
-        with (folder / FILE).open("r", encoding="utf-8") as file:
+        with open_regular(folder / FILE) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):  # who works in a folder holds a regular file
         return False
     except BlockingIOError:
         return True
@@ -32,18 +34,18 @@ def held(folder: Path) -> bool:
 def locked(folder: Path) -> Iterator[None]:
     """Hold the folder, or say who does. The system lets go of it when the process ends, however it ends."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / FILE).open("a+", encoding="utf-8") as file:
+    with open_regular(folder / FILE, "ab+") as file:
         if not _taken(file):
             file.seek(0)
-            owner = file.read()[:20].strip()
+            owner = file.read(20).decode(errors="replace").strip()
             raise InUseError(f"a run folder is for one process at a time, but {folder} is in use by process {owner}")
         file.truncate(0)
-        file.write(f"{os.getpid()}\n")
+        file.write(f"{os.getpid()}\n".encode())
         file.flush()
         yield
 
 
-def _taken(file: IO[str]) -> bool:
+def _taken(file: IO[bytes]) -> bool:
     """Whether the lock could be had. Who only asks whether a folder is in use holds it for a moment: that is no use."""
     for _ in range(TRIES):
         try:

@@ -7,7 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from smallgroup.runtime.files import naming
+from smallgroup.runtime.files import bring_to_disk, naming, open_regular
+
+LONGEST_LINE = 50_000_000
+"""Bytes of a row that are read; the scores of a large space take a thousandth of it."""
 
 
 class Metrics:
@@ -19,28 +22,39 @@ class Metrics:
     @property
     def length(self) -> int:
         """Bytes written so far."""
-        return self.path.stat().st_size if self.path.exists() else 0
+        try:
+            with open_regular(self.path) as file:
+                return os.fstat(file.fileno()).st_size
+        except FileNotFoundError:
+            return 0
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Write a row and bring it to the disk: a checkpoint that counts it may follow."""
         line = json.dumps(row, allow_nan=False) + "\n"
-        with naming(self.path), self.path.open("ab") as file:
+        new = not self.path.exists()
+        with naming(self.path), open_regular(self.path, "ab") as file:
             file.write(line.encode())
             file.flush()
             os.fsync(file.fileno())
+        if new:
+            bring_to_disk(self.path.parent)
 
     def digest(self) -> str:
         """Changes with any of what was written."""
         if not self.path.exists():
             return hashlib.sha256().hexdigest()
-        with self.path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.sha256()
+        with open_regular(self.path) as file:
+            for part in iter(lambda: file.read(2**20), b""):
+                digest.update(part)
+        return digest.hexdigest()
 
     def cut(self, length: int) -> None:
         """Forget what was written after a checkpoint."""
         self.check(length)
         if self.path.exists():
-            os.truncate(self.path, length)
+            with open_regular(self.path, "rb+") as file:
+                file.truncate(length)
 
     def check(self, length: int) -> None:
         """Refuse a file of which a part is gone that a checkpoint counts."""
@@ -59,8 +73,10 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a file of metrics."""
     if not path.exists():
         return
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
+    with open_regular(path) as file:
+        for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
+            if len(line) == LONGEST_LINE:
+                raise ValueError(f"line {number} of {path} must have less than {LONGEST_LINE:,} bytes, but it has more")
             if not line.endswith(b"\n"):
                 return
             try:

@@ -11,7 +11,7 @@ from typing import Any
 
 from smallgroup.runner.metrics import read_rows
 from smallgroup.runner.runner import Job, Watcher
-from smallgroup.runtime.files import write_whole
+from smallgroup.runtime.files import open_regular, write_whole
 from smallgroup.runtime.memory import memory_in_use, peak_memory
 
 FACTS, TIMES = "facts.json", "times.jsonl"
@@ -46,7 +46,7 @@ class Recorder(Watcher):
             self._write(FACTS, json.dumps({"schema": 1, **self.facts()}, indent=1) + "\n")
         try:
             kept = [row for row in read_rows(self.folder / TIMES) if row.get("step", 0) <= self._step]
-        except ValueError:
+        except (ValueError, OSError):
             kept = []
         self._write(TIMES, "".join(json.dumps(row) + "\n" for row in kept if self._step))
 
@@ -67,8 +67,8 @@ class Recorder(Watcher):
         row = {"step": step, "seconds": {**parts, "rest": round(rest, 4)}}
         row |= {"memory_mb": round(memory_in_use() / 2**20, 1), "peak_memory_mb": round(peak_memory() / 2**20, 1)}
         self._start, self._before = now, so_far
-        with suppress(OSError), (self.folder / TIMES).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+        with suppress(OSError, ValueError), open_regular(self.folder / TIMES, "ab") as file:
+            file.write(f"{json.dumps(row)}\n".encode())
 
     def _write(self, name: str, text: str) -> None:
         with suppress(OSError):

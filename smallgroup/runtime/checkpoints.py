@@ -24,10 +24,13 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from smallgroup.runtime.checks import LONGEST
-from smallgroup.runtime.files import naming, read_regular
+from smallgroup.runtime.files import bring_to_disk, naming, read_regular
+from smallgroup.runtime.tensor_files import read_tensors
 
 SCHEMA = 1
 TENSORS, RECORD, MANIFEST = "tensors.safetensors", "record.json", "manifest.json"
+LARGEST = {RECORD: 50_000_000, MANIFEST: 1_000_000}
+"""Bytes; a thousandth of them is common."""
 _UNFINISHED, _ASIDE = ".unfinished-", ".old"
 
 
@@ -62,7 +65,7 @@ class Checkpoints:
         """Write a checkpoint; killed at any moment, either it is there as a whole or the ones before are."""
         if not self.folder.is_dir():
             self.folder.mkdir(parents=True, exist_ok=True)
-            _bring_to_disk(self.folder.parent)
+            bring_to_disk(self.folder.parent)
         place = self.folder / f"{step:012d}"
         aside = place.with_name(f"{place.name}{_ASIDE}")
         unfinished = self.folder / f"{_UNFINISHED}{token_hex(4)}"
@@ -75,13 +78,13 @@ class Checkpoints:
             contents[MANIFEST] = json.dumps({"schema": SCHEMA, "sha256": sums}).encode()
             for name, content in contents.items():
                 _write(unfinished / name, content)
-            _bring_to_disk(unfinished)
+            bring_to_disk(unfinished)
             if place.exists():  # the same step once more: the run went back, or its next step failed
                 if aside.exists():
                     shutil.rmtree(aside)
                 place.rename(aside)  # not removed: killed before the next line, it is the newest there is
             unfinished.rename(place)
-            _bring_to_disk(self.folder)
+            bring_to_disk(self.folder)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
         self._clean(step)
@@ -126,33 +129,32 @@ def _step_of(place: Path) -> int:
 
 
 def _read(place: Path) -> tuple[int, dict[str, Tensor], dict[str, Any]]:
-    manifest = _json(place / MANIFEST)
+    manifest = _object(MANIFEST, read_regular(place / MANIFEST, LARGEST[MANIFEST]))
     if manifest.get("schema") != SCHEMA:
         raise ValueError(f"its schema must be {SCHEMA}, but it is {str(manifest.get('schema'))[:20]}")
     sums = manifest.get("sha256")
-    contents = {}
-    for name in (TENSORS, RECORD):
-        contents[name] = read_regular(place / name)
-        if not isinstance(sums, dict) or hashlib.sha256(contents[name]).hexdigest() != sums.get(name):
+    contents = {RECORD: read_regular(place / RECORD, LARGEST[RECORD]), TENSORS: read_tensors(place / TENSORS)}
+    for name, content in contents.items():
+        if not isinstance(sums, dict) or hashlib.sha256(content).hexdigest() != sums.get(name):
             raise ValueError(f"the checksum of {name} differs")
     try:
         tensors = load(contents[TENSORS])
     except SafetensorError as error:
         raise ValueError(f"{TENSORS} cannot be read: {str(error)[:LONGEST]}") from None
-    record = _json(place / RECORD)
+    record = _object(RECORD, contents[RECORD])
     step = record.pop("step", None)
     if not isinstance(step, int) or step != _step_of(place):
         raise ValueError(f"its step must be that of its name, but it is {str(step)[:20]}")
     return step, tensors, record
 
 
-def _json(path: Path) -> dict[str, Any]:
+def _object(name: str, content: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(read_regular(path))
+        value = json.loads(content)
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
-        raise ValueError(f"{path.name} is not JSON") from None
+        raise ValueError(f"{name} is not JSON") from None
     if not isinstance(value, dict):
-        raise ValueError(f"{path.name} must hold an object")
+        raise ValueError(f"{name} must hold an object")
     return value
 
 
@@ -161,11 +163,3 @@ def _write(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _bring_to_disk(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,4 +1,4 @@
-"""What the bits of a result depend on beside the code: torch, the type of processor, threads, the kernels in use."""
+"""What the bits of a result depend on beside the code: torch, processor, threads, the kernels in use, the device."""
 
 import platform
 from collections.abc import Iterator
@@ -13,12 +13,14 @@ from smallgroup.runtime.checks import check_counts
 
 @dataclass(frozen=True)
 class Environment:
-    """Where these four are the same, a run that is repeated or resumed gives the same bits."""
+    """Where these are the same, a run that is repeated or resumed gives the same bits."""
 
     torch: str
     cpu: str
     threads: int
     kernels: str
+    device: str = "cpu"
+    """Where the tensors are; runs are made on the CPU, and those that do not say it were."""
 
     @staticmethod
     def current(kernels: str) -> "Environment":

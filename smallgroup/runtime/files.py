@@ -1,11 +1,20 @@
-"""Files that are whole or not there."""
+"""Files that are whole or not there, and that are files."""
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
+from typing import IO
+
+LARGEST = 200_000_000
+"""Bytes of a document of a run; the largest, a result that says who of a thousand classes was taken for whom, has ten
+million."""
+
+
+class NotRegularError(ValueError):
+    """Something else is in the place of a file."""
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
@@ -17,8 +26,21 @@ def write_whole(path: Path, content: str | bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+        bring_to_disk(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def bring_to_disk(folder: Path) -> None:
+    """The names of what is in a folder: without them a file that is on the disk is not found there."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except PermissionError:  # one that may be written to and not read
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def remove_unfinished(folder: Path) -> None:
@@ -28,16 +50,55 @@ def remove_unfinished(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def read_regular(path: Path) -> bytes:
-    """The content of a regular file: a pipe would be waited for, and a device may have no end."""
-    with open(path, "rb", opener=_without_waiting) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ValueError(f"{path.name} must be a regular file, but it is none")
-        return file.read()
+def open_regular(path: Path, mode: str = "rb", *, links: bool = False) -> IO[bytes]:
+    """Open a file that is nothing else, as all files in the folder of a run are.
+
+    A link could lead to any file of the user's, a pipe would be waited for, and a device may have no end.
+
+    Args:
+        path: the folders on the way may be links.
+        mode: one for bytes.
+        links: whether the file itself may be one, as a file that the user names.
+    """
+
+    def opener(name: str, flags: int) -> int:
+        try:
+            descriptor = os.open(name, flags | os.O_NONBLOCK | (0 if links else os.O_NOFOLLOW), 0o666)
+        except OSError:
+            if os.path.lexists(name):  # not to be opened, perhaps because of what it is
+                _check_regular(path, (os.stat if links else os.lstat)(name).st_mode)
+            raise
+        try:
+            _check_regular(path, os.fstat(descriptor).st_mode)
+        except ValueError:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    return open(path, mode, opener=opener)
 
 
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
+def read_regular(path: Path, most: int = LARGEST, *, links: bool = False) -> bytes:
+    """The content of a regular file that is not too large; it is found out before memory is asked for."""
+    with open_regular(path, links=links) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise ValueError(f"{path} must have at most {most:,} bytes, but it has {size:,}")
+        return file.read(size)
+
+
+_KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
+    (stat.S_ISLNK, "a link"),
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
+def _check_regular(path: Path, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        kind = next((words for is_one, words in _KINDS if is_one(mode)), "a device")
+        raise NotRegularError(f"{path} must be a regular file, but it is {kind}")
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from smallgroup.runtime.files import write_whole
+from smallgroup.runtime.files import read_regular, write_whole
 from smallgroup.spaces import SPACES
 from smallgroup.spaces.darts import notation, plain
 from smallgroup.spaces.darts.genotype import Genotype
@@ -92,15 +92,13 @@ def loads(text: str) -> tuple[AnyGenotype, Origin]:
     return _record(data)
 
 
-def read(path: str | os.PathLike[str]) -> tuple[AnyGenotype, Origin]:
-    """Read a file: JSON as above, the notation of the DARTS papers, or the text of a NAS-Bench-201 cell."""
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise ValueError(f"{os.fspath(path)}: a genotype must be in a regular file, but this is none")
-    with open(path, "rb") as file:
-        content = file.read(LARGEST + 1)
+def read(path: str | os.PathLike[str], *, links: bool = True) -> tuple[AnyGenotype, Origin]:
+    """Read a file: JSON as above, the notation of the DARTS papers, or the text of a NAS-Bench-201 cell.
+
+    It may be a link if the user names it, but not in the folder of a run.
+    """
+    content = read_regular(Path(path), LARGEST, links=links)
     try:
-        if len(content) > LARGEST:
-            raise ValueError(f"a file with a genotype has at most {LARGEST:,} bytes, but this one has more")
         return _parse(content.decode("utf-8-sig"))[1:]
     except UnicodeDecodeError as error:
         raise ValueError(f"{os.fspath(path)}: a genotype must be UTF-8 text, but byte {error.start} is not") from None
@@ -119,8 +117,10 @@ def resolve(text: str) -> tuple[str, AnyGenotype]:
     for name, genotype in known.items():
         if text.strip().lower() == name.lower():
             return name, genotype
+    if os.path.isdir(text):
+        return text, read(Path(text) / FILE, links=False)[0]
     if os.path.exists(text):
-        return text, read(Path(text) / FILE if os.path.isdir(text) else text)[0]
+        return text, read(text)[0]
     if text.lstrip().startswith(("{", "|")) or "(" in text:
         return _parse(text)[:2]
     nearest = difflib.get_close_matches(text[:100].lower(), [name.lower() for name in known], n=1, cutoff=0.5)

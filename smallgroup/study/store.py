@@ -8,7 +8,7 @@ from typing import Literal
 from smallgroup.phases.evaluation import TrainResult
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.runner.lock import held
-from smallgroup.runtime.files import write_whole
+from smallgroup.runtime.files import read_regular, write_whole
 from smallgroup.study.measures import Outcome
 from smallgroup.study.plan import Run, Runs
 
@@ -62,7 +62,7 @@ class Store:
     def failure(self, run: Run) -> str | None:
         """Why a run failed, if it did."""
         try:
-            return str(json.loads((self.folder(run) / FAILED).read_text(encoding="utf-8"))["error"])
+            return str(json.loads(read_regular(self.folder(run) / FAILED))["error"])
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError):

@@ -15,7 +15,7 @@ from smallgroup import api
 from smallgroup.runner import Interrupted, Watcher
 from smallgroup.runner.lock import InUseError, locked
 from smallgroup.runner.signals import watched
-from smallgroup.runtime.files import write_whole
+from smallgroup.runtime.files import open_regular, write_whole
 from smallgroup.study.plan import Plan, Run
 from smallgroup.study.store import State, Store
 
@@ -162,7 +162,7 @@ def _processes(plan: Plan, store: Store, workers: int) -> Iterator[list[subproce
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     processes = []
     for number in range(min(workers, len(plan.runs))):
-        with (logs / f"{number}.log").open("ab") as log:
+        with open_regular(logs / f"{number}.log", "ab") as log:
             # Its input is a pipe that nobody writes to: it ends when this process does, however that happens.
             pipe: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": log, "stderr": log}
             processes.append(subprocess.Popen(command, env=environment, start_new_session=True, **pipe))

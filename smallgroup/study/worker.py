@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 from smallgroup.runner import Interrupted
+from smallgroup.runtime.files import read_regular
 from smallgroup.study.file import Study
 from smallgroup.study.plan import planned
 from smallgroup.study.store import Store
@@ -18,7 +19,7 @@ def main() -> None:
     """All runs that are open, until it is asked to end."""
     root, name, file, only = sys.argv[1:]
     _end_with_owner()
-    study = Study.model_validate_json(Path(file).read_text(encoding="utf-8"))
+    study = Study.model_validate_json(read_regular(Path(file)))
     try:
         work(planned(name, study, only).runs, Store(Path(root)))
     except Interrupted as ended:

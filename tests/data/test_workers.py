@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from smallgroup.data import Augmentation, DataError, FileImages, Stream
+from smallgroup.data.errors import WorkerError
 from smallgroup.data.loader import Labelled
 from smallgroup.data.workers import Worker
 from tests.data.makers import picture
@@ -54,15 +55,19 @@ def test_a_damaged_file_is_named_and_workers_end(tmp_path: Path, workers: int, s
     assert all(worker.process.poll() is not None for worker in started)
 
 
-def test_a_killed_worker_is_an_error_and_no_wait_for_ever(tmp_path: Path, started: list[Worker]) -> None:
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_worker_is_an_error_and_no_wait_for_ever(
+    by: signal.Signals, tmp_path: Path, started: list[Worker]
+) -> None:
     batches = stream_of(pictures(tmp_path)).batches()
     next(batches)
     for worker in started:
-        os.kill(worker.process.pid, signal.SIGKILL)
+        os.kill(worker.process.pid, by)
         worker.process.wait()
-    with pytest.raises(DataError, match=r"a worker process for decoding images ended early \(exit code -9\)"):
+    with pytest.raises(WorkerError, match=rf"decoding images ended early \(exit code -{int(by)}\)") as caught:
         for _ in zip(range(50), batches, strict=False):
             pass
+    assert not isinstance(caught.value, ValueError)  # which would be bad input, exit code 2
 
 
 def test_strange_names_of_files_reach_the_worker(tmp_path: Path) -> None:
@@ -81,7 +86,7 @@ def test_strange_names_of_files_reach_the_worker(tmp_path: Path) -> None:
 
 def test_a_worker_that_cannot_start_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
-    with pytest.raises(DataError, match="cannot be started: no such file"):
+    with pytest.raises(WorkerError, match="cannot be started: no such file"):
         next(stream_of(pictures(tmp_path)).batches())
 
 

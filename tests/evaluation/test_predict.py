@@ -9,6 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
+from smallgroup.cli import main
 from smallgroup.cli import predict as command
 from smallgroup.data import FileImages, TensorImages
 from smallgroup.data.training_data import TrainingData
@@ -147,12 +148,17 @@ def test_a_folder_is_no_image_and_a_huge_one_is_not_decoded(trained: Trained, tm
         predict(trained["darts"][0], [tmp_path / "huge.png"])
 
 
-def test_logits_that_are_not_finite(trained: Trained, digits: list[str], tmp_path: Path) -> None:
+def test_logits_that_are_not_finite(
+    trained: Trained, digits: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shutil.copytree(trained["darts"][0], tmp_path, dirs_exist_ok=True)
     data = json.loads((tmp_path / "model.json").read_text())
     (tmp_path / "model.json").write_text(json.dumps({**data, "std": [1e-300]}))
     with pytest.raises(ArithmeticError, match="must be finite"):
         predict(tmp_path, digits[:1])
+    assert main(["predict", str(tmp_path), digits[0]]) == 1
+    said = f"error: the logits of a model must be finite, but those of the model in {tmp_path} are not\n"
+    assert capsys.readouterr().err == said
 
 
 def test_what_the_command_prints(trained: Trained, digits: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load, save
 from torch import Tensor
 
 from smallgroup.cli import main
@@ -23,9 +24,24 @@ def flip(path: Path, place: int = -3) -> None:
     path.write_bytes(bytes(content))
 
 
+def flip_a_number(path: Path) -> None:
+    """The lowest bit of a weight: still a sound file of tensors, that nothing but its checksum tells from the other."""
+    tensors = load(path.read_bytes())
+    name = next(name for name in sorted(tensors) if name.startswith("0.w.") and tensors[name].dtype == torch.float32)
+    tensors[name].view(torch.int32).view(-1)[0] ^= 1
+    path.write_bytes(save(tensors))
+
+
 def gone(path: Path) -> Path:
     path.unlink()
     return path
+
+
+def linked(path: Path) -> None:
+    """What a link leads to may change, and is of no folder that is moved."""
+    content = path.read_bytes()
+    (other := path.parent.parent / "elsewhere").write_bytes(content)
+    gone(path).symlink_to(other)
 
 
 DAMAGES: dict[str, Damage] = {
@@ -33,7 +49,12 @@ DAMAGES: dict[str, Damage] = {
     "the manifest is gone": lambda place: gone(place / "manifest.json"),
     "a file was cut": lambda place: os.truncate(place / "tensors.safetensors", 99),
     "a bit was flipped": lambda place: flip(place / "record.json"),
+    "a bit of a number was flipped": lambda place: flip_a_number(place / "tensors.safetensors"),
     "a pipe in place of a file": lambda place: os.mkfifo(gone(place / "record.json")),
+    "a huge record": lambda place: os.truncate(place / "record.json", 20 * 2**30),
+    "a huge manifest": lambda place: os.truncate(place / "manifest.json", 20 * 2**30),
+    "huge tensors": lambda place: os.truncate(place / "tensors.safetensors", 20 * 2**30),
+    "a link in place of a file": lambda place: linked(place / "tensors.safetensors"),
     "a device in place of a file": lambda place: gone(place / "manifest.json").symlink_to("/dev/zero"),
     "a later version": lambda place: (place / "manifest.json").write_text('{"schema": 2, "sha256": {}}'),
 }
@@ -115,6 +136,7 @@ FORGED: dict[str, tuple[Any, str]] = {
     "a length beyond the file": (recorded("run", "metrics", value=10**9), "must have the 1,000,000,000 bytes"),
     "no time": (recorded("run", "seconds", value="x"), "must be one of a run"),
     "another environment": (recorded("run", "environment", "torch", value="1.0"), "torch was '1.0' and is"),
+    "another device": (recorded("run", "environment", "device", value="cuda:0"), "device was 'cuda:0' and is 'cpu'"),
     "strange environment": (recorded("run", "environment", value={"gpu": 1}), "must be one of a run"),
     "another config": (recorded("run", "identity", "seed", value=7), "seed was 7 and is 0"),
     "identity of another kind": (recorded("run", "identity", value=[1]), "must be one of a run"),
@@ -135,6 +157,25 @@ def test_a_checkpoint_that_does_not_fit_is_refused_in_a_line(
     before = (run / "metrics.jsonl").read_bytes()
     assert re.search(said, line := refused(capsys, "search", "--out", str(run), "--resume")), line
     assert (run / "metrics.jsonl").read_bytes() == before
+
+
+def test_a_checkpoint_of_another_device_is_taken_up_if_that_is_wanted(
+    finished: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    """Its tensors are read to the processor's memory wherever they were."""
+    run = copied(finished, tmp_path / "run")
+    shutil.rmtree(max((run / "checkpoints").iterdir()))
+    forge(run, recorded("run", "environment", "device", value="cuda:0"))
+    assert "(--allow-drift goes on anyway)" in refused(capsys, "search", "--out", str(run), "--resume")
+    assert "resumed after step 5" in resumed(run, capsys, "--allow-drift")
+    assert same(finished, run)
+
+
+def test_a_checkpoint_that_says_no_device_is_of_the_cpu(finished: Path, tmp_path: Path, capsys: Captured) -> None:
+    """As those of earlier versions."""
+    run = copied(finished, tmp_path / "run")
+    forge(run, lambda _, record: record["run"]["environment"].pop("device"))
+    assert "resumed after step 6" in resumed(run, capsys)
 
 
 def test_the_checkpoints_of_another_run_are_refused(finished: Path, tmp_path: Path, capsys: Captured) -> None:

@@ -1,6 +1,8 @@
 """Numbers that go wrong: a run stops before the update and can be resumed, or leaves the batch out and counts it."""
 
 import math
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,20 @@ from torch import Tensor
 import smallgroup
 from smallgroup.api import make_job
 from smallgroup.config import resolve
+from smallgroup.data.training_data import open_training_data
 from smallgroup.group import NonFiniteError
 from smallgroup.methods import Relaxed
+from smallgroup.phases.evaluate import Evaluation, evaluate
+from smallgroup.phases.evaluation.mutual import MutualJob
+from smallgroup.phases.evaluation.peers import Peers
 from smallgroup.phases.evaluation.trainee import NonFiniteTrainingError, Trainee
-from smallgroup.phases.search import SearchJob
+from smallgroup.phases.search import SearchJob, result
 from smallgroup.runner import Watcher, read_rows
 from smallgroup.runner.skips import Skips
+from smallgroup.spaces.genotypes import resolve as resolve_genotype
 from smallgroup.testing import chaos
-from smallgroup.testing.chaos.subjects import TRAINING
+from smallgroup.testing.chaos.subjects import CELL, TRAINING
+from tests.reliability.runs import Captured, refused
 from tests.runner.jobs import Walk, runner
 
 SMALL: dict[str, Any] = {
@@ -142,6 +150,59 @@ def test_a_training_leaves_batches_out_too(tmp_path: Path, monkeypatch: pytest.M
         pytest.warns(UserWarning, match="left out"),
     ):
         smallgroup.train("|nor_conv_3x3~0|+|none~0|none~1|+|none~0|nor_conv_3x3~1|none~2|", config)
+
+
+@pytest.mark.parametrize("tracked", [False, True])
+def test_a_network_that_cannot_answer_has_no_test_error(tracked: bool, tmp_path: Path, capsys: Captured) -> None:
+    """Every loss and gradient was finite, but the last update was too large."""
+    keys = {"lr": 1e30, "epochs": 1, "steps_per_epoch": 1, "batch_size": 8, "track_test": tracked}
+    keys |= {"network.channels": 2, "network.cells_per_stage": 1}
+    changes = [f"--set=training.{key}={value}" for key, value in keys.items()]
+    said = refused(capsys, "train", CELL, "--data-root=nowhere", *changes, "--out", str(tmp_path), code=1)
+    assert "the loss on the test images must be finite, but it is nan" in said
+    assert "lower training.lr" in said
+    assert not (tmp_path / "result.json").exists()
+    assert not (tmp_path / "model.json").exists()
+
+
+def test_of_a_group_it_is_said_who_cannot_answer() -> None:
+    config = resolve({**TRAINING, "data": {"data_root": "nowhere"}})
+    genotype = resolve_genotype(CELL)[1]
+    data = open_training_data(config.data, config.training.augmentation, seed=0)
+    job = MutualJob(config.training, data, Peers((genotype, genotype)), seed=0)
+    job.trainees[1].network.classifier.bias.data[0] = math.nan
+    job.trainees[0].test()
+    with pytest.raises(NonFiniteTrainingError, match="the loss of learner 1 on the test images must be finite"):
+        job.trainees[1].test()
+    job.close()
+
+
+@pytest.mark.parametrize("whose", ["V", "the derived cell"])
+def test_nor_has_a_searched_network(whose: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(make_job(resolve(SMALL))) as job:
+        job.advance()
+        monkeypatch.setattr(job.metrics, "with_v", True)
+        if whose == "V":
+            for tensor in (job.searchers[1].learner.v or {}).values():
+                tensor.data.fill_(math.nan)
+        else:
+            derived = Relaxed.derived_logits
+            monkeypatch.setattr(Relaxed, "derived_logits", lambda *args: derived(*args) * math.nan)
+        with pytest.raises(NonFiniteError, match=f"the validation loss .*{whose} at the end of epoch 0 of learner"):
+            job.metrics.rows(0)
+
+
+def test_nor_on_images_that_were_held_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(make_job(resolve({**SMALL, "data": {"data_root": "nowhere", "held_out": 0.2}}))) as job:
+        kept = job.data.splits.held_out
+
+        def spoiled(*arguments: Any, **options: Any) -> Evaluation:
+            found = evaluate(*arguments, **options)
+            return replace(found, loss=math.nan) if arguments[3] is kept else found
+
+        monkeypatch.setattr(result, "evaluate", spoiled)
+        with pytest.raises(NonFiniteError, match="the loss on all held-out images of learner 0 is not finite"):
+            result.conclude(job, seed=0, seconds=0.0, folder=tmp_path)
 
 
 def taken(job: SearchJob, steps: int = 3) -> SearchJob:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import smallgroup
 from smallgroup import kernels
@@ -21,6 +22,8 @@ from smallgroup.api import make_job
 from smallgroup.config import resolve
 from smallgroup.data.errors import DataError
 from smallgroup.phases.evaluation.trainee import NonFiniteTrainingError, Trainee
+from smallgroup.phases.search import SearchJob
+from smallgroup.runner import Watcher
 from smallgroup.runner.lock import InUseError, held, locked
 from smallgroup.runtime.memory import memory_in_use
 from smallgroup.testing import chaos
@@ -45,22 +48,56 @@ def only_new_objects() -> Iterator[None]:
         gc.unfreeze()
 
 
-def test_memory_stays_flat_over_a_thousand_steps() -> None:
-    """A learner alone whose steps are cheap; ends of epochs are among them."""
-    sizes = {"train": 4, "unlabeled": 4, "validation": 4}
-    search = {"epochs": 10, "steps_per_epoch": 110, "batch_size": sizes, "hypergradient": "first-order"}
-    job = make_job(resolve({**chaos.SMALL, "method": "gdas", "learners": 1, "search": search}))
-    bytes_, objects = [], []
-    with only_new_objects(), kernels.using("plain"):
-        for step in range(1100):
-            job.advance()
-            if step >= 100 and step % 50 == 49:
-                gc.collect()
-                bytes_.append(float(memory_in_use()))
-                objects.append(float(len(gc.get_objects())))
-    job.close()
-    assert slope(bytes_) / 50 < 1000, bytes_  # bytes per step; one tensor of the state that is kept has thousands
-    assert slope(objects) / 50 < 0.2, objects
+def tiny(monkeypatch: pytest.MonkeyPatch, epochs: int, steps: int, **keys: Any) -> SearchJob:
+    """A search in networks of one cell, whose steps are as cheap as they can be; with default kernels."""
+    monkeypatch.setattr("smallgroup.spaces.nas_bench_201.supernet.widths", lambda channels: (channels,))
+    search: dict[str, Any] = {"epochs": epochs, "steps_per_epoch": steps}
+    search |= {"v_warmup": 0, "architecture_warmup": 0, "batch_size": {"train": 2, "unlabeled": 2, "validation": 2}}
+    return make_job(resolve({**chaos.SMALL, "space": {"channels": 1}, "search": search, **keys}))
+
+
+class Samples(Watcher):
+    """Looks at the process every so many steps, once it has had time to settle."""
+
+    def __init__(self, after: int, every: int) -> None:
+        self.after, self.every = after, every
+        self.bytes: list[float] = []
+        self.objects: list[float] = []
+        self.tensors: list[float] = []
+
+    def stepped(self, step: int, seconds: float) -> None:  # noqa: ARG002
+        if step > self.after and step % self.every == 0:
+            gc.collect()
+            found = gc.get_objects()
+            self.bytes.append(float(memory_in_use()))
+            self.objects.append(float(len(found)))
+            self.tensors.append(float(sum(one.nbytes for one in found if isinstance(one, torch.Tensor))))
+
+
+def test_memory_stays_flat_over_a_thousand_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A learner alone, through the runner, with metrics and checkpoints; of a group of two see below."""
+    job = tiny(monkeypatch, 5, 200, method="gdas", learners=1, hypergradient="first-order")
+    seen = Samples(after=300, every=50)
+    with only_new_objects(), kernels.using():
+        runner(tmp_path, watcher=seen, minutes=10.0).run(job)
+    assert len(seen.bytes) == 14
+    assert slope(seen.bytes) / 50 < 1000, (
+        seen.bytes
+    )  # bytes per step; one tensor of the state that is kept has thousands
+    assert slope(seen.objects) / 50 < 0.2, seen.objects
+
+
+def test_a_group_that_follows_differences_keeps_nothing_from_step_to_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its steps are too dear for a thousand of them: but what is kept once per step is seen in a few."""
+    job = tiny(monkeypatch, 5, 5, method="darts", learners=2, hypergradient="finite-difference")
+    seen = Samples(after=5, every=5)  # always at the end of an epoch
+    with only_new_objects(), kernels.using():
+        runner(tmp_path, watcher=seen).run(job)
+    assert len(seen.tensors) == 4
+    assert min(np.diff(seen.tensors)) < 100, seen.tensors  # bytes; what is kept once and for all is not kept every time
+    assert min(np.diff(seen.objects)) < 5, seen.objects
 
 
 def test_a_list_that_grows_is_noticed() -> None:

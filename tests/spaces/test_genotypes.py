@@ -184,7 +184,7 @@ def test_files_that_hold_something_else(content: bytes, message: str, tmp_path: 
     with pytest.raises(ValueError, match=message) as caught:
         read(path)
     assert type(caught.value) is ValueError
-    assert str(caught.value).startswith(f"{path}: ")
+    assert str(caught.value).startswith(str(path))
 
 
 def test_long_texts_and_papers_form_of_odd_length() -> None:
@@ -310,5 +310,5 @@ def test_every_cell_of_the_benchmark_resolves() -> None:
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ValueError, match="must be in a regular file"):
+    with pytest.raises(ValueError, match="must be a regular file, but it is a pipe"):
         read(tmp_path / "pipe")

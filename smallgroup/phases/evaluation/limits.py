@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from smallgroup.networks import NetworkDesign, build_network, multiply_adds, parameters
+from smallgroup.runtime.files import read_regular
 from smallgroup.spaces.choices import neighbours, score
 from smallgroup.spaces.drawing import one_line
 from smallgroup.spaces.genotypes import AnyGenotype, from_plain
@@ -119,10 +120,9 @@ def check_fits(genotype: AnyGenotype, limits: Limits, design: Callable[[AnyGenot
 
 def read_architectures(path: Path) -> list[Architecture]:
     """What the file of a search says."""
-    with path.open("rb") as file:
-        content = file.read(LARGEST + 1)
+    content = read_regular(path, LARGEST)
     try:
-        learners = json.loads(content[:LARGEST])["learners"]  # what is longer is no JSON any more
+        learners = json.loads(content)["learners"]
         found = [
             Architecture(
                 from_plain(each["space"], each["genotype"]),

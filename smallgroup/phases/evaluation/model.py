@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from smallgroup.data.errors import reason, shown
 from smallgroup.networks import DerivedNetwork, NetworkDesign, build_network
-from smallgroup.runtime.files import write_whole
+from smallgroup.runtime.files import read_regular, write_whole
+from smallgroup.runtime.tensor_files import read_tensors
 from smallgroup.spaces.genotypes import AnyGenotype, from_plain, space_of, to_plain
 
 WEIGHTS, ABOUT = "model.safetensors", "model.json"
@@ -80,7 +81,7 @@ def read_model(folder: Path) -> tuple[DerivedNetwork, TrainedModel]:
 
 def _read_weights(path: Path, digest: str) -> dict[str, Tensor]:
     try:
-        content = path.read_bytes()
+        content = read_tensors(path)
         if sha256(content).hexdigest() != digest:
             raise ValueError(f"it is not the file that {ABOUT} was written for")
         return load(content)
@@ -91,12 +92,11 @@ def _read_weights(path: Path, digest: str) -> dict[str, Tensor]:
 def _read_about(path: Path) -> tuple[TrainedModel, str]:
     """What a model is, and the checksum of its weights."""
     try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
-    except OSError as error:
+        content = read_regular(path, LARGEST)
+    except (OSError, ValueError) as error:
         raise ValueError(f"{path} must describe a trained model, but it cannot be read: {reason(error)}") from None
     try:
-        data: Any = json.loads(content) if len(content) <= LARGEST else None
+        data: Any = json.loads(content)
     except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:

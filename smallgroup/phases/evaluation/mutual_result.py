@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from smallgroup.phases.evaluation.mutual import MutualJob
 from smallgroup.phases.evaluation.result import RESULT, TrainResult, write_result
 from smallgroup.runner import read_rows
-from smallgroup.runtime.files import write_whole
+from smallgroup.runtime.files import read_regular, write_whole
 from smallgroup.spaces import genotypes
 
 
@@ -61,7 +61,7 @@ class MutualResult:
     def read(folder: Path) -> "MutualResult | None":
         """What the file of a finished run says; None if there is none, or none that can be used."""
         try:
-            result = _RESULT.validate_json((folder / RESULT).read_bytes(), strict=True)
+            result = _RESULT.validate_json(read_regular(folder / RESULT), strict=True)
         except (OSError, ValueError, TypeError, RecursionError):
             return None
         there = all(TrainResult.read(folder / folder_of(k)) is not None for k in range(len(result.learners)))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from smallgroup.runtime.checks import check_number
+from smallgroup.runtime.files import read_regular
 from smallgroup.spaces.genotypes import AnyGenotype, from_plain, space_of, to_plain
 
 FILE = "peers.json"
@@ -60,7 +61,7 @@ class Peers:
         """The group whose run was begun in a folder."""
         path = folder / FILE
         try:
-            data = json.loads(path.read_bytes())
+            data = json.loads(read_regular(path))
             if data["schema"] != SCHEMA:
                 raise ValueError(f"its schema must be {SCHEMA}")
             cells = (from_plain(space, data["learners"][str(k)]) for k, space in enumerate(data["spaces"]))

@@ -16,6 +16,10 @@ from smallgroup.runtime.checks import check_counts
 BATCH = 100
 
 
+class NotFiniteError(ArithmeticError):
+    """A model answers with numbers that are none."""
+
+
 @dataclass(frozen=True)
 class Guess:
     """A class, and how probable the model takes it to be."""
@@ -43,7 +47,7 @@ def predict(run: str | Path, images: Sequence[str | Path], *, top: int = 1) -> l
     for inputs in _batches(paths, model):
         logits = _logits(network, inputs)
         if not bool(torch.isfinite(logits).all()):
-            raise ArithmeticError(f"the logits of a model must be finite, but those of the model in {run} are not")
+            raise NotFiniteError(f"the logits of a model must be finite, but those of the model in {run} are not")
         likeliest = torch.softmax(logits, dim=1).topk(min(top, len(model.classes)), dim=1)
         for shares, numbers in zip(likeliest.values.tolist(), likeliest.indices.tolist(), strict=True):
             guesses = tuple(Guess(model.classes[k], share) for k, share in zip(numbers, shares, strict=True))

@@ -16,7 +16,7 @@ from smallgroup.phases.evaluation.limits import Choice
 from smallgroup.phases.evaluation.model import ABOUT, WEIGHTS, TrainedModel
 from smallgroup.phases.evaluation.trainee import Trainee
 from smallgroup.runner import read_rows
-from smallgroup.runtime.files import write_whole
+from smallgroup.runtime.files import read_regular, write_whole
 from smallgroup.runtime.memory import peak_memory
 from smallgroup.spaces.genotypes import from_plain, space_of, to_plain
 
@@ -68,7 +68,7 @@ class TrainResult:
     def read(folder: Path) -> "TrainResult | None":
         """What the file of a finished training says; None if there is none, or none that can be used."""
         try:
-            result = _RESULT.validate_json((folder / RESULT).read_bytes(), strict=True)
+            result = _RESULT.validate_json(read_regular(folder / RESULT), strict=True)
             from_plain(result.space, result.genotype)
             return result if (folder / ABOUT).is_file() and (folder / WEIGHTS).is_file() else None
         except (OSError, ValueError, TypeError, RecursionError):

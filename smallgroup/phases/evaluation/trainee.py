@@ -182,13 +182,13 @@ class Trainee:
         self.sums = dict.fromkeys(self.sums, 0.0)
 
     def test(self) -> Evaluation:
-        """The test images, or the held-out ones, classified by the network as it stands."""
+        """The test images, or the held-out ones, classified by the network as it stands; it must be able to."""
         dataset, tested = self.data.dataset, self.data.tested
         if tested is None:
             raise ValueError(f"{dataset.name} must have a test part to be tested on, but it has none")
         images, indices = tested
         self.network.eval()
-        return evaluate(
+        found = evaluate(
             self.logits,
             images,
             dataset,
@@ -196,6 +196,13 @@ class Trainee:
             workers=self.data.workers,
             device=self.device,
         )
+        if not math.isfinite(found.loss):  # then the errors say nothing, although they are numbers
+            which = "test" if self.data.held_out is None else "held-out"
+            raise NonFiniteTrainingError(
+                f"the loss{self._whose} on the {which} images must be finite, but it is {found.loss}: the weights have "
+                "grown too large; a training with a lower training.lr or training.clip may end well"
+            )
+        return found
 
     def logits(self, images: Tensor) -> Tensor:
         """Of the network in eval mode, in float32 whatever it was trained in: as it is shipped."""

@@ -58,9 +58,7 @@ class EpochMetrics:
         for k, searcher in enumerate(self.searchers):
             means = {name: total / count for name, (total, count) in self._sums[k].items()}
             rates = {f"{role}_lr": rate for role, rate in searcher.rates.items()}
-            end = self._at_the_end(searcher)
-            if not math.isfinite(end["w_validation_loss"]):
-                raise NonFiniteError(k, 2, f"the validation loss at the end of epoch {epoch}", searcher.relaxed.step)
+            end = self._at_the_end(k, searcher, epoch)
             stage = {"stage": searcher.relaxed.stage} if searcher.schedule.number_of_stages > 1 else {}
             rows.append({"epoch": epoch, "learner": k, **stage, **rates, **means, **end, **taught[k]})
         return rows
@@ -70,26 +68,30 @@ class EpochMetrics:
         self._sums = [{} for _ in self.searchers]
         self.taught.clear()
 
-    def _at_the_end(self, searcher: Searcher) -> dict[str, Any]:
+    def _at_the_end(self, k: int, searcher: Searcher, epoch: int) -> dict[str, Any]:
         relaxed, learner = searcher.relaxed, searcher.learner
         genotype = relaxed.derive(learner.architecture)
         data = self.data
 
-        def errors(logits_of: Callable[[Tensor], Tensor]) -> Evaluation:
-            return evaluate(
+        def errors(logits_of: Callable[[Tensor], Tensor], stage: int = 2, whose: str = "") -> Evaluation:
+            found = evaluate(
                 logits_of,
                 data.dataset.train,
                 data.dataset,
                 self.indices,
                 workers=data.workers,
             )
+            if not math.isfinite(found.loss):  # then the errors say nothing, although they are numbers
+                quantity = f"the validation loss{whose} at the end of epoch {epoch}"
+                raise NonFiniteError(k, stage, quantity, relaxed.step)
+            return found
 
         v, w = learner.v or {}, learner.w
         of_w = errors(lambda x: relaxed(w, learner.architecture, x))
-        derived = errors(lambda x: relaxed.derived_logits(w, genotype, x))
+        derived = errors(lambda x: relaxed.derived_logits(w, genotype, x), whose=" with the derived cell")
         found: dict[str, Any] = {}
         if self.with_v:
-            of_v = errors(lambda x: relaxed(v, learner.architecture, x))
+            of_v = errors(lambda x: relaxed(v, learner.architecture, x), stage=1, whose=" of V")
             found = {"v_error": of_v.error, "v_recognised": of_v.recognised}
         entropy = edge_entropy(searcher)
         return {

@@ -10,17 +10,15 @@ from typing import Any
 from pydantic import TypeAdapter
 from torch import Tensor
 
-from smallgroup.data import SearchData
 from smallgroup.group import NonFiniteError
 from smallgroup.phases.evaluate import Evaluation, evaluate
 from smallgroup.phases.search.config import in_words
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.learners import Searcher
 from smallgroup.phases.search.metrics import standing
-from smallgroup.runtime.files import write_whole
+from smallgroup.runtime.files import read_regular, write_whole
 from smallgroup.runtime.memory import peak_memory
 from smallgroup.spaces.genotypes import FILE, AnyGenotype, Origin, from_plain, read, space_of, to_plain, write
-from smallgroup.spaces.nas_bench_201 import Truth
 
 RESULT, ARCHITECTURES = "result.json", "architectures.json"
 
@@ -81,13 +79,13 @@ class SearchResult:
     def read(folder: Path) -> "SearchResult | None":
         """What the file of a finished run says; None if there is none, or none that can be used."""
         try:
-            plain = json.loads((folder / RESULT).read_text())
+            plain = json.loads(read_regular(folder / RESULT))
             plain["lam"] = plain.pop("lambda")
             result = _RESULT.validate_json(json.dumps(plain), strict=True)
             spaces = result.space.split("+") if "+" in result.space else [result.space] * result.learners
             for space, learner in zip(spaces, result.group, strict=True):
                 from_plain(space, learner.genotype)
-            read(folder / FILE)
+            read(folder / FILE, links=False)
             return result if result.group[result.retained].genotype == result.genotype else None
         except (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
             return None
@@ -100,12 +98,9 @@ def conclude(job: SearchJob, *, seed: int, seconds: float, folder: Path) -> Sear
     """Look at every learner on the full validation set, keep the best, write `genotype.json` and `result.json`."""
     genotypes: list[AnyGenotype] = [s.relaxed.derive(s.learner.architecture) for s in job.searchers]
     learners = [
-        _learner(searcher, genotype, job.data, job.metrics.truth)
-        for searcher, genotype in zip(job.searchers, genotypes, strict=True)
+        _learner(k, searcher, genotype, job)
+        for k, (searcher, genotype) in enumerate(zip(job.searchers, genotypes, strict=True))
     ]
-    for k, learner in enumerate(learners):
-        if not math.isfinite(learner.validation_loss):
-            raise NonFiniteError(k, 2, "the loss on all validation images", job.step)
     retained = min(range(len(learners)), key=lambda k: learners[k].validation_loss)
     best, searcher = learners[retained], job.searchers[retained]
     result = SearchResult(
@@ -151,14 +146,19 @@ def _or_null(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _learner(searcher: Searcher, genotype: AnyGenotype, data: SearchData, truth: Truth | None) -> LearnerResult:
-    def on(images: Tensor) -> Evaluation:
-        return evaluate(searcher.logits, data.dataset.train, data.dataset, images, workers=data.workers)
+def _learner(k: int, searcher: Searcher, genotype: AnyGenotype, job: SearchJob) -> LearnerResult:
+    data = job.data
 
-    found, kept = on(data.splits.validation), data.splits.held_out
-    known: dict[str, Any] = standing(truth, genotype)
+    def on(images: Tensor, which: str) -> Evaluation:
+        found = evaluate(searcher.logits, data.dataset.train, data.dataset, images, workers=data.workers)
+        if not math.isfinite(found.loss):  # then the errors say nothing, although they are numbers
+            raise NonFiniteError(k, 2, f"the loss on all {which} images", job.step)
+        return found
+
+    found, kept = on(data.splits.validation, "validation"), data.splits.held_out
+    known: dict[str, Any] = standing(job.metrics.truth, genotype)
     if len(kept):
-        known["held_out_error"] = on(kept).error
+        known["held_out_error"] = on(kept, "held-out").error
     return LearnerResult(searcher.relaxed.method.name, found.loss, found.error, to_plain(genotype), **known)
 
 
