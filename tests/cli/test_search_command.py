@@ -76,7 +76,7 @@ def test_a_search_from_the_command_line(tmp_path: Path, capsys: Captured) -> Non
     assert re.search(r"learner 0: loss V [\d.]+, loss W .*, validation .*agreement", log)
     assert log.count("    cell |") == 4
     kept = load(out / "config.yaml")
-    assert kept["environment"].keys() == {"torch", "cpu", "threads", "kernels"}
+    assert kept["environment"].keys() == {"torch", "cpu", "threads", "kernels", "device"}
     assert resolve(kept).search.lam == 0.5
 
 

@@ -425,14 +425,20 @@ def test_the_live_page_follows_a_search_to_its_end(browser: Any, tmp_path: Path)
                 stdout=subprocess.DEVNULL,
                 env=environment,
             )
+            metrics = folder / "metrics.jsonl"
+            while not metrics.exists() or not metrics.stat().st_size:
+                assert search.poll() is None
+                time.sleep(0.002)
+            search.send_signal(signal.SIGSTOP)  # after its first epoch it waits until the page has seen it
             tab.page.wait_for_selector(".state.running")
             tab.page.wait_for_selector("#curves svg.chart")
+            search.send_signal(signal.SIGCONT)
             tab.page.wait_for_selector(".state.finished")
             assert tab.page.locator("#cells output").inner_text() == "2"
             assert search.wait(timeout=120) == 0
             assert tab.page.evaluate("window.opened") is True
             watch.send_signal(signal.SIGINT)
-            assert watch.wait(timeout=60) == 0
+            assert watch.wait(timeout=120) == 0
             time.sleep(0.1)
             assert tab.page.locator(".state.finished").is_visible()
             # A server that is gone is a failed request, which browsers write down.
