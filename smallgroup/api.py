@@ -4,19 +4,17 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-import torch
-
 from smallgroup import kernels
-from smallgroup.config import Config, RunConfig, load_own, overlaid, resolve
+from smallgroup.config import CONFIG, Config, RunConfig, load_own, overlaid, resolve
 from smallgroup.data import DataConfig, SearchData, data_root, open_search_data
 from smallgroup.data.errors import shown
 from smallgroup.data.training_data import open_training_data
-from smallgroup.group.teaching import Teaching
-from smallgroup.networks import NetworkDesign, build_network, multiply_adds, parameters
+from smallgroup.networks import NetworkDesign
+from smallgroup.pages import REPORT, draw_all
 from smallgroup.phases.evaluation import MutualJob, MutualResult, Peers, TrainingJob, TrainResult, peers
 from smallgroup.phases.evaluation.limits import Choice, check_fits, choose, read_architectures
 from smallgroup.phases.evaluation.mutual_result import conclude as conclude_mutual
@@ -27,24 +25,18 @@ from smallgroup.phases.search.labellers import Labellers, labellers_of
 from smallgroup.phases.search.record import recorder as search_recorder
 from smallgroup.phases.search.result import ARCHITECTURES, SearchResult
 from smallgroup.phases.search.result import conclude as conclude_search
-from smallgroup.phases.search.schedule import Course, schedule_of
 from smallgroup.phases.search.timing import fitted, measure, reckoned
-from smallgroup.report import Given, Run, Size, Steps, page, read_run
-from smallgroup.report.run import PARTS, at, told_apart, whole
 from smallgroup.runner import CHECKPOINTS, Runner, Watcher, check_identity
-from smallgroup.runner.lock import FILE as LOCK
-from smallgroup.runner.runner import METRICS
 from smallgroup.runner.skips import Skips
 from smallgroup.runtime.allocator import keep_memory
 from smallgroup.runtime.checkpoints import Checkpoints
 from smallgroup.runtime.environment import Environment, threads
-from smallgroup.runtime.files import remove_unfinished, write_whole
+from smallgroup.runtime.files import remove_unfinished
 from smallgroup.runtime.memory import memory_explained
 from smallgroup.spaces import genotypes
 from smallgroup.spaces.genotypes import AnyGenotype
 from smallgroup.spaces.nas_bench_201 import NasBench201Space, Truth
 
-CONFIG = "config.yaml"
 LOWER_IN_SEARCH = (
     "lower search.batch_size (train, unlabeled, validation), space.channels or space.cells, or take "
     "--hypergradient first-order"
@@ -243,99 +235,6 @@ def keys_for_training(genotype: Path | str, given: Mapping[str, Any]) -> dict[st
     return {**result, "recipe": config.recipe, "training": own.get("training", {})}
 
 
-REPORT = "report.html"
-
-
-def report(*runs: Path | str, out: Path | str | None = None) -> Path:
-    """Draw the page of a run, or of several side by side, and give its place.
-
-    Args:
-        runs: their folders; a training within one is part of it.
-        out: the file; None: `report.html` in the folder of the first.
-    """
-    made = page(read_runs(runs))
-    place = Path(out) if out is not None else Path(runs[0]) / REPORT
-    write_whole(place, made)
-    return place
-
-
-def read_runs(folders: Sequence[Path | str]) -> list[Run]:
-    """All that a report needs of some runs."""
-    if not folders:
-        raise ValueError("a report is of one run at least, but none is named")
-    return told_apart([read_one_run(Path(folder)) for folder in folders])
-
-
-def read_one_run(folder: Path) -> Run:
-    """A run's folder with its config, and the trainings within it."""
-    if not any((folder / name).exists() for name in (CONFIG, METRICS, LOCK)):
-        raise ValueError(f"a run is a folder with {CONFIG} and {METRICS}, but {folder} has neither")
-    parts = {
-        name: replace(read_one_run(folder / name), front=f"{name}/")
-        for name in PARTS
-        if (folder / name / CONFIG).is_file()
-    }
-    found = read_run(folder, parts=parts)
-    return replace(found, given=(own := _given(found)), problems=(*found.problems, *own.problems))
-
-
-def _given(run: Run) -> Given:
-    """What its config says; a config that cannot be read is told of, and no reason to draw nothing."""
-    if not (run.folder / CONFIG).exists():
-        return Given()
-    try:
-        plain = load_own(run.folder / CONFIG)
-        config = resolve(plain)
-    except (ValueError, OSError) as error:
-        return Given(problems=(f"{CONFIG} cannot be used: {error}",))
-    made = plain.get("environment")
-    size = None if run.kind == "training" else _size(run, config)
-    environment = made if isinstance(made, dict) else {}
-    steps = None if run.kind == "training" else _steps(run, config)
-    return Given(config.to_dict(), config.departures(), config.of_recipe(), environment, size, steps)
-
-
-def _steps(run: Run, config: Config) -> Steps | None:
-    """Of the search that the config describes; None where the steps of an epoch are not known."""
-    per_epoch = config.search.steps_per_epoch or whole(at(run.facts, "course", "steps_per_epoch"))
-    if not per_epoch:
-        return None
-    methods = [config.build_method(one) for one in config.learners]
-    try:
-        course = Course([schedule_of(config.search, per_epoch, _teaching(config), method) for method in methods])
-    except ValueError:
-        return None
-    return Steps(course.steps, course.labeller_steps if config.search.labellers is None else 0)
-
-
-def _size(run: Run, config: Config) -> Size | None:
-    """Of the network that the config would train; None where the images are not known."""
-    image, classes = run.facts.get("image"), run.facts.get("classes")
-    if run.cell is None or not isinstance(image, dict) or not isinstance(classes, list):
-        return None
-    try:
-        design = config.training.network.design(
-            classes=len(classes),
-            image_channels=image["channels"],
-            image_size=image["size"],
-            space=genotypes.space_of(run.cell),
-        )
-        with torch.device("meta"):
-            network = build_network(run.cell, design)
-        cost = multiply_adds(network, design.image_size, design.image_channels)
-        return Size(parameters(network), cost, "as the config would train it")
-    except (ValueError, TypeError, KeyError):
-        return None
-
-
-def draw_report(folder: Path, tell: Callable[[str], None]) -> None:
-    """The report at the end of a run; whatever goes wrong with it, the run has ended well."""
-    try:
-        report(folder)
-    except Exception as error:
-        tell(f"the report could not be drawn: {' '.join(str(error).split())[:200] or type(error).__name__}")
-
-
 def make_job(config: Config, data: SearchData | None = None) -> SearchJob:
     """The search that a config describes, at its beginning; on other data than those it names, if given."""
     data = data or open_search_data(_needed(config), seed=config.seed)
@@ -370,15 +269,9 @@ def read_labellers(folder: Path, data: SearchData) -> Labellers:
 def _needed(config: Config) -> DataConfig:
     """Where nobody teaches, images of other data are not asked for; the split is the same with them and without."""
     own = config.data
-    if _teaching(config).active or own.unlabeled in ("split", "train"):
+    if config.teaching.active or own.unlabeled in ("split", "train"):
         return own
     return own.model_copy(update={"unlabeled": "train"})
-
-
-def _teaching(config: Config) -> Teaching:
-    """Who learns from whom, where no learners of another search make the labels."""
-    search = config.search
-    return Teaching(len(config.learners), search.lam, search.labels_from, search.targets, search.human_labels)
 
 
 def within(config: Config, seconds: Callable[[], float]) -> Config:
@@ -457,7 +350,7 @@ def _carried_out(
             if (finished := plan.read(folder)) is not None:
                 if not (folder / REPORT).exists():  # killed after the result was written
                     remove_unfinished(folder)
-                    _draw_all(folder, tell)
+                    draw_all(folder, tell)
                 return finished
         with _machine(config.run), memory_explained(plan.advice):
             environment = Environment.current(kernels.describe(kernels.current()))
@@ -474,19 +367,8 @@ def _carried_out(
             runner.check(resume=resume)
             result = plan.carry_out(runner)
         if out is not None:
-            _draw_all(folder, tell)
+            draw_all(folder, tell)
         return result
-
-
-def _draw_all(folder: Path, tell: Callable[[str], None]) -> None:
-    for place in (folder, *_whole_run(folder)):
-        draw_report(place, tell)
-
-
-def _whole_run(folder: Path) -> list[Path]:
-    """The run of which a training in this folder is a part, for its page tells of the training; none for others."""
-    own = folder if folder.name else folder.absolute()
-    return [own.parent] if own.name in PARTS and (own.parent / CONFIG).is_file() else []
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 
 from smallgroup import recipes
 from smallgroup.data import DataConfig
+from smallgroup.group.teaching import Teaching
 from smallgroup.methods import METHODS, Method
 from smallgroup.phases.evaluation.config import TrainingConfig
 from smallgroup.phases.search.config import SearchConfig
@@ -39,6 +40,8 @@ SHORT = {
     "on_nonfinite": "run.on_nonfinite",
 }
 """Keys that may stand at the top, and where they belong."""
+CONFIG = "config.yaml"
+"""In the folder of a run."""
 LARGEST = 200_000
 """Bytes of a config file, which take seconds to read."""
 
@@ -176,6 +179,12 @@ class Config(BaseModel):
     def method_names(self) -> str:
         """The methods of the learners, each once."""
         return "-".join(dict.fromkeys(learner.method for learner in self.learners))
+
+    @property
+    def teaching(self) -> Teaching:
+        """Who learns from whom, where no learners of another search make the labels."""
+        search = self.search
+        return Teaching(len(self.learners), search.lam, search.labels_from, search.targets, search.human_labels)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values under the names that files have."""

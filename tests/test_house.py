@@ -13,6 +13,7 @@ FLOORS = [
     ["testing"],
     ["study"],
     ["api", "bench"],
+    ["pages"],
     ["config"],
     ["report"],
     ["phases"],

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from smallgroup import api
+from smallgroup import pages
 from smallgroup.cli.output import print_json
 from smallgroup.report.files import write_drawings
 from smallgroup.report.origins import missing_of
@@ -13,12 +13,12 @@ from smallgroup.report.origins import missing_of
 
 def run(folders: Sequence[Path], out: Path | None, svg: Path | None, pdf: Path | None, *, as_json: bool) -> None:
     """Everything is read before anything is written."""
-    runs = api.read_runs(folders)
+    runs = pages.read_runs(folders)
     files = []
     for ending, folder in (("svg", svg), ("pdf", pdf)):
         if folder is not None:
             files += write_drawings(runs, folder, ending)
-    made = api.report(*folders, out=out)
+    made = pages.report(*folders, out=out)
     if as_json:
         print_json({"report": str(made), "files": [str(file) for file in files]})
         return

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from smallgroup import api
+from smallgroup import pages
 from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_columns, print_json
 from smallgroup.data.errors import printable
@@ -36,7 +36,7 @@ CHARTS = ("errors", "validation-loss", "derived-error", "agreement", "training-e
 
 def run(folder: Path, *, as_json: bool) -> None:
     """Summary, cell, curves."""
-    found = api.read_one_run(folder)
+    found = pages.read_one_run(folder)
     if as_json:
         print_json(summary(found))
         return
@@ -57,7 +57,7 @@ def run(folder: Path, *, as_json: bool) -> None:
         typer.echo(f"\nwarning: {printable(sentence)}")
     for sentence in events_of(found):
         typer.echo(f"\n{printable(sentence)}")
-    page = folder / api.REPORT
+    page = folder / pages.REPORT
     typer.echo(f"\n{page if page.exists() else f'smallgroup report {folder}'} shows more")
 
 

@@ -11,6 +11,7 @@ from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_columns, print_json
 from smallgroup.cli.train_display import TrainingDisplay
 from smallgroup.cli.wanted import Wanted, next_folder
+from smallgroup.config import CONFIG
 from smallgroup.phases.evaluation import TrainResult
 from smallgroup.phases.evaluation.load import TRAINING
 from smallgroup.phases.evaluation.model import ABOUT
@@ -35,9 +36,9 @@ def run(genotype: str, wanted: Wanted, *, as_json: bool) -> None:
 def genotype_of(text: str) -> AnyGenotype | Path:
     """The folder of a search, or a cell that is named in another way."""
     folder = Path(text)
-    if (folder / api.CONFIG).is_file() and (folder / ABOUT).is_file():
+    if (folder / CONFIG).is_file() and (folder / ABOUT).is_file():
         raise ValueError(f"what is trained is a cell, or that of a search, but {folder} is the folder of a training")
-    return folder if (folder / api.CONFIG).is_file() else genotypes.resolve(text)[1]
+    return folder if (folder / CONFIG).is_file() else genotypes.resolve(text)[1]
 
 
 def train(

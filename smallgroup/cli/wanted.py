@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from smallgroup.api import CONFIG
 from smallgroup.cli.durations import seconds_of
-from smallgroup.config import Config, changed, load, load_own, overlaid, resolve
+from smallgroup.config import CONFIG, Config, changed, load, load_own, overlaid, resolve
 from smallgroup.runner import Watcher
 from smallgroup.runner.runner import CHECKPOINTS
 from smallgroup.runner.tensorboard import EVENTS, EventFiles, check_installed

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from smallgroup import api
+from smallgroup import pages
 from smallgroup.report import Run
 from smallgroup.report.run import PARTS
 from smallgroup.report.server import HOST, make_server
@@ -16,7 +16,7 @@ def run(folder: Path, port: int) -> None:
     """Serve until Ctrl-C."""
     if not 0 <= port <= 65535:
         raise ValueError(f"0 <= port <= 65535 must hold, but got port={port}")
-    api.read_one_run(folder)  # refused now rather than in the browser
+    pages.read_one_run(folder)  # refused now rather than in the browser
     with make_server(lambda: look(folder), port) as server:
         typer.echo(f"http://{HOST}:{server.server_port}/ shows {folder}; Ctrl-C ends it")
         try:
@@ -32,8 +32,8 @@ def look(folder: Path) -> tuple[str, Callable[[], Run]]:
     for place in (folder, *(folder / name for name in PARTS)):
         files = sorted(place.iterdir()) if place.is_dir() else []
         for file in files:
-            if file.is_file() and not file.name.startswith(".") and file.name != api.REPORT:
+            if file.is_file() and not file.name.startswith(".") and file.name != pages.REPORT:
                 about = file.stat()
                 seen.append(f"{file}:{about.st_size}:{about.st_mtime_ns}")
         seen.append(str(held(place)) if place.is_dir() else "")
-    return "\n".join(seen), lambda: api.read_one_run(folder)
+    return "\n".join(seen), lambda: pages.read_one_run(folder)

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from smallgroup import api
+from smallgroup import pages
 from smallgroup.cli import main
 from smallgroup.cli.show import BARS, sparkline
 from smallgroup.report.pdf import write_pdf
@@ -170,7 +170,7 @@ def test_a_report_that_fails_does_not_fail_the_run(
     def broken(*_: object) -> str:
         raise ZeroDivisionError("a pen\nbroke")
 
-    monkeypatch.setattr(api, "page", broken)
+    monkeypatch.setattr(pages, "page", broken)
     code, _, error = run(capsys, "search", "--out", str(tmp_path / "run"), "--learners=1", "--tensorboard", *TINY)
     assert code == 0
     assert "warning: the report could not be drawn: a pen broke\n" in error
@@ -193,13 +193,13 @@ def test_a_training_within_a_search_draws_the_page_of_the_search_again(capsys: C
 
 def test_only_parts_of_a_run_draw_its_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     search = make_run(tmp_path / "run")
-    assert api._whole_run(search / "training") == [search]
-    assert api._whole_run(search / "random") == [search]
-    assert api._whole_run(search / "other") == []
-    assert api._whole_run(tmp_path / "training") == []
+    assert pages._whole_run(search / "training") == [search]
+    assert pages._whole_run(search / "random") == [search]
+    assert pages._whole_run(search / "other") == []
+    assert pages._whole_run(tmp_path / "training") == []
     (search / "training").mkdir()
     monkeypatch.chdir(search / "training")
-    assert api._whole_run(Path()) == [search]
+    assert pages._whole_run(Path()) == [search]
 
 
 def test_tensorboard_that_is_missing_is_one_line(

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from smallgroup.api import report
 from smallgroup.cli.watch import look
+from smallgroup.pages import report
 from smallgroup.report.server import make_server
 from tests.report.makers import add_training, make_run
 

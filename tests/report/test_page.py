@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from smallgroup.api import read_one_run, report
+from smallgroup.pages import read_one_run, report
 from smallgroup.report import page
 from smallgroup.report.classes import is_png
 from smallgroup.report.curves import charts_of, mean_entropy

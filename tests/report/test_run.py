@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from smallgroup.api import read_one_run, read_runs
+from smallgroup.pages import read_one_run, read_runs
 from smallgroup.report import page, read_run
 from smallgroup.report.origins import events_of, seconds_by_part, warnings_of
 from smallgroup.report.run import finite, table_at

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from smallgroup.api import read_one_run
+from smallgroup.pages import read_one_run
 from smallgroup.report import Run, Steps, page
 from smallgroup.report.compare import (
     Setting,

@@ -10,10 +10,10 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from smallgroup.api import read_one_run
 from smallgroup.config import help_of_keys, load, resolve, seeds_of
 from smallgroup.data.decoding import Unreadable, header, picture
 from smallgroup.data.unpickle import read_pickle
+from smallgroup.pages import read_one_run
 from smallgroup.phases.evaluation.limits import read_architectures
 from smallgroup.phases.evaluation.peers import FILE as PEERS
 from smallgroup.phases.evaluation.peers import Peers

@@ -1,0 +1,121 @@
+"""The pages of runs: what lies in their folders, with what their configs say of it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from smallgroup.config import CONFIG, Config, load_own, resolve
+from smallgroup.networks import build_network, multiply_adds, parameters
+from smallgroup.phases.search.schedule import Course, schedule_of
+from smallgroup.report import Given, Run, Size, Steps, page, read_run
+from smallgroup.report.run import PARTS, at, told_apart, whole
+from smallgroup.runner.lock import FILE as LOCK
+from smallgroup.runner.runner import METRICS
+from smallgroup.runtime.files import write_whole
+from smallgroup.spaces import genotypes
+
+REPORT = "report.html"
+
+
+def report(*runs: Path | str, out: Path | str | None = None) -> Path:
+    """Draw the page of a run, or of several side by side, and give its place.
+
+    Args:
+        runs: their folders; a training within one is part of it.
+        out: the file; None: `report.html` in the folder of the first.
+    """
+    made = page(read_runs(runs))
+    place = Path(out) if out is not None else Path(runs[0]) / REPORT
+    write_whole(place, made)
+    return place
+
+
+def read_runs(folders: Sequence[Path | str]) -> list[Run]:
+    """All that a report needs of some runs."""
+    if not folders:
+        raise ValueError("a report is of one run at least, but none is named")
+    return told_apart([read_one_run(Path(folder)) for folder in folders])
+
+
+def read_one_run(folder: Path) -> Run:
+    """A run's folder with its config, and the trainings within it."""
+    if not any((folder / name).exists() for name in (CONFIG, METRICS, LOCK)):
+        raise ValueError(f"a run is a folder with {CONFIG} and {METRICS}, but {folder} has neither")
+    parts = {
+        name: replace(read_one_run(folder / name), front=f"{name}/")
+        for name in PARTS
+        if (folder / name / CONFIG).is_file()
+    }
+    found = read_run(folder, parts=parts)
+    return replace(found, given=(own := _given(found)), problems=(*found.problems, *own.problems))
+
+
+def _given(run: Run) -> Given:
+    """What its config says; a config that cannot be read is told of, and no reason to draw nothing."""
+    if not (run.folder / CONFIG).exists():
+        return Given()
+    try:
+        plain = load_own(run.folder / CONFIG)
+        config = resolve(plain)
+    except (ValueError, OSError) as error:
+        return Given(problems=(f"{CONFIG} cannot be used: {error}",))
+    made = plain.get("environment")
+    size = None if run.kind == "training" else _size(run, config)
+    environment = made if isinstance(made, dict) else {}
+    steps = None if run.kind == "training" else _steps(run, config)
+    return Given(config.to_dict(), config.departures(), config.of_recipe(), environment, size, steps)
+
+
+def _steps(run: Run, config: Config) -> Steps | None:
+    """Of the search that the config describes; None where the steps of an epoch are not known."""
+    per_epoch = config.search.steps_per_epoch or whole(at(run.facts, "course", "steps_per_epoch"))
+    if not per_epoch:
+        return None
+    methods = [config.build_method(one) for one in config.learners]
+    try:
+        course = Course([schedule_of(config.search, per_epoch, config.teaching, method) for method in methods])
+    except ValueError:
+        return None
+    return Steps(course.steps, course.labeller_steps if config.search.labellers is None else 0)
+
+
+def _size(run: Run, config: Config) -> Size | None:
+    """Of the network that the config would train; None where the images are not known."""
+    image, classes = run.facts.get("image"), run.facts.get("classes")
+    if run.cell is None or not isinstance(image, dict) or not isinstance(classes, list):
+        return None
+    try:
+        design = config.training.network.design(
+            classes=len(classes),
+            image_channels=image["channels"],
+            image_size=image["size"],
+            space=genotypes.space_of(run.cell),
+        )
+        with torch.device("meta"):
+            network = build_network(run.cell, design)
+        cost = multiply_adds(network, design.image_size, design.image_channels)
+        return Size(parameters(network), cost, "as the config would train it")
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def draw_all(folder: Path, tell: Callable[[str], None]) -> None:
+    """The page of a run that has ended, and of the run that it is a part of."""
+    for place in (folder, *_whole_run(folder)):
+        _draw(place, tell)
+
+
+def _draw(folder: Path, tell: Callable[[str], None]) -> None:
+    """The report at the end of a run; whatever goes wrong with it, the run has ended well."""
+    try:
+        report(folder)
+    except Exception as error:
+        tell(f"the report could not be drawn: {' '.join(str(error).split())[:200] or type(error).__name__}")
+
+
+def _whole_run(folder: Path) -> list[Path]:
+    """The run of which a training in this folder is a part, for its page tells of the training; none for others."""
+    own = folder if folder.name else folder.absolute()
+    return [own.parent] if own.name in PARTS and (own.parent / CONFIG).is_file() else []
