@@ -110,6 +110,7 @@ def test_keys_are_set_by_their_path(change: str, value: object) -> None:
         ({}, ["seed=0b" + "1" * 20_000], "seed: a whole number must have at most 100 digits, but got '0b1111"),
         ({}, ["seed=0x" + "f" * 20_000], "seed: a whole number must have at most 100 digits"),
         ({}, ["seed=1" + ":1" * 20_000], "seed: a whole number must have at most 100 digits"),
+        ({}, ["training.lr=" + "1:" * 200 + "1.5"], "a value must be YAML, but got '1:1:"),
         ({}, ["seed=" + "1" * 20_000], "seed: a whole number must have at most 100 digits"),
     ],
 )

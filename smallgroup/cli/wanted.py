@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +64,14 @@ class Wanted:
         total, start = OVERHEAD * seconds_of(self.time_budget), time.monotonic()
         return lambda: total - (time.monotonic() - start)
 
+    @cached_property
+    def _file(self) -> dict[str, Any]:
+        """Read once: a pipe is empty afterwards."""
+        return {} if self.config is None else load(self.config)
+
     def given(self) -> dict[str, Any]:
         """What was asked for: changes above options above the file."""
-        keys = {} if self.config is None else load(self.config)
+        keys = self._file
         return changed(overlaid(keys, self.options), self.changes)
 
     def resolved(self, options: Mapping[str, Any], folder: Path | None = None) -> Config:

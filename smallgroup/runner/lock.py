@@ -1,5 +1,6 @@
 """One process per run folder."""
 
+import errno
 import fcntl
 import os
 import time
@@ -8,10 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from smallgroup.runtime.files import open_regular
+from smallgroup.runtime.files import naming, open_regular
 
 FILE = ".lock"
 TRIES, PAUSE = 5, 0.02
+UNKNOWN = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK}
+"""What file systems without `flock` say; there nobody notices the others."""
 
 
 class InUseError(ValueError):
@@ -27,6 +30,9 @@ def held(folder: Path) -> bool:
         return False
     except BlockingIOError:
         return True
+    except OSError as error:
+        if error.errno not in UNKNOWN:
+            raise
     return False
 
 
@@ -39,9 +45,9 @@ def locked(folder: Path) -> Iterator[None]:
             file.seek(0)
             owner = file.read(20).decode(errors="replace").strip()
             raise InUseError(f"a run folder is for one process at a time, but {folder} is in use by process {owner}")
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n".encode())
-        file.flush()
+        with naming(folder / FILE):
+            file.truncate(0)
+            os.write(file.fileno(), f"{os.getpid()}\n".encode())  # what is buffered would fail again when it is closed
         yield
 
 
@@ -52,6 +58,10 @@ def _taken(file: IO[bytes]) -> bool:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             time.sleep(PAUSE)
+        except OSError as error:
+            if error.errno in UNKNOWN:
+                return True
+            raise
         else:
             return True
     return False

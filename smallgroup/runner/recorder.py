@@ -46,7 +46,7 @@ class Recorder(Watcher):
             self._write(FACTS, json.dumps({"schema": 1, **self.facts()}, indent=1) + "\n")
         try:
             kept = [row for row in read_rows(self.folder / TIMES) if row.get("step", 0) <= self._step]
-        except (ValueError, OSError):
+        except (ValueError, TypeError, OSError):
             kept = []
         self._write(TIMES, "".join(json.dumps(row) + "\n" for row in kept if self._step))
 

@@ -184,7 +184,7 @@ class Runner:
                     with _told_what_is_left():
                         save()
                     saved = time.monotonic()
-                if ending.signal is not None and not job.finished:
+                if ending.signal is not None:  # also after the last step: what would follow this run must not begin
                     raise Interrupted(ending.signal, job.step)
             return before + time.monotonic() - start
 

@@ -107,6 +107,8 @@ class Checkpoints:
     def _places(self) -> list[Path]:
         """From the oldest on; of one step, what was set aside comes before what took its place."""
         if not self.folder.is_dir():
+            if os.path.lexists(self.folder):  # perhaps on a disk that is not there now: that is no new beginning
+                raise ValueError(f"{self.folder} must be a folder, but it is a file, or a link that leads nowhere")
             return []
         found = [path for path in self.folder.iterdir() if _PLACE.fullmatch(path.name) and path.is_dir()]
         return sorted(found, key=lambda path: (_step_of(path), not path.name.endswith(_ASIDE)))
@@ -139,7 +141,7 @@ def _read(place: Path) -> tuple[int, dict[str, Tensor], dict[str, Any]]:
             raise ValueError(f"the checksum of {name} differs")
     try:
         tensors = load(contents[TENSORS])
-    except SafetensorError as error:
+    except (SafetensorError, KeyError, TypeError, RuntimeError) as error:  # such as a type that torch has not
         raise ValueError(f"{TENSORS} cannot be read: {str(error)[:LONGEST]}") from None
     record = _object(RECORD, contents[RECORD])
     step = record.pop("step", None)

@@ -1,5 +1,6 @@
 """Files that are whole or not there, and that are files."""
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -39,6 +40,9 @@ def bring_to_disk(folder: Path) -> None:
         return
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS):  # file systems that do so for files alone
+            raise
     finally:
         os.close(descriptor)
 

@@ -63,7 +63,7 @@ def parsed(text: str | bytes) -> object:
         return loader.get_single_data()
     except NotTakenError:
         raise
-    except (ValueError, RecursionError) as error:  # such as of a day that no calendar has
+    except (ValueError, OverflowError, RecursionError) as error:  # such as of a day that no calendar has
         raise yaml.YAMLError(str(error)) from None
     finally:
         loader.dispose()

@@ -13,6 +13,8 @@ import yaml
 
 from smallgroup import __version__
 from smallgroup.config import resolve
+from smallgroup.runtime.files import read_regular
+from smallgroup.runtime.plain_yaml import parsed
 from smallgroup.study.file import keys_of
 from smallgroup.study.measures import MEASURES
 from smallgroup.study.plan import Plan
@@ -69,8 +71,8 @@ def _facts(place: Path) -> Mapping[str, Any]:
 def _plain(path: Path) -> Mapping[str, Any]:
     """What a run wrote down, if it can be read."""
     try:
-        text = path.read_text(encoding="utf-8")
-        found = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+        content = read_regular(path)
+        found = json.loads(content) if path.suffix == ".json" else parsed(content)
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return {}
     return found if isinstance(found, Mapping) else {}

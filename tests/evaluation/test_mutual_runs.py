@@ -141,7 +141,17 @@ def test_a_run_that_lost_a_model_is_not_finished(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["[]", "{", '{"schema": 2}', '{"schema": 1, "spaces": ["darts"], "learners": {}, "weight": 1}', "[" * 9999],
+    [
+        "[]",
+        "{",
+        '{"schema": 2}',
+        '{"schema": 1, "spaces": ["darts"], "learners": {}, "weight": 1}',
+        json.dumps(
+            {"schema": 1, "spaces": ["nas-bench-201"] * 2, "learners": {"0": CELL, "1": CELL}, "weight": 10**400}
+        ),
+        "[" * 9999,
+    ],
+    ids=len,
 )
 def test_a_damaged_file_of_peers_is_one_sentence(tmp_path: Path, text: str) -> None:
     (tmp_path / peers.FILE).write_text(text)

@@ -1,5 +1,6 @@
 """Something else in the place of a file of a run: it is not written to, not waited for, and not read without end."""
 
+import errno
 import os
 import signal
 import threading
@@ -11,15 +12,16 @@ import pytest
 from safetensors.torch import save
 
 from smallgroup.cli import main
+from smallgroup.cli.wanted import Wanted
 from smallgroup.config import LARGEST, load, load_own
 from smallgroup.phases.evaluation.limits import read_architectures
 from smallgroup.phases.evaluation.mutual_result import MutualResult
 from smallgroup.phases.evaluation.peers import Peers
 from smallgroup.phases.evaluation.result import TrainResult
 from smallgroup.phases.search.result import SearchResult
-from smallgroup.runner.lock import held
+from smallgroup.runner.lock import held, locked
 from smallgroup.runner.metrics import LONGEST_LINE, Metrics, read_rows
-from smallgroup.runtime.files import NotRegularError, open_regular, read_regular
+from smallgroup.runtime.files import NotRegularError, bring_to_disk, open_regular, read_regular
 from smallgroup.runtime.memory import memory_in_use
 from smallgroup.runtime.tensor_files import read_tensors
 from tests.reliability.runs import Captured, copied, refused
@@ -189,3 +191,50 @@ def test_tensors_are_as_long_as_their_header_says(longer: int, tmp_path: Path) -
     os.truncate(path, len(content) + longer)
     with no_hang(), pytest.raises(ValueError, match=r"must (have the|begin with a header)"):
         read_tensors(path)
+
+
+def test_a_pipe_is_read_once_however_often_its_keys_are_asked_for(tmp_path: Path) -> None:
+    """As with several seeds, or a search and its training."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(b"search: {epochs: 3}\n"))
+    writer.start()
+    wanted = Wanted(
+        config=pipe, options={}, changes=[], seeds=None, out=None, time_budget=None, resume=False, allow_drift=False
+    )
+    with no_hang():
+        assert [wanted.given() for _ in range(2)] == [{"search": {"epochs": 3}}] * 2
+    writer.join()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK])
+def test_file_systems_without_locks_are_worked_on(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with locked(tmp_path):
+        assert not held(tmp_path)
+
+
+def test_no_room_for_the_lock_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("os.write", write)
+    with pytest.raises(OSError, match=r"No space left") as caught, locked(tmp_path):
+        pass
+    assert str(caught.value.filename).endswith(".lock") or ".lock" in str(caught.value)
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP])
+def test_folders_that_cannot_be_brought_to_the_disk(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some file systems do so for files alone."""
+
+    def fsync(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("os.fsync", fsync)
+    bring_to_disk(tmp_path)

@@ -83,3 +83,11 @@ def test_event_files_without_their_package_are_refused(monkeypatch: pytest.Monke
     monkeypatch.setattr("smallgroup.runner.tensorboard.find_spec", lambda _: None)
     with pytest.raises(ValueError, match="--tensorboard needs the package tensorboard"):
         EventFiles(tmp_path)
+
+
+def test_times_that_say_nothing_end_no_run(tmp_path: Path) -> None:
+    (tmp_path / "times.jsonl").write_text('{"step": null}\n')
+    recorder = Recorder(tmp_path, lambda: {"kind": "search"})
+    recorder.resumed(3)
+    recorder.started(Walk())
+    assert times(tmp_path) == []

@@ -192,3 +192,22 @@ def test_metrics_that_are_shorter_than_the_checkpoint_says_are_refused(tmp_path:
     os.truncate(tmp_path / "metrics.jsonl", 3)
     with pytest.raises(ValueError, match=r"must have the .* bytes that the checkpoint counts"):
         runner(tmp_path).run(Walk(), resume=True)
+
+
+def test_a_signal_in_the_last_step_ends_what_would_follow(tmp_path: Path) -> None:
+    """All is saved; but a search must not be followed by its training, or a seed by the next one."""
+    walk = Walk()
+    original = walk.advance
+
+    def advance() -> Any:
+        if walk.step == walk.total - 1:
+            signal.raise_signal(signal.SIGINT)
+        return original()
+
+    walk.advance = advance  # type: ignore[method-assign]
+    with pytest.raises(Interrupted, match=f"after step {walk.total}"):
+        runner(tmp_path).run(walk)
+    again = Walk()
+    runner(tmp_path).run(again, resume=True)
+    assert again.finished
+    assert torch.equal(again.x, walk.x)

@@ -1,3 +1,4 @@
+import hashlib
 import json
 import os
 import shutil
@@ -177,3 +178,28 @@ def test_killed_at_any_moment_a_whole_checkpoint_is_left(tmp_path: Path) -> None
             steps.append(found.step)
     assert len(steps) >= 5
     assert json.loads((tmp_path / f"{steps[-1]:012d}" / MANIFEST).read_text())["schema"] == 1
+
+
+def test_a_type_that_torch_has_not_is_damage(tmp_path: Path) -> None:
+    """The checksums are right: whoever forged it could write them."""
+    checkpoints = Checkpoints(tmp_path)
+    for step in (1, 2):
+        checkpoints.save(step, tensors(1.0), {})
+    newest = tmp_path / "000000000002"
+    header = json.dumps({"a": {"dtype": "F4", "shape": [2], "data_offsets": [0, 1]}}).encode()
+    content = len(header).to_bytes(8, "little") + header + b"\0"
+    (newest / TENSORS).write_bytes(content)
+    manifest = json.loads((newest / MANIFEST).read_text())
+    manifest["sha256"][TENSORS] = hashlib.sha256(content).hexdigest()
+    (newest / MANIFEST).write_text(json.dumps(manifest))
+    found = checkpoints.newest()
+    assert found is not None
+    assert found.step == 1
+    assert "tensors.safetensors cannot be read" in found.passed_over[0]
+
+
+def test_a_link_that_leads_nowhere_is_no_new_beginning(tmp_path: Path) -> None:
+    """Such as to a disk that is not there now."""
+    (tmp_path / "checkpoints").symlink_to(tmp_path / "gone")
+    with pytest.raises(ValueError, match="must be a folder, but it is a file, or a link that leads nowhere"):
+        Checkpoints(tmp_path / "checkpoints").newest()

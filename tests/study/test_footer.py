@@ -1,6 +1,7 @@
 """What stands below a table: what its runs recorded, not who prints it."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -73,3 +74,12 @@ def test_lookups_are_stated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         "random search: the best of 70 lookups in column cifar100, scored by column cifar10",
         "untrained: cells of architectures before their first step",
     ]
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    plan, store = a_store(tmp_path)
+    for run in plan.runs:
+        recorded(store.place(run), "fast", [])
+        (store.place(run) / "facts.json").unlink()
+        os.mkfifo(store.place(run) / "facts.json")
+    assert any("fast" in line for line in made_with(plan, store))

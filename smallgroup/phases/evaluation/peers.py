@@ -66,5 +66,5 @@ class Peers:
                 raise ValueError(f"its schema must be {SCHEMA}")
             cells = (from_plain(space, data["learners"][str(k)]) for k, space in enumerate(data["spaces"]))
             return Peers(tuple(cells), data["weight"])
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise ValueError(f"{path} must say who learns together, but it does not: {str(error)[:200]}") from None
