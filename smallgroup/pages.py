@@ -28,6 +28,7 @@ def report(*runs: Path | str, out: Path | str | None = None) -> Path:
     """
     made = page(read_runs(runs))
     place = Path(out) if out is not None else Path(runs[0]) / REPORT
+    place.parent.mkdir(parents=True, exist_ok=True)
     write_whole(place, made)
     return place
 

@@ -91,7 +91,7 @@ def shares_of(operations: Sequence[str], row: Sequence[float | None]) -> tuple[t
     total = sum(value for _, value in known)
     if total <= 0:
         return ()
-    return tuple(sorted(((name, value / total) for name, value in known), key=lambda one: -one[1]))
+    return tuple(sorted(((name, round(value / total, 4)) for name, value in known), key=lambda one: -one[1]))
 
 
 def slots_of(cells: Sequence[DrawnCell]) -> tuple[int, ...]:

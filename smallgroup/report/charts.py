@@ -184,8 +184,7 @@ def _axis(values: Sequence[float], *, log: bool) -> tuple[float, float, list[flo
         low, high = low - pad, high + pad
         powers = [10.0**power for power in range(math.ceil(low), math.floor(high) + 1)]
         if len(powers) < 2:
-            powers = [10 ** (low + share * (high - low)) for share in (0.1, 0.5, 0.9)]
-            powers = [float(f"{power:.1e}") for power in powers]
+            powers = _rounded_between(low, high)
         return low, high, powers[:: max(1, len(powers) // 5)]
     if low >= 0 and low < 0.5 * high:
         low = 0.0
@@ -193,6 +192,17 @@ def _axis(values: Sequence[float], *, log: bool) -> tuple[float, float, list[flo
     low, high = (low if low == 0 else low - pad), high + pad
     step = _round_step((high - low) / 4)
     return low, high, [step * i for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def _rounded_between(low: float, high: float) -> list[float]:
+    """Three numbers evenly between two logarithms, with as few digits as leave them about where they are."""
+    places = [low + share * (high - low) for share in (0.1, 0.5, 0.9)]
+    numbers: list[float] = []
+    for digits in range(1, 16):
+        numbers = [float(f"{10**place:.{digits}e}") for place in places]
+        if all(abs(math.log10(n) - place) <= 0.05 * (high - low) for n, place in zip(numbers, places, strict=True)):
+            break
+    return numbers
 
 
 def _round_step(rough: float) -> float:

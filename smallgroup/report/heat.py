@@ -8,6 +8,7 @@ from PIL import Image
 
 from smallgroup.report import palette
 from smallgroup.report.cells import TITLES, Table, shares_of
+from smallgroup.report.charts import tick_labels
 from smallgroup.report.shapes import Drawing, Label, Raster, Shape
 from smallgroup.spaces.space import Kind
 
@@ -40,8 +41,11 @@ def draw_heat(kind: Kind, tables: Mapping[int, Table], whose: str, frame: str = 
     shapes.append(Label(LEFT, top + 8, f"epoch {epochs[0]}", "muted"))
     shapes.append(Label(WIDTH - 8, top + 8, f"epoch {epochs[-1]}", "muted", "end"))
     legend = [[palette.scaled(place / 19) for place in range(20)]]
-    shapes.append(Raster(LEFT, top + 16, 80, 8, legend, _png(legend)))
-    shapes.append(Label(LEFT + 86, top + 24, f"share {lowest:.2f} to {highest:.2f}", "muted"))
+    shapes.append(Raster(LEFT, top + 16, 56, 8, legend, _png(legend)))
+    ends = [f"{end:.2f}" for end in (lowest, highest)]
+    if ends[0] == ends[1]:  # with so few digits it would say nothing
+        ends = tick_labels([lowest, highest])
+    shapes.append(Label(WIDTH - 8, top + 24, f"share {' to '.join(ends)}", "muted", "end"))
     about = (
         f"For each edge a band of {len(kind.operations)} strips, from top to bottom: {', '.join(kind.operations)}; "
         "brighter is a larger share of the edge. Beside it the operation with the largest share at the end."

@@ -39,15 +39,16 @@
         getSelection().addRange(range);
         try { done = document.execCommand("copy"); } catch (_) { done = false; }
       }
-      button.textContent = done ? "Copied" : "Select and copy";
-      setTimeout(() => { button.textContent = "Copy"; }, 1500);
+      const told = button.parentElement.querySelector("[role=status]");
+      told.textContent = button.textContent = done ? "Copied" : "Select and copy";
+      setTimeout(() => { button.textContent = "Copy"; told.textContent = ""; }, 1500);
     }));
   }
 
   // Cells: rows stay where they are; what is on them changes with the epoch.
   const share = (course, frame, edge, name) => {
     const row = frame.shares[edge], place = course.operations.indexOf(name);
-    return row && place >= 0 && row[place] !== null ? row[place] / 1000 : null;
+    return row && place >= 0 && row[place] !== null ? row[place] / 10000 : null;
   };
   function words(course, frame, row) {
     const [node, source, name, edge] = row;
@@ -189,7 +190,7 @@
       const show = () => {
         const [edge, place, column] = at, frame = course.epochs[epochs[column]];
         const value = frame.shares[edge][place], [source, node] = course.edges[edge];
-        const told = value === null ? "removed" : `share ${(value / 1000).toFixed(3)}`;
+        const told = value === null ? "removed" : `share ${(value / 10000).toFixed(3)}`;
         readout.textContent = `Epoch ${epochs[column]}, edge ${source} → ${node}, ${course.operations[place]}: ${told}`;
       };
       const clip = (value, end) => Math.min(Math.max(value, 0), end - 1);
@@ -233,10 +234,11 @@
     open: "details[open]", chosen: "[role=tab][aria-selected=true]", off: ".legend button[aria-pressed=false]"};
   const epochs_of = (slider) => slider.dataset.epochs.split(",").map(Number);
   function settings() {
-    const kept = {sliders: {}, scroll: scrollY, focus: null};
+    const kept = {sliders: {}, playing: new Set(), scroll: scrollY, focus: null};
     Object.entries(SET).forEach(([name, query]) => { kept[name] = new Set(all(document, query).map(name_of)); });
     all(document, ".slider input").forEach((one) => {
       if (+one.value !== +one.max) { kept.sliders[one.id] = epochs_of(one)[+one.value]; }
+      if (one.closest(".slider").querySelector(".play").textContent === "Stop") { kept.playing.add(one.id); }
     });
     const focused = document.activeElement;
     if (focused && focused.closest("main")) {
@@ -255,6 +257,7 @@
         one.value = later < 0 ? one.max : later;
         one.dispatchEvent(new Event("input"));
       }
+      if (kept.playing.has(one.id) && +one.value !== +one.max) { one.closest(".slider").querySelector(".play").click(); }
     });
     if (kept.focus) {
       const home = document.getElementById(kept.focus.home) || document.body;

@@ -96,13 +96,13 @@ def cells_section(run: Run, frames: Frames, prefix: str) -> Markup | None:
     about = (
         "Each node is a lane; each row an operation on its way from a lane into a node. The thicker the way, the "
         "larger the operation's share of its edge, which stands at the right."
-    )
+    ) + _thinned(run, len(epochs))
     readout = tag("p", HINT, class_="note readout", aria_live="polite")
     return section(f"{prefix}cells", "Cells", slider, readout, tag("div", *figures, class_="grid close"), about=about)
 
 
 def _frames(run: Run, course: CellCourse) -> dict[str, Any]:
-    """Rows of each epoch as [node, source, operation, edge], and the shares of every edge in thousandths."""
+    """Rows of each epoch as [node, source, operation, edge], and the shares of every edge in ten-thousandths."""
     kind = SPACES[run.space(course.learner)].kinds[course.kind] if run.space(course.learner) in SPACES else None
     epochs = {}
     for epoch, cell in course.cells.items():
@@ -119,7 +119,7 @@ def _frames(run: Run, course: CellCourse) -> dict[str, Any]:
         epochs[str(epoch)] = {
             "rows": rows,
             "output": list(cell.output),
-            "shares": [[round(1000 * one[name]) if name in one else None for name in names] for one in shares],
+            "shares": [[round(10_000 * one[name]) if name in one else None for name in names] for one in shares],
         }
     edges = [list(edge) for edge in kind.edges] if kind else []
     return {"operations": list(kind.operations) if kind else [], "edges": edges, "epochs": epochs}
@@ -205,13 +205,21 @@ def curves_section(run: Run, prefix: str, detail: Detail) -> Markup | None:
     return section(f"{prefix}curves", "Curves", tag("div", *figures, class_="grid"), about=about)
 
 
+def _thinned(run: Run, shown: int) -> str:
+    """A sentence on epochs that are left out; empty if all are there."""
+    left = len(run.epochs) - shown
+    return f" {left} of {len(run.epochs)} epochs are left out here; metrics.jsonl has all." if left > 0 else ""
+
+
 def heat_section(run: Run, frames: Frames, prefix: str) -> Markup | None:
     """Architecture weights over time, a panel per learner."""
     panels: dict[int, list[Markup]] = {}
+    shown = len(run.epochs)
     for course in courses_of(run, frames.detail.frames):
         if len(course.tables) < 2 or run.space(course.learner) not in SPACES:
             continue
         kind = SPACES[run.space(course.learner)].kinds[course.kind]
+        shown = min(shown, len(course.tables))
         name = f"{prefix}{course.learner}-{course.kind}"
         drawing = draw_heat(kind, course.tables, f"learner {course.learner}", name if name in frames.cells else "")
         caption = tag("figcaption", f"{TITLES.get(course.kind, course.kind)}".capitalize())
@@ -223,4 +231,5 @@ def heat_section(run: Run, frames: Frames, prefix: str) -> Markup | None:
         return None
     made = [(f"Learner {k}", tag("div", joined(figures), class_="grid")) for k, figures in panels.items()]
     about = "What the search held of every operation of every edge, epoch by epoch (key scores of metrics.jsonl)."
+    about += _thinned(run, shown)
     return section(f"{prefix}weights", "Architecture weights", tabs(f"{prefix}heat", made, "learner"), about=about)

@@ -57,7 +57,8 @@ def command(*words: str) -> Markup:
     """A command to copy."""
     line = shlex.join(words)
     button = tag("button", "Copy", type="button", class_="copy", aria_label=f"Copy: {line}")
-    return tag("div", tag("code", line), button, class_="command")
+    heard = tag("span", "", role="status", class_="heard")  # what became of it, for those who do not see the button
+    return tag("div", tag("code", line), button, heard, class_="command")
 
 
 def shown_path(folder: Path) -> str:

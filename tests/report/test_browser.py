@@ -198,6 +198,7 @@ def test_commands_are_copied(browser: Any, made: Path) -> None:
         page = tab.open(made)
         page.locator("#answer button.copy").first.click()
         page.wait_for_function("document.querySelector('#answer button.copy').textContent === 'Copied'")
+        assert page.locator("#answer [role=status]").first.inner_text() == "Copied"
         assert page.evaluate("navigator.clipboard.readText()") == f"smallgroup train {made.parent}"
 
 
@@ -372,6 +373,8 @@ def test_news_leave_alone_what_the_reader_has_set(browser: Any, tmp_path: Path) 
             page.locator("#gap summary").click()
             page.get_by_role("tab", name="W by class").click()
             page.locator("#slider").fill("1")
+            page.evaluate("window.setInterval = () => 1")  # what plays goes no further while it is looked at
+            page.locator("#cells .play").click()
             page.locator("#rates .legend button").nth(2).focus()
             focused = page.evaluate("document.activeElement.textContent")
             (folder / "metrics.jsonl").write_text("".join(metrics))
@@ -382,6 +385,7 @@ def test_news_leave_alone_what_the_reader_has_set(browser: Any, tmp_path: Path) 
             assert page.locator("details[open]").count() == 2
             assert page.get_by_role("tab", name="W by class").get_attribute("aria-selected") == "true"
             assert page.locator("#cells output").inner_text() == "1"
+            assert page.locator("#cells .play").inner_text() == "Stop"
             assert page.evaluate("document.activeElement.textContent") == focused
             assert page.evaluate("document.activeElement.closest('figure').id") == "rates"
             assert not page.locator(".gone").is_visible()

@@ -1,5 +1,6 @@
 """Charts: numbers at their place, round ticks, gaps where there is nothing."""
 
+import math
 import re
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from smallgroup.report.charts import (
     Chart,
     Point,
     Series,
+    _axis,
     draw_chart,
     in_digits,
     tick_labels,
@@ -142,3 +144,11 @@ def test_a_file_has_a_legend_and_fixed_colours() -> None:
     assert drawing.height > HEIGHT
     assert ">own</text>" in made
     assert "var(" not in made
+
+
+@pytest.mark.parametrize("values", [[0.1002, 0.1004, 0.1049], [0.114, 0.1149], [3e-7, 3.001e-7], [0.2, 0.7]])
+def test_a_narrow_logarithmic_axis_has_ticks_that_differ_and_lie_within(values: list[float]) -> None:
+    low, high, ticks = _axis(values, log=True)
+    assert len(ticks) >= 2
+    assert len(set(tick_labels(ticks))) == len(ticks)
+    assert all(low <= math.log10(tick) <= high for tick in ticks)

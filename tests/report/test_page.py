@@ -312,3 +312,14 @@ def test_pictures_are_pictures() -> None:
     assert not is_png('iVBORw0KGgo" onerror="alert(1)')
     assert not is_png(None)
     assert not is_png("iVBORw0KGgo=" * 10_000)
+
+
+def test_epochs_that_slider_and_heat_map_leave_out_are_told_of_and_folders_are_made(tmp_path: Path) -> None:
+    place = report(make_run(tmp_path / "run", epochs=90), out=tmp_path / "new" / "it.html")
+    text = place.read_text()
+    slider = re.search(r'data-epochs="([^"]*)"', text)
+    assert slider
+    left = 90 - len(slider[1].split(","))
+    assert left > 0
+    assert text.count(f"{left} of 90 epochs are left out here; metrics.jsonl has all.") == 2
+    assert "are left out here; metrics.jsonl" not in report(make_run(tmp_path / "short")).read_text()
