@@ -415,7 +415,14 @@ def test_the_live_page_follows_a_search_to_its_end(browser: Any, tmp_path: Path)
     program, folder = [sys.executable, "-m", "smallgroup.cli"], tmp_path / "run"
     folder.mkdir()
     (folder / ".lock").touch()  # a run that is about to begin
-    watch = subprocess.Popen([*program, "watch", str(folder)], stdout=subprocess.PIPE, text=True, env=environment)
+    watch = subprocess.Popen(
+        [*program, "watch", str(folder)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+        # Whatever starts the tests in the background may have had Ctrl-C ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    )
     search = None
     try:
         assert watch.stdout is not None
