@@ -112,3 +112,9 @@ def test_a_hostile_name_is_words() -> None:
     made = svg(draw_cell(cell, '"><script>alert(1)</script>'))
     assert "<script" not in made
     assert re.search(r"&lt;script&gt;", made)
+
+
+def test_shares_are_numbers_that_the_script_has_too() -> None:
+    """It gets ten-thousandths: of any other number a drawing and the slider would round differently."""
+    found = dict(shares_of(("skip", "conv", "pool"), [0.20552, 0.39458, 0.4]))
+    assert found == {"skip": 0.2055, "conv": 0.3945, "pool": 0.4}
