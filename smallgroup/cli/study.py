@@ -21,7 +21,7 @@ from smallgroup.study.figures import draw
 from smallgroup.study.footer import footer
 from smallgroup.study.formats import comma_separated, grid, latex, markdown, sentences
 from smallgroup.study.reckoning import reckon
-from smallgroup.study.table import check_measurable
+from smallgroup.study.table import Entry, check_measurable
 from smallgroup.study.work import Progress as Standing
 
 WIDTH = 160
@@ -117,16 +117,8 @@ def as_dict(plan: Plan, table: Table) -> dict[str, Any]:
             "name": row.name,
             "wanted": row.wanted,
             "failed": list(row.failed),
-            "measures": {
-                name: {
-                    "values": {str(seed): value for seed, value in entry.values.items()},
-                    "theirs": entry.theirs,
-                    "retrainings": {str(seed): list(values) for seed, values in entry.retrained.items()},
-                    "over_retrainings": entry.over_retrainings,
-                    **({} if entry.summary is None else asdict(entry.summary)),
-                }
-                for name, entry in row.entries.items()
-            },
+            "measures": {name: _plain(entry) for name, entry in row.entries.items()},
+            "all_learners": _plain(row.all_learners),
         }
         for row in table.rows
     ]
@@ -156,6 +148,16 @@ def as_dict(plan: Plan, table: Table) -> dict[str, Any]:
         "rows": rows,
         "claims": verdicts,
         "footer": footer_,
+    }
+
+
+def _plain(entry: Entry) -> dict[str, Any]:
+    return {
+        "values": {str(seed): value for seed, value in entry.values.items()},
+        "theirs": entry.theirs,
+        "retrainings": {str(seed): list(values) for seed, values in entry.retrained.items()},
+        "over_retrainings": entry.over_retrainings,
+        **({} if entry.summary is None else asdict(entry.summary)),
     }
 
 

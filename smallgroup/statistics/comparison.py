@@ -41,6 +41,11 @@ class Comparison:
     worse: int
     equal: int
 
+    @property
+    def least_p(self) -> float | None:
+        """Below which p cannot be; None where there is none. Means have no such limit."""
+        return 0.0 if self.kind == "welch" and self.p is not None else self.smallest_p
+
 
 def compare_paired(first: Mapping[int, float], second: Mapping[int, float]) -> Comparison:
     """Wilcoxon's signed ranks over the seeds that both have.

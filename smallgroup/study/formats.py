@@ -9,6 +9,7 @@ from smallgroup.study.measures import MEASURES
 from smallgroup.study.table import SIGNIFICANT, Entry, Shown, Table, Verdict
 
 THEIRS = "(paper)"
+OF_ALL = ", mean of all learners"
 _LATEX = {
     "\\": r"\textbackslash{}",
     "&": r"\&",
@@ -37,7 +38,7 @@ def grid(table: Table) -> tuple[list[str], list[list[str]]]:
             titles.append("95 % interval of its mean")
     primary = MEASURES[table.primary]
     if primary.of_learner is not None:
-        titles.append(f"{primary.title}, mean of all learners")
+        titles.append(f"{primary.title}{OF_ALL}")
     titles.append("n")
     return titles, [_texts(table, row) for row in table.rows]
 
@@ -118,25 +119,41 @@ def compared(names: str, found: Comparison | None, adjusted: float | None, possi
     """One comparison; better is positive, whichever way the measure goes."""
     if found is None:
         return f"{names}: no seed in common yet"
-    text = f"{names}: median difference {found.difference:+.{digits}f}"
-    if found.interval is not None:
-        low, high = found.interval
-        text += f" [{low:+.{digits}f}, {high:+.{digits}f}]"
-    if found.p is None or found.smallest_p is None:
-        return f"{text}, n = {found.n[0]}"
-    text += f", better in {found.better} of {found.n[0]}, p = {found.p:.3g}"
+    text = f"{names}: {_difference(found, digits)}"
+    if found.p is None:
+        return text
+    text += f", p = {found.p:.3g}"
     if adjusted is not None:
         text += f" (Holm {adjusted:.3g})"
-    if found.smallest_p >= SIGNIFICANT:
-        text += f"; n = {found.n[0]} cannot show it, its smallest p is {found.smallest_p:.3g}"
-    elif possible is not None and possible >= SIGNIFICANT:
-        text += f"; n = {found.n[0]} cannot show it among so many comparisons, its smallest p is {found.smallest_p:.3g}"
-        text += f" and {possible:.3g} after Holm"
-    else:
-        text += f", smallest p {found.smallest_p:.3g}"
+    if found.smallest_p is not None:
+        text += _limit(found.smallest_p, possible, found.n[0])
     if found.effect is not None:
         text += f", effect {found.effect:+.2f}"
     return text
+
+
+def _difference(found: Comparison, digits: int) -> str:
+    """By how much, and over which runs."""
+    paired = found.kind == "wilcoxon"
+    text = f"{'median difference' if paired else 'difference of means'} {found.difference:+.{digits}f}"
+    if found.interval is not None:
+        low, high = found.interval
+        text += f" [{low:+.{digits}f}, {high:+.{digits}f}]"
+    if not paired:
+        return f"{text}, not paired (Welch), n = {found.n[0]} and {found.n[1]}"
+    return f"{text}, n = {found.n[0]}" if found.p is None else f"{text}, better in {found.better} of {found.n[0]}"
+
+
+def _limit(smallest_p: float, possible: float | None, n: int) -> str:
+    """What so many seeds could show at best."""
+    if smallest_p >= SIGNIFICANT:
+        return f"; n = {n} cannot show it, its smallest p is {smallest_p:.3g}"
+    if possible is not None and possible >= SIGNIFICANT:
+        return (
+            f"; n = {n} cannot show it among so many comparisons, its smallest p is {smallest_p:.3g} and "
+            f"{possible:.3g} after Holm"
+        )
+    return f", smallest p {smallest_p:.3g}"
 
 
 def markdown(table: Table) -> str:
@@ -154,7 +171,7 @@ def comma_separated(table: Table) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["row", "measure", "seed", "value"])
     for row in table.rows:
-        for name, entry in row.entries.items():
+        for name, entry in {**row.entries, f"{table.primary}{OF_ALL}": row.all_learners}.items():
             writer.writerows([row.name, name, seed, repr(value)] for seed, value in sorted(entry.values.items()))
     return out.getvalue()
 

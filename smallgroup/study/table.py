@@ -10,7 +10,7 @@ from typing import Any
 from smallgroup.config import Config, resolve
 from smallgroup.data import data_root
 from smallgroup.spaces.nas_bench_201 import Truth
-from smallgroup.statistics import Comparison, Summary, compare_paired, holm, summarise, variation
+from smallgroup.statistics import Comparison, Summary, compare_paired, compare_unpaired, holm, summarise, variation
 from smallgroup.study.baselines import Lookups, picked
 from smallgroup.study.file import Claim, keys_of
 from smallgroup.study.measures import MEASURES, ON_HELD_OUT, ON_TEST_IMAGES, TRUE, Measure, Outcome
@@ -230,12 +230,13 @@ def _verdicts(plan: Plan, rows: Sequence[Shown]) -> list[Verdict]:
                 continue
             first = _signed(row, plan.study.primary, sign)
             found = {
-                name: _compared(first, _signed(other, plan.study.primary, sign)) for name, (_, other) in others.items()
+                name: _compared(first, _signed(shown, plan.study.primary, sign), paired=_paired(line, other))
+                for name, (other, shown) in others.items()
             }
             made.append((claim, point, found))
     every = [one for *_, found in made for one in found.values()]
     adjusted = iter(holm([None if one is None else one.p for one in every]))
-    possible = iter(holm([None if one is None else one.smallest_p for one in every]))
+    possible = iter(holm([None if one is None else one.least_p for one in every]))
     return [
         Verdict(claim, point, found, {name: next(adjusted) for name in found}, {name: next(possible) for name in found})
         for claim, point, found in made
@@ -260,7 +261,15 @@ def _signed(row: Shown, measure: str, sign: float) -> dict[int, float]:
     return {seed: sign * value for seed, value in row.entries[measure].values.items()}
 
 
-def _compared(first: Mapping[int, float], second: Mapping[int, float]) -> Comparison | None:
+def _paired(first: Line, second: Line) -> bool:
+    """Whether a seed means the same to both: cells that were looked up come from no split and no initial weights."""
+    looked_up = [line.row.baseline is not None and line.row.baseline.kind != "untrained" for line in (first, second)]
+    return not any(looked_up)
+
+
+def _compared(first: Mapping[int, float], second: Mapping[int, float], *, paired: bool) -> Comparison | None:
+    if not paired:
+        return compare_unpaired(list(first.values()), list(second.values())) if first and second else None
     return compare_paired(first, second) if first.keys() & second.keys() else None
 
 

@@ -3,9 +3,9 @@
 import csv
 import io
 
-from smallgroup.statistics import compare_paired, holm
+from smallgroup.statistics import compare_paired, compare_unpaired, holm
 from smallgroup.study.file import Claim
-from smallgroup.study.formats import comma_separated, latex, markdown
+from smallgroup.study.formats import comma_separated, compared, latex, markdown
 from smallgroup.study.table import Entry, Shown, Table, Verdict
 
 
@@ -69,5 +69,21 @@ def test_latex() -> None:
 
 def test_comma_separated_values_are_exact() -> None:
     rows = list(csv.DictReader(io.StringIO(comma_separated(a_table()))))
-    assert len(rows) == 14
-    assert [float(row["value"]) for row in rows if row["row"] == "alone"] == [49.5, 50.0, 50.5, 51.0, 51.5, 52.0]
+    assert len(rows) == 28
+    alone = {
+        measure: [float(row["value"]) for row in rows if (row["row"], row["measure"]) == ("alone", measure)]
+        for measure in ("percentile", "percentile, mean of all learners")
+    }
+    assert alone["percentile"] == [49.5, 50.0, 50.5, 51.0, 51.5, 52.0]
+    assert alone["percentile, mean of all learners"] == [48.5, 49.0, 49.5, 50.0, 50.5, 51.0]
+
+
+def test_means_of_rows_without_pairs_are_said_to_be_so() -> None:
+    """Means 2 and 5, n = 3 and 3: t = -3.67 with four degrees of freedom, whose distribution has a closed form."""
+    said = compared("a > b", compare_unpaired([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]), 0.04, 0.0, 1)
+    assert said == (
+        "a > b: difference of means -3.0 [-5.3, -0.7], not paired (Welch), n = 3 and 3, p = 0.0213 (Holm 0.04), "
+        "effect -2.40"
+    )
+    alone = compared("a > b", compare_unpaired([1.0], [4.0, 5.0]), None, None, 1)
+    assert alone == "a > b: difference of means -3.5, not paired (Welch), n = 1 and 2"

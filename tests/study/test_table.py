@@ -1,10 +1,12 @@
 """From results to numbers and verdicts, with results made by hand."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy import stats
 
 from smallgroup.spaces.nas_bench_201 import Truth
 from smallgroup.spaces.nas_bench_201.cell import every_cell
@@ -73,6 +75,33 @@ def test_who_looks_accuracies_up_is_scored_by_another_column(
     entries = tabulated(plan, store_of(plan, tmp_path, by_row({}))).rows[0].entries
     assert max(entries["true_accuracy"].values.values()) <= 25.0
     assert max(entries["percentile"].values.values()) < 50.0
+
+
+def test_seeds_pair_what_they_mean_the_same_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An untrained architecture is where a search of that seed begins; a random search shares nothing with it."""
+    column = {cell: convolutions(cell) for cell in every_cell()}
+    monkeypatch.setattr("smallgroup.study.table._found", lambda _: Truth({"cifar10": column, "cifar100": column}))
+    rows = [
+        {"name": "group", "config": {"learners": 2}},
+        *({"name": kind, "baseline": {"kind": kind}} for kind in ("untrained", "random", "evolution")),
+    ]
+    claims = [{"says": "it helps", "row": "group", "than": ["untrained", "random", "evolution"]}]
+    base = {"dataset": "cifar10", "space": "nas-bench-201"}
+    plan = plan_of(base=base, rows=rows, claims=claims, columns=["percentile"], primary="percentile")
+
+    def result(_: str, run: Run) -> Any:
+        return replace(searched([9.0], percentile={"cifar10": 99.0 + 0.1 * run.config.seed}), dataset="cifar10")
+
+    table = tabulated(plan, store_of(plan, tmp_path, result))
+    (verdict,) = table.verdicts
+    kinds = {name: found.kind for name, found in verdict.comparisons.items() if found is not None}
+    assert kinds == {"untrained": "wilcoxon", "random": "welch", "evolution": "welch"}
+    values = {row.name: list(row.entries["percentile"].values.values()) for row in table.rows}
+    found = verdict.comparisons["random"]
+    assert found is not None
+    assert found.p == stats.ttest_ind(values["group"], values["random"], equal_var=False).pvalue
+    # Two tests of means could be as clear as one likes: Holm is left with one comparison of signed ranks.
+    assert verdict.possible == {"untrained": 2.0**-7, "random": 0.0, "evolution": 0.0}
 
 
 TRAINED: dict[str, Any] = {"phases": ["search", "train"], "columns": ["test_error"], "primary": "test_error"}
