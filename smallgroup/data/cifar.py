@@ -89,31 +89,31 @@ def open_cifar(layout: Layout, root: Path, size: int | None = None) -> Dataset:
     if train is None:
         raise DataError(f"{shown(folder)} must hold {' or '.join(layout.train)}, but it holds none of them")
     classes = _class_names(layout, folder)
+    notes = _note(layout, "training", train, OFFICIAL_TRAIN), _note(layout, "test", test, OFFICIAL_TEST)
     return Dataset(
         name=layout.name,
         classes=classes,
-        train=TensorImages(train.pixels, train.labels, size=size),
+        train=TensorImages(train.pixels, train.labels, size=size, note=notes[0]),
         test=None if test is None else TensorImages(test.pixels, test.labels, size=size),
         mean=layout.mean,
         std=layout.std,
         channels=3,
         size=size or 32,
         augmentation=Augmentation(crop_padding=4, flip=True),
-        notes=_notes(layout, train, test) + imbalance(train.labels, classes),
+        notes=(*filter(None, notes), *imbalance(train.labels, classes)),
     )
 
 
-def _notes(layout: Layout, train: Part, test: Part | None) -> tuple[str, ...]:
-    notes = []
-    for name, part, official in [("training", train, OFFICIAL_TRAIN), ("test", test, OFFICIAL_TEST)]:
-        if part is None:
-            notes.append(f"{layout.title} has no {name} images here: {', '.join(layout.test)} is missing")
-        elif len(part.labels) != official:
-            notes.append(f"a subset of {layout.title}: {len(part.labels):,} of {official:,} {name} images")
-        elif part.changed or part.missing:
-            names = ", ".join(part.changed + part.missing)
-            notes.append(f"not the official files of {layout.title}: the checksum of {names} differs")
-    return tuple(notes)
+def _note(layout: Layout, name: str, part: Part | None, official: int) -> str:
+    """How a part differs from the official one; nothing if it does not."""
+    if part is None:
+        return f"{layout.title} has no {name} images here: {', '.join(layout.test)} is missing"
+    if len(part.labels) != official:
+        return f"a subset of {layout.title}: {len(part.labels):,} of {official:,} {name} images"
+    if part.changed or part.missing:
+        names = ", ".join(part.changed + part.missing)
+        return f"not the official files of {layout.title}: the checksum of {names} differs"
+    return ""
 
 
 def _part(layout: Layout, folder: Path, files: dict[str, str]) -> Part | None:

@@ -64,16 +64,16 @@ def open_imagenet(root: Path, size: int | None = None) -> Dataset:
         folder / "train", "ImageNet", "; it is looked for under the data root (--data-root, SMALLGROUP_DATA)"
     )
     classes, files, labels = scan_classes(folder / "train")
-    notes = list(imbalance(labels, classes))
-    if len(classes) != 1000:
-        notes.insert(0, f"a subset of ImageNet: {len(classes)} of 1,000 classes, {len(files):,} training images")
+    whole = len(classes) == 1000
+    note = "" if whole else f"a subset of ImageNet: {len(classes)} of 1,000 classes, {len(files):,} training images"
+    notes = [*filter(None, [note]), *imbalance(labels, classes)]
     test = scan_classes(folder / "val", classes) if (folder / "val").is_dir() else None
     if test is None:
         notes.append("ImageNet has no val/ here, so there is no test part")
     return Dataset(
         name="imagenet",
         classes=classes,
-        train=FileImages(files, labels, size=size, margin=256 / 224),
+        train=FileImages(files, labels, size=size, margin=256 / 224, note=note),
         test=None if test is None else FileImages(test[1], test[2], size=size, margin=256 / 224),
         mean=MEAN,
         std=STD,

@@ -20,6 +20,10 @@ class Images(Protocol):
     def labels(self) -> Tensor | None:
         """Class of each image, int64; None: there are no labels."""
 
+    @property
+    def note(self) -> str:
+        """How they differ from the published images they are named after; empty if they do not."""
+
     def __len__(self) -> int: ...
 
     def digest(self) -> str:
@@ -33,10 +37,17 @@ class TensorImages:
     """Images in memory as one uint8 tensor [n, c, h, w]; another size or number of channels is made on the way out."""
 
     def __init__(
-        self, pixels: Tensor, labels: Tensor | None, *, size: int | None = None, channels: int | None = None
+        self,
+        pixels: Tensor,
+        labels: Tensor | None,
+        *,
+        size: int | None = None,
+        channels: int | None = None,
+        note: str = "",
     ) -> None:
         self.pixels = pixels
         self.labels = labels
+        self.note = note
         self.size = size or pixels.shape[2]
         self.channels = channels or pixels.shape[1]
 
@@ -67,10 +78,18 @@ class FileImages:
     """Image files, decoded each time they are asked for."""
 
     def __init__(
-        self, paths: list[str], labels: Tensor | None, *, size: int, channels: int = 3, margin: float = 1.0
+        self,
+        paths: list[str],
+        labels: Tensor | None,
+        *,
+        size: int,
+        channels: int = 3,
+        margin: float = 1.0,
+        note: str = "",
     ) -> None:
         self.paths = paths
         self.labels = labels
+        self.note = note
         self.size = size
         self.channels = channels
         self.margin = margin

@@ -28,6 +28,12 @@ class SearchData:
     augmentation: Augmentation
     workers: int
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know about what was found, the unlabelled images of another dataset included."""
+        other = "" if self.unlabeled is self.dataset.train else self.unlabeled.note
+        return (*self.dataset.notes, f"{other} (unlabelled)") if other else self.dataset.notes
+
     @cached_property
     def digest(self) -> str:
         """A text that changes with the images and their split: a run is resumed on the images it was begun with."""

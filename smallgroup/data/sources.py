@@ -44,9 +44,11 @@ def open_unlabeled(name: str, root: Path, like: Dataset) -> Images:
         return FileImages(files, None, size=like.size, channels=like.channels)
     images = open_dataset(name, root).train
     if isinstance(images, FileImages):
-        return FileImages(images.paths, None, size=like.size, channels=like.channels, margin=images.margin)
+        return FileImages(
+            images.paths, None, size=like.size, channels=like.channels, margin=images.margin, note=images.note
+        )
     assert isinstance(images, TensorImages)
-    return TensorImages(images.pixels, None, size=like.size, channels=like.channels)
+    return TensorImages(images.pixels, None, size=like.size, channels=like.channels, note=images.note)
 
 
 def check_name(name: str, more: str = "") -> None:

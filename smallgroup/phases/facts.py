@@ -1,6 +1,7 @@
 """What a run is, in words and numbers that its config does not have: classes, images, versions, the machine."""
 
 import platform
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
@@ -11,7 +12,13 @@ from smallgroup.data import Dataset
 from smallgroup.runner.recorder import cores
 
 
-def facts_of(kind: str, dataset: Dataset, images: dict[str, int], **more: Any) -> dict[str, Any]:  # noqa: ANN401
+def facts_of(
+    kind: str,
+    dataset: Dataset,
+    images: dict[str, int],
+    notes: Sequence[str],
+    **more: Any,  # noqa: ANN401 -- what a kind of run has to say
+) -> dict[str, Any]:
     """As `facts.json` has it."""
     versions = {
         "smallgroup": __version__,
@@ -23,7 +30,7 @@ def facts_of(kind: str, dataset: Dataset, images: dict[str, int], **more: Any) -
         "kind": kind,
         "dataset": dataset.name,
         "classes": list(dataset.classes),
-        "notes": list(dataset.notes),
+        "notes": list(notes),
         "image": {"channels": dataset.channels, "size": dataset.size},
         "images": images,
         **more,

@@ -1,6 +1,8 @@
 """Pictures of a study: the primary measure over an axis of its grid, or over the epochs of its searches."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +26,18 @@ _SIZE, _BESIDE = (6.4, 4.2), 3.0
 """Inches, and what a legend beside the axes adds to the width."""
 _MOST_WITHIN = 5
 """Curves whose legend lies within the axes."""
+_SPREAD = 0.4
+"""Share of the room between two places that curves take at one of them."""
 _MARKS, _LINES = "osD^vPX", ("-", "--", ":", "-.")
 _BARS = "bars: 95 % bootstrap intervals of the mean over seeds"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Values of all seeds by their place on the axis."""
+
+    name: str
+    points: list[tuple[float, Sequence[float]]] = field(default_factory=list)
 
 
 def draw(plan: Plan, table: Table, store: Store, figure: Figure, path: Path) -> list[Path]:
@@ -34,20 +46,26 @@ def draw(plan: Plan, table: Table, store: Store, figure: Figure, path: Path) -> 
     axes = picture.add_subplot()
     title = MEASURES[plan.study.primary].title
     if figure.axis is not None:
-        _curves(axes, plan, table, figure.axis)
+        curves = _over_axis(plan, table, figure.axis)
+        places = list(plan.study.grid[figure.axis])
         axes.set_xlabel(figure.axis)
+        if not _numeric(places):
+            axes.set_xticks(range(len(places)), [str(place) for place in places])
+        elif all(isinstance(place, int) for place in places):
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         note = _BARS
     else:
-        _courses(axes, plan, store)
-        axes.set_xlabel("epoch of the search")
+        curves = over_epochs(plan, store)
+        axes.set_xlabel("epochs of the search")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         note = f"{_BARS}; values: mean of all learners, or of the first where a row takes it"
+    for number, curve in enumerate(curves):
+        _draw_curve(axes, curve, number, beside(number, curves))
     axes.set_ylabel(title)
     axes.set_title(plan.study.title, fontsize="medium", wrap=True)
     axes.grid(visible=True, alpha=0.3)
     picture.supxlabel(note, fontsize="x-small")
-    curves = len(axes.get_legend_handles_labels()[0])
-    if curves > _MOST_WITHIN:
+    if len(curves) > _MOST_WITHIN:
         picture.set_figwidth(_SIZE[0] + _BESIDE)
         picture.legend(fontsize="small", loc="outside right upper")
     elif curves:
@@ -59,31 +77,39 @@ def draw(plan: Plan, table: Table, store: Store, figure: Figure, path: Path) -> 
     return made
 
 
-def _curves(axes: Axes, plan: Plan, table: Table, axis: str) -> None:
-    """A line for every row and every point of the other axes; bars are 95 % intervals of the mean."""
+def _over_axis(plan: Plan, table: Table, axis: str) -> list[Curve]:
+    """A curve for every row and every point of the other axes."""
     rows = {line.name: row for line, row in zip(plan.lines, table.rows, strict=True)}
-    curves: dict[str, list[tuple[Any, list[float]]]] = {}
+    places = list(plan.study.grid[axis])
+    curves: dict[str, Curve] = {}
     for line in plan.lines:
         rest = {key: value for key, value in line.point.items() if key != axis}
-        values = list(rows[line.name].entries[plan.study.primary].values.values())
-        if values:
-            curves.setdefault(Line(line.row, rest, {}).name, []).append((line.point[axis], values))
-    places = list(plan.study.grid[axis])
-    numeric = all(isinstance(place, int | float) for place in places)
-    for number, (name, points) in enumerate(curves.items()):
-        x = [float(place) if numeric else float(places.index(place)) for place, _ in points]
-        _bars(axes, x, [values for _, values in points], name, number)
-    if not numeric:
-        axes.set_xticks(range(len(places)), [str(place) for place in places])
+        if values := list(rows[line.name].entries[plan.study.primary].values.values()):
+            curve = curves.setdefault(name := Line(line.row, rest, {}).name, Curve(name))
+            place = line.point[axis]
+            curve.points.append((float(place) if _numeric(places) else float(places.index(place)), values))
+    return list(curves.values())
 
 
-def _bars(axes: Axes, x: Sequence[float], values: Sequence[Sequence[float]], name: str, number: int) -> None:
-    found = [summarise(each) for each in values]
+def _numeric(places: Sequence[Any]) -> bool:
+    return all(isinstance(place, int | float) for place in places)
+
+
+def beside(number: int, curves: Sequence[Curve]) -> float:
+    """How far to the side a curve is drawn, so that bars of others at the same place do not hide its own."""
+    places = sorted({x for curve in curves for x, _ in curve.points})
+    gap = min((after - before for before, after in pairwise(places)), default=0.0)
+    return _SPREAD * gap * (number - (len(curves) - 1) / 2) / len(curves)
+
+
+def _draw_curve(axes: Axes, curve: Curve, number: int, aside: float) -> None:
+    """Means over seeds, with 95 % intervals."""
+    found = [summarise(values) for _, values in curve.points]
     means = np.array([one.mean for one in found])
     low = np.array([one.interval[0] if one.interval else one.mean for one in found])
     high = np.array([one.interval[1] if one.interval else one.mean for one in found])
     errors = np.array([means - low, high - means])
-    axes.errorbar(x, means, errors, capsize=3, label=name, **look(number))
+    axes.errorbar([x + aside for x, _ in curve.points], means, errors, capsize=3, label=curve.name, **look(number))
 
 
 def look(number: int) -> dict[str, Any]:
@@ -93,16 +119,16 @@ def look(number: int) -> dict[str, Any]:
     return {"color": colour, "marker": mark, "linestyle": _LINES[again % len(_LINES)]}
 
 
-def _courses(axes: Axes, plan: Plan, store: Store) -> None:
-    """The mean over seeds and learners after every epoch, with the 95 % interval."""
-    number = 0
+def over_epochs(plan: Plan, store: Store) -> list[Curve]:
+    """A curve for every row that has runs: after the first epoch, the second, ..."""
+    curves = []
     for line in plan.lines:
         courses = [_course(store, line, seed, plan.study.primary) for seed in line.runs]
         epochs = sorted({epoch for course in courses for epoch in course})
-        values = [[course[epoch] for course in courses if epoch in course] for epoch in epochs]
-        if epochs:
-            _bars(axes, [float(epoch) for epoch in epochs], values, line.name, number)
-            number += 1
+        points = [(epoch + 1.0, [course[epoch] for course in courses if epoch in course]) for epoch in epochs]
+        if points:
+            curves.append(Curve(line.name, points))
+    return curves
 
 
 def _course(store: Store, line: Line, seed: int, measure: str) -> dict[int, float]:

@@ -1,5 +1,6 @@
 """Pictures: what they say, and that no two curves look alike."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from smallgroup.study import tabulated
-from smallgroup.study.figures import draw, look
+from smallgroup.study.figures import Curve, beside, draw, look, over_epochs
 from smallgroup.study.file import Figure
 from tests.study.hand_made import searched, store_of
 from tests.study.test_table import plan_of
@@ -31,6 +32,28 @@ def test_many_curves_have_their_legend_beside(tmp_path: Path) -> None:
     widths = [float(re.findall(r'<svg[^>]* width="([\d.]+)pt"', text)[0]) for text in (few, many)]
     assert widths[1] > widths[0]
     assert 'id="legend_1"' in many
+
+
+def test_curves_stand_beside_one_another_and_around_their_place() -> None:
+    """A fifth of the room to either side at most: nobody takes a point for one of the next place."""
+    curves = [Curve(name, [(x, [1.0]) for x in (0.0, 0.5, 3.0)]) for name in "abc"]
+    asides = [beside(number, curves) for number in range(3)]
+    assert asides == pytest.approx([-0.2 / 3, 0.0, 0.2 / 3])
+    assert beside(0, [Curve("alone", [(1.0, [1.0]), (2.0, [1.0])])]) == 0.0
+    assert beside(1, [Curve(name, [(1.0, [1.0])]) for name in "ab"]) == 0.0
+
+
+def test_a_course_counts_epochs_from_one_and_all_learners(tmp_path: Path) -> None:
+    rows = [{"name": "all", "config": {"lambda": 0}}, {"name": "alone", "config": {"lambda": 0}, "take": "first"}]
+    plan = plan_of(rows=rows, claims=[], base={"learners": 2}, seeds=[1])
+    store = store_of(plan, tmp_path, lambda *_: searched([10.0, 20.0]))
+    place = store.place(plan.runs[0])
+    place.mkdir(parents=True)
+    rows_ = [{"epoch": e, "learner": k, "w_error": 50.0 - 10 * e + k} for e in range(3) for k in range(2)]
+    (place / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows_))
+    everyone, alone = over_epochs(plan, store)
+    assert everyone.points == [(1.0, [50.5]), (2.0, [40.5]), (3.0, [30.5])]
+    assert alone.points == [(1.0, [50.0]), (2.0, [40.0]), (3.0, [30.0])]
 
 
 @pytest.mark.parametrize("first", [0, 7, 14])

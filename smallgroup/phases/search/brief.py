@@ -21,7 +21,7 @@ def _data(job: SearchJob) -> str:
     sizes = f"{len(splits.train):,} training, {len(splits.validation):,} validation"
     if job.group.setting.teaching.active:
         sizes += f" and {len(data.unlabeled_indices):,} unlabelled"
-    notes = "".join(f"; {note}" for note in data.dataset.notes)
+    notes = "".join(f"; {note}" for note in job.notes)
     pixels = f"{data.dataset.size}x{data.dataset.size} pixels"
     return f"data: {data.dataset.name}, {len(data.dataset.classes)} classes, {pixels}: {sizes} images{notes}"
 

@@ -101,6 +101,11 @@ class SearchJob:
         """Whether the steps of an epoch are taken, but what it leaves behind is not there yet."""
         return self.step == (self.epochs_done + 1) * self.course.steps_per_epoch
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know about the images that are used."""
+        return self.data.notes if self.group.setting.teaching.active else self.data.dataset.notes
+
     def close(self) -> None:
         """End the processes that read images."""
         for reader in (self._read_train, self._read_validation, self._read_unlabeled):
