@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table as Drawn
+from rich.text import Text
 
 from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_columns, print_json
@@ -60,6 +61,10 @@ def run(asked: Asked) -> None:
     _, study = open_study(asked.name, above)  # what rows `controls` stand for depends on all of it
     plan, store = planned(name, study, asked.only), Store(asked.out)
     if asked.dry_run:
+        try:
+            check_measurable(plan)
+        except ValueError as error:
+            typer.echo(f"note: not to be carried out as it is: {error}", err=True)
         _list(plan, store, asked)
         return
     check_measurable(plan)
@@ -87,11 +92,11 @@ def show(table: Table) -> None:
     if not console.is_terminal:
         console = Console(width=WIDTH)
     titles, rows = grid(table)
-    drawn = Drawn(title=table.title)
+    drawn = Drawn(title=Text(table.title))
     for number, title in enumerate(titles):
         drawn.add_column(title, justify="right" if number else "left")
     for row in rows:
-        drawn.add_row(*row)
+        drawn.add_row(*map(Text, row))
     console.print(drawn)
     for said in sentences(table):
         console.print(f"- {said}", highlight=False, markup=False)
@@ -165,13 +170,9 @@ def _list(plan: Plan, store: Store, asked: Asked) -> None:
     """Every run, how it stands, and how long the rest would take."""
     with Console(stderr=True).status("trying how long runs take"):
         standing = progress(plan, store, asked.workers, reckon)
-    names: dict[str, list[str]] = {}
-    for line in plan.lines:
-        for runs in line.runs.values():
-            for run_ in runs.all:
-                names.setdefault(run_.key, []).append(line.name)
+    names = _rows_by_run(plan)
     rows = [
-        (each.key, each.phase, f"seed {each.config.seed}", standing.states[each.key], "; ".join(names[each.key]))
+        (each.key, each.phase, f"seed {each.config.seed}", standing.states[each.key], names[each.key])
         for each in plan.runs
     ]
     if asked.as_json:
@@ -190,11 +191,22 @@ def _list(plan: Plan, store: Store, asked: Asked) -> None:
     )
 
 
+def _rows_by_run(plan: Plan) -> dict[str, str]:
+    """Names of the rows that a run stands in, by its key."""
+    names: dict[str, list[str]] = {}
+    for line in plan.lines:
+        for runs in line.runs.values():
+            for run_ in runs.all:
+                names.setdefault(run_.key, []).append(line.name)
+    return {key: "; ".join(rows) for key, rows in names.items()}
+
+
 @contextmanager
 def _watched(plan: Plan, asked: Asked) -> Iterator[Callable[[Standing], None]]:
     """A bar on a terminal; where there is none, or where they are asked for, a line when a run changes."""
     console = Console(stderr=True)
-    total = len(plan.runs)
+    total, names = len(plan.runs), _rows_by_run(plan)
+    runs = {each.key: f"{each.phase} of seed {each.config.seed} ({names[each.key]})" for each in plan.runs}
     before: dict[str, str] = {}
 
     def said(standing: Standing) -> str:
@@ -213,7 +225,7 @@ def _watched(plan: Plan, asked: Asked) -> Iterator[Callable[[Standing], None]]:
             if asked.lines:
                 for key, state in changed_.items():
                     if state != "waiting":
-                        console.print(f"{key} {state}", highlight=False)
+                        console.print(f"{key} {state}: {runs[key]}", highlight=False, markup=False, soft_wrap=True)
             elif not console.is_terminal and any(state in ("done", "failed") for state in changed_.values()):
                 console.print(said(standing), highlight=False)
 

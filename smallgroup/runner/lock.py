@@ -26,7 +26,7 @@ def held(folder: Path) -> bool:
     try:
         with open_regular(folder / FILE) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except (FileNotFoundError, ValueError):  # who works in a folder holds a regular file
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # who works in a folder holds a regular file
         return False
     except BlockingIOError:
         return True

@@ -7,10 +7,12 @@ A row of a study file may say `controls: {of: NAME}`. Then these rows follow it,
 - self-taught: everyone learns from the labels of its own V: same images, same passes, no peer;
 - uniform targets: labels that prefer no class, which smooth and teach nothing;
 
-and the claim that teaching helps: that the group is better than the self-taught and than the best of K.
+and the claim that teaching helps: that the group is better than the self-taught and than the best of K. K and M are
+numbers in the names of the rows, unless they change over the grid.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -18,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from smallgroup.config import Config
 from smallgroup.phases.search.schedule import Course, Schedule
 
-Configs = Callable[[Mapping[str, Any]], list[Config]]
+Configs = Callable[[Mapping[str, Any]], list[tuple[dict[str, Any], Config]]]
 """What a row comes to, at every point of the grid."""
 
 
@@ -41,7 +43,8 @@ def with_controls(keys: Mapping[str, Any], configs: Configs) -> dict[str, Any]:
     rows: list[Any] = []
     claims = [*claimed]
     for row in given:
-        if isinstance(row, Mapping) and "controls" in row and _has_sections(row):
+        if isinstance(row, Mapping) and "controls" in row:
+            _check_sections(row)
             plain = {key: value for key, value in row.items() if key != "controls"}
             made, claim = _made(plain, Controls.model_validate(row["controls"]), configs)
             rows += [plain, *made]
@@ -53,87 +56,119 @@ def with_controls(keys: Mapping[str, Any], configs: Configs) -> dict[str, Any]:
 
 def independent_learners(group: Config, alone: Config) -> int:
     """How many searches alone make the passes of a group, in steps that move everything."""
-    work_of_group = Course([Schedule(group.search, 1, teaches=True)]).work("all")
+    work_of_group = Course([Schedule(group.search, 1, teaches=group.teaching.active)]).work("all")
     work_alone = Course([Schedule(alone.search, 1, teaches=False)]).work("all")
     return len(group.learners) * work_of_group // work_alone
 
 
-def _has_sections(row: Mapping[str, Any]) -> bool:
-    config = row.get("config", {})
-    return isinstance(config, Mapping) and isinstance(config.get("search", {}), Mapping)
+def _check_sections(row: Mapping[str, Any]) -> None:
+    """Controls change a config, so there must be one that can be read."""
+    where = row.get("where", ())
+    if not isinstance(where, list | tuple) or not all(isinstance(one, Mapping) for one in where):
+        raise ValueError(f"where of {_named(row)} must be a list of sections, but got {str(where)[:60]}")
+    configs = [row.get("config", {}), *(one.get("config") for one in where)]
+    searches = [config.get("search", {}) for config in configs if isinstance(config, Mapping)]
+    sections = [
+        ("controls", row["controls"]),
+        *(("config", one) for one in configs),
+        *(("search", s) for s in searches),
+    ]
+    for name, section in sections:
+        if not isinstance(section, Mapping):
+            said = f"{name} of {_named(row)} must be a section of keys, such as {{}}"
+            raise ValueError(f"{said}, but got {str(section)[:60]}")
+    if row.get("take", "retained") != "retained":
+        raise ValueError(f"controls are the best of several, so their row may not take another, but {_named(row)} does")
 
 
 def _made(row: Mapping[str, Any], controls: Controls, configs: Configs) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     config = row.get("config", {})
-    own = {key: value for key, value in row.items() if key not in ("theirs", "config", "name")}
+    own = {key: value for key, value in row.items() if key not in ("theirs", "config", "name", "where")}
     prefix = f"{controls.of}, " if controls.of else ""
 
-    def control(name: str, **keys: Any) -> dict[str, Any]:  # noqa: ANN401 -- values of any key
-        return {**own, "name": prefix + name, "config": _changed(config, **keys)}
+    def control(name: str, **keys: Any) -> dict[str, Any]:  # noqa: ANN401 -- values of keys of `search`
+        where = [{**one, "config": _without(one["config"], keys)} for one in row.get("where", ())]
+        below = _without(config, keys)
+        changed = {**below, "search": {**below.get("search", {}), **keys}}
+        return {**own, "name": prefix + name, "config": changed, "where": where}
 
-    groups = configs(row)
+    points, groups = zip(*configs(row), strict=True)
     of_first_order = {"lambda": 0, "hypergradient": "first-order"}
-    alone = configs(control("alone", **of_first_order))
-    learners = _same("learners", [len(group.learners) for group in groups], row)
-    passes = _same("passes", [independent_learners(*pair) for pair in zip(groups, alone, strict=True)], row)
-    if controls.passes not in (None, passes):
+    alone = [config for _, config in configs(control("alone", **of_first_order))]
+    learners = [len(group.learners) for group in groups]
+    passes = [independent_learners(*pair) for pair in zip(groups, alone, strict=True)]
+    if controls.passes is not None and set(passes) != {controls.passes}:
         raise ValueError(
-            f"controls: {passes} independent learners make the passes of {_named(row)}, but passes is {controls.passes}"
+            f"controls: {_one_or(passes, 'M')} independent learners make the passes of {_named(row)}, but passes is "
+            f"{controls.passes}"
         )
-    several = _as_many(groups, passes, row)
+    many = control(f"best of {_one_or(passes, 'M')} independent", **of_first_order)
+    several = [_as_many(group, number) for group, number in zip(groups, passes, strict=True)]
+    if all(one == several[0] for one in several):
+        many["config"]["learners"] = several[0]
+    else:
+        here = [{"at": point, "config": {"learners": one}} for point, one in zip(points, several, strict=True)]
+        many["where"] += here
     rows = [
-        control(f"best of {learners} independent", **{"lambda": 0}),
-        control(f"best of {passes} independent", learners=several, **of_first_order),
+        control(f"best of {_one_or(learners, 'K')} independent", **{"lambda": 0}),
+        many,
         control("self-taught", targets="own"),
         control("uniform targets", targets="uniform"),
     ]
-    for made, wanted in zip(rows, _expected(groups[0], learners, passes), strict=True):
+    for made, wanted in zip(rows, _expected(groups, passes), strict=True):
         _check(made, wanted, configs)
     than = [rows[2]["name"], rows[0]["name"]]
     helps = "teaching helps" + (f" {controls.of}" if controls.of else "")
     return rows, {"says": helps, "row": row.get("name"), "than": than}
 
 
-def _same(what: str, values: list[int], row: Mapping[str, Any]) -> int:
-    """Names of rows are the same at all points of the grid, so what they tell must be."""
-    if len(set(values)) > 1:
-        raise ValueError(
-            f"controls need a group with the same number of {what} at every point of the grid, but {_named(row)} has "
-            f"{', '.join(map(str, sorted(set(values))))}"
-        )
-    return values[0]
+def _one_or(values: Sequence[int], letter: str) -> str:
+    """A number where it is the same at all points of the grid; names of rows are."""
+    return str(values[0]) if len(set(values)) == 1 else letter
 
 
-def _as_many(groups: Sequence[Config], number: int, row: Mapping[str, Any]) -> int | list[dict[str, Any]]:
+def _as_many(group: Config, number: int) -> int | list[dict[str, Any]]:
     """Learners like those of a group: a number where all are alike, else one kind after the other."""
-    if all(kind == group.learners[0] for group in groups for kind in group.learners):
+    kinds = group.learners
+    if all(kind == kinds[0] for kind in kinds):
         return number
-    kinds = groups[0].learners
-    if any(group.learners != kinds for group in groups):
-        raise ValueError(
-            f"controls need the same list of learners at every point of the grid, but {_named(row)} has several"
-        )
     return [kinds[k % len(kinds)].model_dump(mode="json") for k in range(number)]
 
 
-Expected = tuple[int, float | None, str]
-"""Learners, lambda (None: that of the group) and targets."""
+@dataclass(frozen=True)
+class Expected:
+    """What a row must come to at a point of the grid."""
+
+    learners: int
+    lam: float
+    targets: str
+    taught: bool
+
+    def __str__(self) -> str:
+        whether = "" if self.taught else ", nobody taught"
+        return f"learners={self.learners}, lambda={self.lam:g}, targets={self.targets}{whether}"
 
 
-def _expected(group: Config, learners: int, passes: int) -> list[Expected]:
-    targets = group.search.targets
-    return [(learners, 0.0, targets), (passes, 0.0, targets), (learners, None, "own"), (learners, None, "uniform")]
+def _expected(groups: Sequence[Config], passes: Sequence[int]) -> list[list[Expected]]:
+    """By control and point."""
+    return [
+        [Expected(len(group.learners), 0.0, group.search.targets, taught=False) for group in groups],
+        [Expected(count, 0.0, group.search.targets, taught=False) for group, count in zip(groups, passes, strict=True)],
+        *(
+            [Expected(len(group.learners), group.lam, targets, taught=group.teaching.weight > 0) for group in groups]
+            for targets in ("own", "uniform")
+        ),
+    ]
 
 
-def _check(made: Mapping[str, Any], wanted: Expected, configs: Configs) -> None:
+def _check(made: Mapping[str, Any], wanted: Sequence[Expected], configs: Configs) -> None:
     """Keys that stand above those of rows could make a row something else than its name says."""
-    learners, lam, targets = wanted
-    for config in configs(made):
-        found = (len(config.learners), None if lam is None else config.lam, config.search.targets)
-        if found != wanted:
+    for (_, config), expected in zip(configs(made), wanted, strict=True):
+        found = Expected(len(config.learners), config.lam, config.search.targets, config.teaching.active)
+        if found != expected:
             raise ValueError(
-                f"{_named(made)} must have learners={learners}, "
-                f"{'' if lam is None else f'lambda={lam:g}, '}targets={targets}, but `over` or `where` has it otherwise"
+                f"{_named(made)} must have {expected}, but it would have {found}: --set, `over` and `where` stand "
+                "above the keys of rows"
             )
 
 
@@ -141,10 +176,9 @@ def _named(row: Mapping[str, Any]) -> str:
     return repr(str(row.get("name"))[:80])
 
 
-def _changed(config: Mapping[str, Any], **keys: Any) -> dict[str, Any]:  # noqa: ANN401 -- values of any key
-    """A config with other values of keys of `search`, which may stand in their section or at the top."""
-    at_top = {key: value for key, value in config.items() if key not in keys and key != "search"}
-    section = {key: value for key, value in config.get("search", {}).items() if key not in keys}
-    if "learners" in keys:
-        at_top["learners"] = keys.pop("learners")
-    return {**at_top, "search": {**section, **keys}}
+def _without(config: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
+    """A config without keys of `search`, which may stand in their section or at the top."""
+    left = {key: value for key, value in config.items() if key not in keys}
+    if "search" in left:
+        left["search"] = {key: value for key, value in left["search"].items() if key not in keys}
+    return left

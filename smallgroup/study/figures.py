@@ -1,5 +1,7 @@
 """Pictures of a study: the primary measure over an axis of its grid, or over the epochs of its searches."""
 
+import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -26,6 +28,8 @@ _SIZE, _BESIDE = (6.4, 4.2), 3.0
 """Inches, and what a legend beside the axes adds to the width."""
 _MOST_WITHIN = 5
 """Curves whose legend lies within the axes."""
+_TITLE, _LABEL = 72, 36
+"""Letters in a line of the title and of the legend."""
 _SPREAD = 0.4
 """Share of the room between two places that curves take at one of them."""
 _MARKS, _LINES = "osD^vPX", ("-", "--", ":", "-.")
@@ -55,17 +59,18 @@ def draw(plan: Plan, table: Table, store: Store, figure: Figure, path: Path) -> 
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         note = _BARS
     else:
-        curves = over_epochs(plan, store)
+        curves, unreadable = over_epochs(plan, store)
         axes.set_xlabel("epochs of the search")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         note = f"{_BARS}; values: mean of all learners, or of the first where a row takes it"
+        note += f"\nwithout {unreadable} runs whose metrics cannot be read" if unreadable else ""
     for number, curve in enumerate(curves):
-        _draw_curve(axes, curve, number, beside(number, curves))
+        draw_curve(axes, curve, number, beside(number, curves))
     axes.set_ylabel(title)
-    axes.set_title(plan.study.title, fontsize="medium", wrap=True)
+    axes.set_title(_lines(plan.study.title, _TITLE), fontsize="medium")
     axes.grid(visible=True, alpha=0.3)
     picture.supxlabel(note, fontsize="x-small")
-    if len(curves) > _MOST_WITHIN:
+    if len(curves) > _MOST_WITHIN or any(len(curve.name) > _LABEL for curve in curves):
         picture.set_figwidth(_SIZE[0] + _BESIDE)
         picture.legend(fontsize="small", loc="outside right upper")
     elif curves:
@@ -91,6 +96,11 @@ def _over_axis(plan: Plan, table: Table, axis: str) -> list[Curve]:
     return list(curves.values())
 
 
+def _lines(text: str, width: int) -> str:
+    """Broken where it is too long, and with no letter that begins a formula."""
+    return textwrap.fill(text.replace("$", r"\$"), width)
+
+
 def _numeric(places: Sequence[Any]) -> bool:
     return all(isinstance(place, int | float) for place in places)
 
@@ -102,14 +112,16 @@ def beside(number: int, curves: Sequence[Curve]) -> float:
     return _SPREAD * gap * (number - (len(curves) - 1) / 2) / len(curves)
 
 
-def _draw_curve(axes: Axes, curve: Curve, number: int, aside: float) -> None:
+def draw_curve(axes: Axes, curve: Curve, number: int, aside: float) -> None:
     """Means over seeds, with 95 % intervals."""
     found = [summarise(values) for _, values in curve.points]
     means = np.array([one.mean for one in found])
     low = np.array([one.interval[0] if one.interval else one.mean for one in found])
     high = np.array([one.interval[1] if one.interval else one.mean for one in found])
     errors = np.array([means - low, high - means])
-    axes.errorbar([x + aside for x, _ in curve.points], means, errors, capsize=3, label=curve.name, **look(number))
+    axes.errorbar(
+        [x + aside for x, _ in curve.points], means, errors, capsize=3, label=_lines(curve.name, _LABEL), **look(number)
+    )
 
 
 def look(number: int) -> dict[str, Any]:
@@ -119,16 +131,21 @@ def look(number: int) -> dict[str, Any]:
     return {"color": colour, "marker": mark, "linestyle": _LINES[again % len(_LINES)]}
 
 
-def over_epochs(plan: Plan, store: Store) -> list[Curve]:
-    """A curve for every row that has runs: after the first epoch, the second, ..."""
-    curves = []
+def over_epochs(plan: Plan, store: Store) -> tuple[list[Curve], int]:
+    """A curve for every row that has runs: after the first epoch, the second, ...; and the runs that cannot be read."""
+    curves, unreadable = [], set()
     for line in plan.lines:
-        courses = [_course(store, line, seed, plan.study.primary) for seed in line.runs]
+        courses = []
+        for seed, runs in line.runs.items():
+            try:
+                courses.append(_course(store, line, seed, plan.study.primary))
+            except (OSError, ValueError):
+                unreadable.add(runs.search.key)
         epochs = sorted({epoch for course in courses for epoch in course})
         points = [(epoch + 1.0, [course[epoch] for course in courses if epoch in course]) for epoch in epochs]
         if points:
             curves.append(Curve(line.name, points))
-    return curves
+    return curves, len(unreadable)
 
 
 def _course(store: Store, line: Line, seed: int, measure: str) -> dict[int, float]:
@@ -141,8 +158,12 @@ def _course(store: Store, line: Line, seed: int, measure: str) -> dict[int, floa
         if line.row.take == "first" and row.get("learner") != 0:
             continue
         value = _of_row(row, measure, run.config.data.dataset)
-        if value is not None:
-            found.setdefault(int(row["epoch"]), []).append(value)
+        if value is None:
+            continue
+        epoch = row.get("epoch")
+        if not isinstance(epoch, int) or not math.isfinite(value):
+            raise ValueError(f"a row of metrics must have an epoch and finite numbers, but it has {epoch!r:.60}")
+        found.setdefault(epoch, []).append(value)
     return {epoch: sum(values) / len(values) for epoch, values in found.items()}
 
 

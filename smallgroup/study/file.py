@@ -7,10 +7,10 @@ from importlib.resources import files
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from smallgroup import recipes
 from smallgroup.config import Config, load, overlaid, resolve, seeds_of
@@ -19,10 +19,34 @@ from smallgroup.study.controls import with_controls
 from smallgroup.study.measures import MEASURES
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)
+RUNS = "runs"
+"""The folder of all runs, beside those of studies."""
 MOST_RUNS = 10_000
 """Of a study: what a file of a few lines may ask for."""
+LARGEST_SEED = 99_999
+"""Above lie those of further trainings of one cell."""
 Phase = Literal["search", "train"]
 Take = Literal["retained", "first", "mean"]
+
+
+def _one_line(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError(f"names and titles must be one line of printable characters, but got {text[:60]!r}")
+    return text
+
+
+OneLine = Annotated[str, Field(min_length=1, max_length=80), AfterValidator(_one_line)]
+
+
+def _no_key_of_the_study(keys: dict[str, Any]) -> dict[str, Any]:
+    for key in ("seed", "recipe"):
+        if key in keys:
+            raise ValueError(f"seeds and recipe are keys of the study, for all its runs, but {key} is given here")
+    return keys
+
+
+Keys = Annotated[dict[str, Any], AfterValidator(_no_key_of_the_study)]
+"""Of a config."""
 
 
 class Baseline(BaseModel):
@@ -42,7 +66,7 @@ class Where(BaseModel):
 
     at: dict[str, Any] = Field(min_length=1)
     """Values of axes."""
-    config: dict[str, Any]
+    config: Keys
 
 
 class Row(BaseModel):
@@ -50,17 +74,17 @@ class Row(BaseModel):
 
     model_config = _STRICT
 
-    name: str = Field(min_length=1, max_length=80)
-    config: dict[str, Any] = Field(default_factory=dict)
+    name: OneLine
+    config: Keys = Field(default_factory=dict)
     """Keys of a config above those of the study."""
     where: tuple[Where, ...] = ()
     """More of them, above those, at some points of the grid."""
     take: Take = "retained"
     """Which learner counts: the retained one, the first (a search alone, as learners that do not teach do not meet, but
     what it cost is not known), or the mean of all."""
-    labellers: dict[str, Any] | None = None
+    labellers: Keys | None = None
     """Keys, above those of the row, of a search that is carried out before: its learners make the labels, frozen."""
-    train: dict[str, Any] = Field(default_factory=dict)
+    train: Keys = Field(default_factory=dict)
     """Keys for the training alone: a cell may be trained on other images than it was searched on."""
     baseline: Baseline | None = None
     theirs: dict[str, str] = Field(default_factory=dict)
@@ -72,7 +96,7 @@ class Claim(BaseModel):
 
     model_config = _STRICT
 
-    says: str = Field(min_length=1, max_length=80)
+    says: OneLine
     """As in "teaching helps"."""
     row: str
     than: tuple[str, ...] = Field(min_length=1)
@@ -101,14 +125,14 @@ class Study(BaseModel):
     model_config = _STRICT
 
     version: Literal[1] = 1
-    title: str = Field(min_length=1, max_length=200)
+    title: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_one_line)]
     about: str = ""
     recipe: str = recipes.DEFAULT
-    base: dict[str, Any] = Field(default_factory=dict)
+    base: Keys = Field(default_factory=dict)
     """Keys of a config that all runs share."""
-    by_recipe: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    by_recipe: dict[str, Keys] = Field(default_factory=dict)
     """More of them, above those, under a recipe."""
-    over: dict[str, Any] = Field(default_factory=dict)
+    over: Keys = Field(default_factory=dict)
     """Keys of a config above all others, those of rows included."""
     grid: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
     """Values by key of a config: every row is there for every combination."""
@@ -129,16 +153,23 @@ class Study(BaseModel):
         check_choice("recipe", name, recipes.names())
         return name
 
+    @field_validator("by_recipe")
+    @classmethod
+    def _known_recipes(cls, given: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        for name in given:
+            check_choice("a recipe in by_recipe", name, recipes.names())
+        return given
+
     @field_validator("seeds", mode="before")
     @classmethod
     def _seeds(cls, given: Any) -> Any:  # noqa: ANN401 -- what a user wrote
-        return seeds_of(given) if isinstance(given, str) else given
+        return seeds_of(str(given)) if isinstance(given, str | int) else given
 
     @field_validator("seeds")
     @classmethod
     def _distinct(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
-        if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0:
-            raise ValueError(f"seeds must be different numbers from 0 on, but got {str(seeds)[:60]}")
+        if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0 or max(seeds) > LARGEST_SEED:
+            raise ValueError(f"seeds must be different numbers from 0 to {LARGEST_SEED:,}, but got {str(seeds)[:60]}")
         return seeds
 
     @model_validator(mode="after")
@@ -148,8 +179,13 @@ class Study(BaseModel):
             check_choice("a measure", measure, tuple(MEASURES))
             if MEASURES[measure].phase not in self.phases:
                 raise ValueError(f"{measure} is a measure of phase {MEASURES[measure].phase}, which is not in phases")
-        if "search" not in self.phases:
-            raise ValueError("phases must begin with search")
+        if self.phases not in (("search",), ("search", "train")):
+            raise ValueError(f"phases must be [search] or [search, train], but got [{', '.join(self.phases)}]")
+        for row in self.rows:
+            if row.train and "train" not in self.phases:
+                raise ValueError(f"train is for phase train, which is not in phases, but {row.name!r} has it")
+            if row.theirs and self.grid:
+                raise ValueError(f"numbers of the paper need a table without a grid, but {row.name!r} has theirs")
         of_trainings = [measure for measure in shown if MEASURES[measure].phase == "train"]
         for row in self.rows:
             if row.take != "retained" and of_trainings:
@@ -167,8 +203,9 @@ class Study(BaseModel):
             raise ValueError(
                 "seeds are what rows are compared over and have a key of their own, but seed is in the grid"
             )
-        if any(not values for values in self.grid.values()):
-            raise ValueError("an axis of the grid must have values")
+        for axis, values in self.grid.items():
+            if not values or any(value in values[:i] for i, value in enumerate(values)):
+                raise ValueError(f"an axis of the grid must have values, each once, but {axis[:60]} has {values}"[:200])
         count = prod(len(values) for values in self.grid.values()) * len(self.rows) * len(self.seeds)
         if count > MOST_RUNS:
             raise ValueError(f"grid, rows and seeds must make at most {MOST_RUNS:,} runs, but they make {count:,}")
@@ -185,8 +222,10 @@ class Study(BaseModel):
         for figure in self.figures:
             if figure.axis is not None:
                 check_choice("the axis of a figure", figure.axis, tuple(self.grid))
-        for axis in (axis for row in self.rows for where in row.where for axis in where.at):
+        for axis, value in (pair for row in self.rows for where in row.where for pair in where.at.items()):
             check_choice("an axis in where", axis, tuple(self.grid))
+            if value not in self.grid[axis]:
+                raise ValueError(f"a place in where must lie on its axis, but {axis} has no {str(value)[:60]}")
         return self
 
 
@@ -203,6 +242,8 @@ def open_study(name: str, changes: Mapping[str, Any] | None = None) -> tuple[str
         keys = yaml.safe_load(files(__package__).joinpath("built_in", f"{name}.yaml").read_text(encoding="utf-8"))
     elif path.is_file():
         keys, name = load(path), path.stem
+        if name == RUNS:
+            raise ValueError(f"a study needs a name of its own, but {RUNS} is where all studies keep their runs")
     else:
         near = difflib.get_close_matches(name, built_in(), n=1, cutoff=0.0)
         raise ValueError(
@@ -222,10 +263,10 @@ def parsed(keys: Mapping[str, Any]) -> Study:
         raise ValueError(f"{place}: {said}"[:300]) from None
 
 
-def _configs(keys: Mapping[str, Any], row: Mapping[str, Any]) -> list[Config]:
+def _configs(keys: Mapping[str, Any], row: Mapping[str, Any]) -> list[tuple[dict[str, Any], Config]]:
     """What a row of a study comes to, at every point of the grid."""
     study = Study.model_validate({**keys, "rows": [row], "claims": []})
-    return [resolve(keys_of(study, point, study.rows[0], study.seeds[0])) for point in points_of(study)]
+    return [(point, resolve(keys_of(study, point, study.rows[0], study.seeds[0]))) for point in points_of(study)]
 
 
 def points_of(study: Study) -> Iterator[dict[str, Any]]:

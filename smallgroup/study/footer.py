@@ -29,6 +29,7 @@ def footer(plan: Plan, store: Store) -> list[str]:
         f"primary endpoint, named in the study file: {MEASURES[study.primary].title}",
         *dict.fromkeys(_lookups(plan)),
         f"recipe {study.recipe}, seeds {', '.join(map(str, study.seeds))}",
+        *([f"rows with {plan.only!r} in their names alone, and claims about those"] if plan.only else []),
         *made_with(plan, store),
         f"table and statistics: smallgroup {__version__}, numpy {np.__version__}, scipy {scipy.__version__}",
         f"config hash {plan.hash}, {datetime.now(UTC):%Y-%m-%d}",

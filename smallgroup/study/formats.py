@@ -83,6 +83,12 @@ def sentences(table: Table) -> list[str]:
     ]
     said += [sentence(verdict, table.primary) for verdict in table.verdicts]
     said += [f"{row.name}, {failure}" for row in table.rows for failure in row.failed]
+    said += [
+        f"{row.name}: {MEASURES[table.primary].title} is not known of seed {', '.join(map(str, row.without))}, though "
+        "the runs are done"
+        for row in table.rows
+        if row.without
+    ]
     return [*said, *table.footer]
 
 
@@ -159,20 +165,23 @@ def _limit(smallest_p: float, possible: float | None, n: int) -> str:
 def markdown(table: Table) -> str:
     """For a web page."""
     titles, rows = grid(table)
-    escaped = [[text.replace("|", "\\|") for text in row] for row in (titles, *rows)]
+    escaped = [[text.replace("\\", "\\\\").replace("|", "\\|") for text in row] for row in (titles, *rows)]
     lines = [f"# {table.title}", "", _piped(escaped[0]), _piped(["---"] * len(titles))]
     lines += [_piped(row) for row in escaped[1:]]
     return "\n".join([*lines, "", *(f"- {said}" for said in sentences(table))]) + "\n"
 
 
 def comma_separated(table: Table) -> str:
-    """Every value of every seed: what others need to compute with."""
+    """Every value of every seed, and of every training where there are several: what others need to compute with."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["row", "measure", "seed", "value"])
     for row in table.rows:
         for name, entry in {**row.entries, f"{table.primary}{OF_ALL}": row.all_learners}.items():
             writer.writerows([row.name, name, seed, repr(value)] for seed, value in sorted(entry.values.items()))
+            for seed, values in sorted(entry.retrained.items()):
+                several = enumerate(values, start=1) if len(values) > 1 else ()
+                writer.writerows([row.name, f"{name}, training {i}", seed, repr(value)] for i, value in several)
     return out.getvalue()
 
 
@@ -195,7 +204,8 @@ def _piped(texts: Sequence[str]) -> str:
 
 
 def _ampersands(texts: Sequence[str]) -> str:
-    return " & ".join(_escaped(text) for text in texts) + r" \\"
+    row = " & ".join(_escaped(text) for text in texts) + r" \\"
+    return f"{{}}{row}" if row[0] in "[*" else row  # or it would be read as an option of the row before
 
 
 def _escaped(text: str) -> str:

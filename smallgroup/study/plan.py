@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from smallgroup.config import Config, overlaid, resolve
 from smallgroup.data.errors import shown
-from smallgroup.study.file import Row, Study, keys_of, points_of
+from smallgroup.study.file import LARGEST_SEED, Row, Study, keys_of, points_of
 
 _DIGITS = 16
 
@@ -126,14 +126,30 @@ def _runs(study: Study, point: Mapping[str, Any], row: Row, seed: int) -> Runs:
             "a study names the search whose learners label as `labellers` of a row, but search.labellers is "
             f"{shown(config.search.labellers)}"
         )
+    _check_teaching(config, row.name)
     if row.labellers is not None:
         labellers = Run(resolve(keys_of(study, point, row, seed, row.labellers)))
+        _check_teaching(labellers.config, f"labellers of {row.name}")
+        count = len(labellers.config.learners)
+        if count != len(config.learners):
+            raise ValueError(
+                f"labellers must be as many as learners, but in {row.name!r} they are {count} and "
+                f"{len(config.learners)}"
+            )
     search = Run(config, labellers=labellers)
     if "train" not in study.phases:
         return Runs(search)
     # What is trained may be another dataset: then the recipe has its own to say about it.
     after = resolve(overlaid(overlaid(keys, row.train), study.over)) if row.train else config
     return Runs(search, tuple(Run(_retraining(after, i), trains=search) for i in range(study.retrainings)))
+
+
+def _check_teaching(config: Config, name: str) -> None:
+    """Switches of teaching that exclude one another."""
+    try:
+        _ = config.teaching
+    except ValueError as error:
+        raise ValueError(f"{error}, in {name!r}") from None
 
 
 def _retraining(config: Config, number: int) -> Config:
@@ -145,7 +161,7 @@ def _retraining(config: Config, number: int) -> Config:
     )
 
 
-RETRAINING = 100_000
+RETRAINING = LARGEST_SEED + 1
 """Between the seeds of two trainings of one cell."""
 
 

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from smallgroup.data import NAMES
 from smallgroup.phases.evaluation import TrainResult
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.runner.lock import held
 from smallgroup.runtime.files import read_regular, write_whole
+from smallgroup.study.file import RUNS
 from smallgroup.study.measures import Outcome
 from smallgroup.study.plan import Run, Runs
 
@@ -26,7 +28,7 @@ class Store:
 
     def folder(self, run: Run) -> Path:
         """Of a run: whoever works on it holds its lock."""
-        return self.root / "runs" / run.key
+        return self.root / RUNS / run.key
 
     def place(self, run: Run) -> Path:
         """Its own files, as the commands leave them."""
@@ -37,7 +39,7 @@ class Store:
         if run.key not in self._known:
             place = self.place(run)
             found = SearchResult.read(place) if run.trains is None else TrainResult.read(place)
-            if found is None:
+            if found is None or not _fits(found, run):
                 return None
             self._known[run.key] = found
         return self._known[run.key]
@@ -75,3 +77,14 @@ class Store:
     def forget_failure(self, run: Run) -> None:
         """It may be tried again."""
         (self.folder(run) / FAILED).unlink(missing_ok=True)
+
+
+def _fits(found: SearchResult | TrainResult, run: Run) -> bool:
+    """Whether a result is of such a run: what lies in a folder may have been put there by hand."""
+    config = run.config
+    if found.seed != config.seed or (config.data.dataset in NAMES and found.dataset != config.data.dataset):
+        return False
+    if isinstance(found, TrainResult):
+        return True
+    said = (found.learners, found.lam, found.hypergradient)
+    return said == (len(config.learners), config.lam, config.search.hypergradient)

@@ -54,6 +54,8 @@ class Shown:
     wanted: int
     """Runs it would have if all were done."""
     failed: Sequence[str] = ()
+    without: Sequence[int] = ()
+    """Seeds whose runs are done and have no number for the primary measure."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def tabulated(plan: Plan, store: Store, footer: Sequence[str] = ()) -> Table:
     rows = [_shown(plan, line, store) for line in plan.lines]
     return Table(
         title=plan.study.title,
-        columns=plan.study.columns,
+        columns=tuple(dict.fromkeys((*plan.study.columns, plan.study.primary))),
         primary=plan.study.primary,
         rows=rows,
         verdicts=_verdicts(plan, rows),
@@ -181,9 +183,10 @@ def _shown(plan: Plan, line: Line, store: Store) -> Shown:
         f"seed {seed}: {why}"
         for seed, runs in line.runs.items()
         for run in runs.all
-        if (why := store.failure(run)) is not None
+        if store.state(run) == "failed" and (why := store.failure(run)) is not None
     ]
-    return Shown(line.name, entries, Entry(everyone), len(study.seeds), failures)
+    without = [seed for seed in outcomes if seed not in entries[study.primary].values]
+    return Shown(line.name, entries, Entry(everyone), len(study.seeds), failures, without)
 
 
 def _values(measure: Measure, outcomes: Mapping[int, Outcome], take: str) -> dict[int, float]:
@@ -226,7 +229,7 @@ def _verdicts(plan: Plan, rows: Sequence[Shown]) -> list[Verdict]:
                 continue
             line, row = by_place[claim.row, place]
             others = {name: by_place[name, place] for name in claim.than}
-            if all(_same_search(line, other) for other, _ in others.values()):
+            if any(_same_search(line, other) for other, _ in others.values()):  # nobody is better than oneself
                 continue
             first = _signed(row, plan.study.primary, sign)
             found = {
@@ -252,7 +255,7 @@ def _same_search(first: Line, second: Line) -> bool:
 def _as_taught(run: Run) -> tuple[dict[str, Any], str | None]:
     """What a search depends on, without the keys of teaching where nobody is taught."""
     config, plain = run.config, run.config.of_search()
-    if not config.lam or (len(config.learners) == 1 and config.search.targets == "peers"):
+    if run.labellers is None and not config.teaching.active:
         plain["search"] = {key: value for key, value in plain["search"].items() if key not in ("lambda", "targets")}
     return plain, None if run.labellers is None else run.labellers.key
 

@@ -15,7 +15,7 @@ from smallgroup import api
 from smallgroup.runner import Interrupted, Watcher
 from smallgroup.runner.lock import InUseError, locked
 from smallgroup.runner.signals import watched
-from smallgroup.runtime.files import open_regular, write_whole
+from smallgroup.runtime.files import NotRegularError, open_regular, write_whole
 from smallgroup.study.plan import Plan, Run
 from smallgroup.study.store import State, Store
 
@@ -57,19 +57,32 @@ def work(runs: Sequence[Run], store: Store) -> None:
     """Until all runs are done or failed. One that fails is recorded and does not stop the others.
 
     Those that others hold are waited for: a table made before they end would lack them, and who holds one may leave it.
-    Whoever only looks whether a folder is in use holds it for a moment, so what was in use is looked at again.
+    Whoever only looks whether a folder is in use holds it for a moment, so what was in use is looked at again. Where
+    not even a failure can be recorded, such as in a folder that is none, that is said after all others were tried.
     """
-    while unfinished := [run for run in runs if store.state(run) in _OPEN]:
+    barred: dict[str, str] = {}
+
+    def is_open(run: Run) -> bool:
+        return run.key not in barred and store.state(run) in _OPEN
+
+    while unfinished := [run for run in runs if is_open(run)]:
         tried = False
         for run in unfinished:
-            if store.state(run) != "waiting" or any(store.state(need) in _OPEN for need in run.needs):
+            if store.state(run) != "waiting" or any(is_open(need) for need in run.needs):
                 continue
-            with suppress(InUseError), locked(store.folder(run)):
-                if store.result(run) is None and store.failure(run) is None:
-                    _tried(run, store)
-                    tried = True
+            try:
+                with suppress(InUseError), locked(store.folder(run)):
+                    if store.result(run) is None and store.failure(run) is None:
+                        _tried(run, store)
+                        tried = True
+            except (OSError, NotRegularError) as error:
+                barred[run.key] = str(error)
         if not tried:
             time.sleep(_PAUSE)
+    if barred:
+        raise RuntimeError(
+            f"{len(barred)} runs cannot be begun, the first because of this: {next(iter(barred.values()))}"
+        )
 
 
 def _tried(run: Run, store: Store) -> None:

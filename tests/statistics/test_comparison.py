@@ -94,6 +94,15 @@ def test_rows_that_are_equal() -> None:
     assert (found.p, found.effect, found.difference, found.equal) == (1.0, 0.0, 0.0, 3)
 
 
+def test_the_interval_of_pairs_is_that_of_their_median() -> None:
+    """One difference that is far out moves the mean of every second resample, and hardly a median."""
+    differences = [1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 100.0]
+    found = compare_paired(*rows(differences))
+    assert found.interval is not None
+    assert found.interval[0] >= 1.0
+    assert found.interval[1] <= 1.7 + 1e-9
+
+
 def test_one_pair_has_no_p() -> None:
     found = compare_paired(*rows([3.0]))
     assert found.p is None

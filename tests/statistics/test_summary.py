@@ -61,6 +61,7 @@ def test_searches_and_retrainings_apart() -> None:
 
 def test_one_training_per_search_says_nothing_of_retrainings() -> None:
     assert variation([[1.0], [2.0], [3.0]]).over_retrainings is None
+    assert variation([[1.0, 2.0], [2.0], [3.0]]).over_retrainings is None  # one degree of freedom is too few
 
 
 @pytest.mark.parametrize("values", [[], [1.0, math.nan], [math.inf]])

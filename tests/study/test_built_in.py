@@ -29,10 +29,13 @@ def tiny(name: str) -> Study:
     _, study = open_study(name, {"recipe": "quick", "seeds": [1], "over": SMALL})
     rows = [row.model_dump() for row in study.rows if row.baseline is None]
     seen = False
+    grid = {axis: values[:2] for axis, values in study.grid.items()}
     for row in rows:
         config = row["config"]
-        if "learners" in config:
-            config["learners"] = min(config["learners"], MOST)
+        row["where"] = [one for one in row["where"] if all(one["at"][axis] in grid[axis] for axis in one["at"])]
+        for keys in (config, *(one["config"] for one in row["where"])):
+            if "learners" in keys:
+                keys["learners"] = min(keys["learners"], MOST)
         method = config.get("method", study.base.get("method"))
         staged = method == "p-darts" and not seen
         seen |= staged
@@ -43,7 +46,6 @@ def tiny(name: str) -> Study:
         config["methods"] = {"p-darts": {"added": [1, 1]}} if staged else {}
     columns = [column for column in study.columns if column not in TRUE]
     primary = "validation_error" if study.primary in TRUE else study.primary
-    grid = {axis: values[:2] for axis, values in study.grid.items()}
     return parsed({**study.model_dump(), "rows": rows, "columns": columns, "primary": primary, "grid": grid})
 
 

@@ -44,10 +44,51 @@ def test_a_study_from_file_to_figure(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert found["claims"][0]["comparisons"]["independent"]["smallest_p"] == 0.5
     files = [Path(name) for name in found["files"]]
     assert {path.suffix for path in files} == {".md", ".csv", ".tex", ".json", ".svg", ".pdf"}
-    before = {path: path.read_bytes() for path in files}
+    before = {path: undated(path) for path in files}
     code, text, _ = called(capsys, *arguments)
     assert "teaching helps (search.lambda = 1.0): not shown" in " ".join(text.split())
-    assert {path: path.read_bytes() for path in files} == before  # nothing was run again, and the same bytes came of it
+    assert {path: undated(path) for path in files} == before  # nothing was run again, and the same bytes came of it
+    assert "rows with 'lambda = 1' in their names alone" in " ".join(text.split())
+
+
+def undated(path: Path) -> bytes:
+    """The content of a file without the line that has the date."""
+    return b"".join(line for line in path.read_bytes().splitlines(keepends=True) if b"config hash" not in line)
+
+
+def test_names_are_no_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And a run that nobody can carry out is told of by row and seed."""
+    file, out = tmp_path / "mine.yaml", tmp_path / "out"
+    keys = {**TINY, "title": "a [/x] b", "rows": [{"name": "[alone]"}, {"name": "[/x]"}], "seeds": [1]}
+    file.write_text(yaml.safe_dump(keys))
+    for run in planned("mine", parsed(keys)).runs:
+        Store(out).folder(run).mkdir(parents=True)
+        Store(out).record_failure(run, "it broke")
+    code, text, error = called(capsys, str(file), "--out", str(out), "--lines")
+    assert code == 1
+    assert "a [/x] b" in text
+    assert "│ [alone] " in text
+    assert "│ [/x] " in text
+    assert "failed: search of seed 1 ([alone]; [/x])" in error
+
+
+def test_a_dry_run_says_what_would_be_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(yaml.safe_dump({**TINY, "columns": ["percentile"], "primary": "percentile", "seeds": [1]}))
+    code, text, error = called(capsys, str(file), "--dry-run", "--only", "group", "--out", str(tmp_path))
+    assert code == 0
+    assert "1 runs, 0 of them done" in text
+    assert error.splitlines()[0].startswith("note: not to be carried out as it is: true accuracies need")
+    code, text, error = called(capsys, str(file), "--only", "group", "--out", str(tmp_path))
+    assert (code, text) == (2, "")
+
+
+def test_a_study_is_not_called_like_the_folder_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "runs.yaml"
+    file.write_text(yaml.safe_dump(TINY))
+    code, _, error = called(capsys, str(file), "--dry-run")
+    assert (code, error.count("\n")) == (2, 1)
+    assert "needs a name of its own, but runs" in error
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure as Picture
 
+from smallgroup.statistics import summarise
 from smallgroup.study import tabulated
-from smallgroup.study.figures import Curve, beside, draw, look, over_epochs
+from smallgroup.study.figures import Curve, beside, draw, draw_curve, look, over_epochs
 from smallgroup.study.file import Figure
 from tests.study.hand_made import searched, store_of
 from tests.study.test_table import plan_of
@@ -51,9 +53,45 @@ def test_a_course_counts_epochs_from_one_and_all_learners(tmp_path: Path) -> Non
     place.mkdir(parents=True)
     rows_ = [{"epoch": e, "learner": k, "w_error": 50.0 - 10 * e + k} for e in range(3) for k in range(2)]
     (place / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows_))
-    everyone, alone = over_epochs(plan, store)
+    (everyone, alone), unreadable = over_epochs(plan, store)
+    assert unreadable == 0
     assert everyone.points == [(1.0, [50.5]), (2.0, [40.5]), (3.0, [30.5])]
     assert alone.points == [(1.0, [50.0]), (2.0, [40.0]), (3.0, [30.0])]
+
+
+@pytest.mark.parametrize(
+    "line", ["{{", "[]", '{"w_error": 1.0}', '{"epoch": "x", "w_error": 1.0}', '{"epoch": 0, "w_error": NaN}']
+)
+def test_metrics_that_cannot_be_read_are_left_out_and_told_of(line: str, tmp_path: Path) -> None:
+    plan = plan_of(rows=[{"name": "a"}], claims=[], seeds=[1, 2])
+    store = store_of(plan, tmp_path, lambda *_: searched([10.0]))
+    for run, text in zip(plan.runs, (line, '{"epoch": 0, "learner": 0, "w_error": 1.0}'), strict=True):
+        store.place(run).mkdir(parents=True)
+        (store.place(run) / "metrics.jsonl").write_text(text + "\n")
+    curves, unreadable = over_epochs(plan, store)
+    assert ([curve.points for curve in curves], unreadable) == ([[(1.0, [1.0])]], 1)
+    (svg, _) = draw(plan, tabulated(plan, store), store, Figure(kind="course"), tmp_path / "figure")
+    assert "without 1 runs whose metrics cannot be read" in svg.read_text()
+
+
+def test_names_and_titles_are_no_formulas_and_break(tmp_path: Path) -> None:
+    text = drawn([r"$\frac$", "a name that is as long as a name of a row may be, which is eighty letters"], tmp_path)
+    assert r"$\frac$" in text
+    assert "a name that is as long as a name of" in text
+    assert ">a row may be, which is eighty<" in text
+
+
+def test_bars_reach_from_the_lower_to_the_upper_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    axes = Picture().add_subplot()
+    monkeypatch.setattr(axes, "errorbar", lambda x, means, errors, **_: seen.append((x, means, errors)))
+    values = [1.0, 1.0, 1.0, 1.0, 1.0, 9.0]
+    draw_curve(axes, Curve("a", [(3.0, values)]), 0, 0.25)
+    ((x, means, errors),) = seen
+    interval = summarise(values).interval
+    assert interval is not None
+    assert x == [3.25]
+    assert (means[0] - errors[0][0], means[0] + errors[1][0]) == pytest.approx(interval)
 
 
 @pytest.mark.parametrize("first", [0, 7, 14])

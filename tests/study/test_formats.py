@@ -2,6 +2,9 @@
 
 import csv
 import io
+from dataclasses import replace
+
+import pytest
 
 from smallgroup.statistics import compare_paired, compare_unpaired, holm
 from smallgroup.study.file import Claim
@@ -65,6 +68,32 @@ def test_latex() -> None:
     assert r"alone & 50.8 $\pm$ 0.9 &  & [50.1, 51.4] & 49.8 $\pm$ 0.9 & 6 \\" in text
     assert text.count(r"\\") == 4
     assert text.splitlines()[-1] == "% config hash 0123"
+
+
+@pytest.mark.parametrize(
+    ("name", "in_markdown", "in_latex"),
+    [
+        ("a_b", "| a_b |", r"a\_b &"),
+        ("a\\|b", r"| a\\\|b |", r"a\textbackslash{}|b &"),
+        ("[alone]", "| [alone] |", "{}[alone] &"),
+        ("*", "| * |", "{}* &"),
+    ],
+)
+def test_names_are_shown_as_they_are(name: str, in_markdown: str, in_latex: str) -> None:
+    table = replace(a_table(), rows=[shown(name, {1: 50.0})])
+    assert in_markdown in markdown(table).splitlines()[4]
+    assert next(line for line in latex(table).splitlines() if "50.0" in line).startswith(in_latex)
+
+
+def test_every_training_is_there_to_compute_with() -> None:
+    entry = Entry({1: 2.0, 2: 5.0}, None, {1: [1.5, 2.5], 2: [5.0]})
+    table = replace(a_table(), rows=[Shown("a", {"percentile": entry}, Entry(), 2)])
+    assert comma_separated(table).splitlines()[1:] == [
+        "a,percentile,1,2.0",
+        "a,percentile,2,5.0",
+        'a,"percentile, training 1",1,1.5',
+        'a,"percentile, training 2",1,2.5',
+    ]
 
 
 def test_comma_separated_values_are_exact() -> None:

@@ -83,7 +83,18 @@ def test_only_some_rows() -> None:
         ({"colour": "blue"}, "colour"),
         ({"rows": 3}, "rows"),
         ({"claims": 3}, "claims"),
-        ({"rows": [{"name": "a", "config": {"search": 3}, "controls": {"passes": 4}}]}, "controls"),
+        ({"rows": [{"name": "a", "config": {"search": 3}, "controls": {"passes": 4}}]}, "search of 'a' must be"),
+        ({"base": {"recipe": "paper"}}, "base: seeds and recipe are keys of the study.* but recipe is given here"),
+        ({"over": {"seed": 7}}, "over: .*but seed is given here"),
+        ({"rows": [{"name": "a", "train": {"seed": 7}}]}, "rows.0.train: .*but seed is given here"),
+        ({"rows": [{"name": "a", "train": {"seeds": 7}}]}, "for phase train, which is not in phases, but 'a' has it"),
+        ({"by_recipe": {"quik": {}}}, "recipe in by_recipe must be one of"),
+        ({"grid": {"lambda": [1, 1.0]}}, "each once, but lambda has"),
+        ({"grid": {"lambda": [1, 2]}, "rows": [{"name": "a", "theirs": {"validation_error": "1"}}]}, "without a grid"),
+        ({"phases": ["train", "search"]}, r"\[search\] or \[search, train\], but got \[train, search\]"),
+        ({"seeds": [10**30]}, "from 0 to 99,999"),
+        ({"rows": [{"name": "a\nb"}]}, "one line of printable"),
+        ({"title": "a\tb"}, "one line of printable"),
         ({"grid": {f"a{n}": list(range(10)) for n in range(9)}}, "at most 10,000 runs, but they make 6,000,000,000"),
         ({"seeds": ",".join(f"{n}000-{n}999" for n in range(1, 99))}, "seeds must be like"),
     ],
@@ -120,6 +131,9 @@ def test_keys_at_points_of_the_grid() -> None:
     bad = [{"name": "a", "where": [{"at": {"lambda": 3}, "config": {}}]}]
     with pytest.raises(ValueError, match="axis in where"):
         parsed({**TINY, "rows": bad, "grid": {"learners": [2, 3]}})
+    nowhere = [{"name": "a", "where": [{"at": {"learners": 4}, "config": {}}]}]
+    with pytest.raises(ValueError, match="must lie on its axis, but learners has no 4"):
+        parsed({**TINY, "rows": nowhere, "grid": {"learners": [2, 3]}})
 
 
 def test_retrainings_leave_alone_what_the_search_left_alone() -> None:
@@ -135,11 +149,16 @@ def test_retrainings_leave_alone_what_the_search_left_alone() -> None:
 
 
 def test_controls_stand_beside_a_group() -> None:
-    group = {"name": "SGL", "config": {"method": "pc-darts", "learners": 2, "lambda": 2}, "train": {"seed": 1}}
+    group = {
+        "name": "SGL",
+        "config": {"method": "pc-darts", "learners": 2, "lambda": 2},
+        "train": {"training": {"epochs": 1}},
+    }
     controls = {"of": "PC", "passes": 11}
     study = parsed(
         {
             **TINY,
+            "phases": ["search", "train"],
             "base": {"learners": 2},
             "rows": [{**group, "theirs": {"validation_error": "9"}, "controls": controls}],
         }
@@ -160,12 +179,11 @@ def test_controls_stand_beside_a_group() -> None:
     assert [config.lam for config in found] == [2, 0, 0, 2, 2]
     assert [config.search.targets for config in found] == ["peers", "peers", "peers", "own", "uniform"]
     assert found[2].search.hypergradient == "first-order"
-    assert {str(row.train) for row in study.rows} == {"{'seed': 1}"}
+    assert {str(row.train) for row in study.rows} == {"{'training': {'epochs': 1}}"}
     assert [row.theirs for row in study.rows[1:]] == [{}] * 4
     assert parsed(study.model_dump()) == study
-    assert parsed({**TINY, "rows": [{**group, "controls": {"of": "PC"}}]}).rows[1:] == tuple(
-        row.model_copy(update={"theirs": {}}) for row in study.rows[1:]
-    )
+    bare = {**TINY, "phases": ["search", "train"], "rows": [{**group, "controls": {"of": "PC"}}]}
+    assert parsed(bare).rows[1:] == tuple(row.model_copy(update={"theirs": {}}) for row in study.rows[1:])
 
 
 @pytest.mark.parametrize(
@@ -218,24 +236,87 @@ def test_independent_learners_are_of_the_kinds_that_the_group_has() -> None:
         ({"controls": {"passes": 4}}, "11 independent learners make the passes of 'group', but passes is 4"),
         ({"over": {"learners": 3}}, "must have learners=17, lambda=0"),
         ({"over": {"lambda": 2}}, "'best of 2 independent' must have learners=2, lambda=0"),
-        ({"over": {"search": {"targets": "own"}}}, "'uniform targets' must have learners=2, targets=uniform"),
-        ({"grid": {"learners": [2, 3]}}, "same number of learners at every point of the grid, but 'group' has 2, 3"),
-        ({"grid": {"hypergradient": ["first-order", "exact"]}}, "same number of passes"),
         (
-            {"grid": {"learners": [[{"method": "darts"}, {"method": "gdas"}], [{"method": "darts"}] * 2]}},
-            "same list of learners at every point of the grid, but 'group' has several",
+            {"over": {"search": {"targets": "own"}}},
+            "must have learners=2, lambda=1, targets=uniform, but .*targets=own",
         ),
+        (  # without human labels lambda has no say, and independent learners would be a group
+            {"over": {"search": {"human_labels": False}}},
+            "'best of 2 independent' must have learners=2, lambda=0, targets=peers, nobody taught, but it would have",
+        ),
+        ({"over": {"search": {"labels_from": "w"}}}, 'targets="uniform" uses no labeller'),
+        ({"take": "first"}, "may not take another, but 'group' does"),
+        ({"controls": None}, "controls of 'group' must be a section of keys, such as {}, but got None"),
+        ({"config": {"search": None}}, "search of 'group' must be a section"),
+        ({"where": 3}, "where of 'group' must be a list of sections, but got 3"),
         (
-            {"grid": {"method": ["darts"]}, "where": [{"at": {"method": "darts"}, "config": {"lambda": 3}}]},
-            "'best of 2 independent' must have",
+            {"grid": {"method": ["darts"]}, "where": [{"at": {"method": "darts"}, "config": 3}]},
+            "config of 'group' must be a section of keys",
         ),
     ],
 )
 def test_a_row_that_is_not_what_its_name_says_is_refused(change: dict[str, Any], words: str) -> None:
-    own = {key: change.pop(key) for key in ("controls", "where") if key in change}
+    own = {key: change.pop(key) for key in ("controls", "where", "take", "config") if key in change}
     with pytest.raises(ValueError, match=words) as error:
         parsed({**TINY, "rows": [{"name": "group", "controls": {}, **own}], **change})
     assert "\n" not in str(error.value)
+
+
+def test_controls_of_groups_that_grow_over_the_grid() -> None:
+    """The passes of one learner are its own; those of 2 and 3 that are taught are counted as everywhere."""
+    grid = {"hypergradient": ["first-order", "finite-difference"], "learners": [1, 2, 3]}
+    study = parsed({**TINY, "rows": [{"name": "group", "controls": {}}], "grid": grid, "seeds": [1]})
+    names = [row.name for row in study.rows[1:]]
+    assert names == ["best of K independent", "best of M independent", "self-taught", "uniform targets"]
+    plan = planned("tiny", study)
+    found = {
+        row: [len(line.runs[1].search.config.learners) for line in plan.lines if line.row.name == row] for row in names
+    }
+    assert found["best of K independent"] == [1, 2, 3, 1, 2, 3]
+    assert found["best of M independent"] == [1, 4, 6, 2, 11, 17]
+    where = [{"at": {"learners": 3}, "config": {"lambda": 0.5}}]
+    half = parsed({**TINY, "rows": [{"name": "group", "where": where, "controls": {}}], "grid": {"learners": [2, 3]}})
+    lams = {name: [line.runs[1].search.config.lam for line in planned("t", half, name).lines] for name in names}
+    assert list(lams.values()) == [[0, 0], [0, 0], [1, 0.5], [1, 0.5]]
+    kinds = [[{"method": "darts"}, {"method": "gdas"}], [{"method": "darts"}] * 2]
+    mixed = parsed({**TINY, "rows": [{"name": "group", "controls": {}}], "grid": {"learners": kinds}, "seeds": [1]})
+    many = [line.runs[1].search.config for line in planned("tiny", mixed).lines if line.row.name == mixed.rows[2].name]
+    assert [{learner.method for learner in config.learners} for config in many] == [{"darts", "gdas"}, {"darts"}]
+
+
+@pytest.mark.parametrize("name", built_in())
+def test_every_group_stands_beside_its_controls(name: str) -> None:
+    """At every point of the grid: who is better than a group that is taught by V, and why, must be on the table."""
+    plan = planned(*open_study(name, {"recipe": "quick", "seeds": [1]}))
+    lines = [line for line in plan.lines if line.runs]
+    groups = 0
+    for line in lines:
+        config = line.runs[1].search.config
+        ablated = config.search.labels_from != "v" or not config.search.human_labels or line.row.labellers is not None
+        if not config.teaching.active or config.search.targets != "peers" or ablated:
+            continue
+        groups += 1
+        beside = [other.runs[1].search.config for other in lines if other.point == line.point]
+        like = [other for other in beside if (other.data, other.space) == (config.data, config.space)]
+        kinds = {(len(other.learners), other.teaching.active, other.search.targets) for other in like}
+        size = len(config.learners)
+        assert {(size, False, "peers"), (size, True, "own"), (size, True, "uniform")} <= kinds
+        assert any(not taught and count > size for count, taught, _ in kinds)
+    assert groups
+
+
+def test_what_stands_above_all_rows_stands_above_trainings() -> None:
+    rows = [{"name": "a", "train": {"training": {"epochs": 7}}}]
+    over = {"training": {"epochs": 3}}
+    change = {"phases": ["search", "train"], "columns": ["test_error"], "primary": "test_error", "over": over}
+    plan = planned("tiny", parsed({**TINY, **change, "rows": rows, "seeds": [1]}))
+    assert [run.config.training.epochs for run in plan.runs if run.phase == "training"] == [3]
+
+
+def test_labellers_are_as_many_as_learners() -> None:
+    rows = [{"name": "separate", "config": {"learners": 2}, "labellers": {"learners": 3, "lambda": 0}}]
+    with pytest.raises(ValueError, match="as many as learners, but in 'separate' they are 3 and 2"):
+        planned("tiny", parsed({**TINY, "rows": rows}))
 
 
 def test_labellers_by_path_are_refused() -> None:
@@ -248,7 +329,8 @@ def test_labellers_by_path_are_refused() -> None:
 def test_figure_k_is_the_same_question_under_every_recipe(recipe: str) -> None:
     """One learner alone is DARTS (1st); groups follow the paper's equations."""
     found = {(len(run.config.learners), run.config.search.hypergradient) for run in _searches("figure-k", recipe)}
-    assert found == {(1, "first-order"), (2, "finite-difference"), (3, "finite-difference")}
+    groups = {(1, "first-order"), (2, "finite-difference"), (3, "finite-difference")}
+    assert found == groups | {(11, "first-order"), (17, "first-order")}  # that make the passes of 2 and 3
 
 
 @pytest.mark.parametrize("name", built_in())

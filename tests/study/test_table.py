@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from scipy import stats
 
+from smallgroup.config import resolve
 from smallgroup.spaces.nas_bench_201 import Truth
 from smallgroup.spaces.nas_bench_201.cell import every_cell
 from smallgroup.statistics import compare_paired
 from smallgroup.study import Plan, Store, planned, tabulated
-from smallgroup.study.file import Claim, parsed
+from smallgroup.study.baselines import untrained
+from smallgroup.study.file import Claim, keys_of, parsed
 from smallgroup.study.formats import number, sentences
 from smallgroup.study.plan import Run
 from smallgroup.study.table import Verdict, check_measurable
@@ -58,6 +60,35 @@ def test_losses_that_outweigh_gains_are_no_yes() -> None:
     assert found.p < 0.05
     claim = Claim(says="it helps", row="a", than=("b",))
     assert not Verdict(claim, {}, {"b": found}, {"b": found.p}, {"b": found.smallest_p}).holds
+
+
+def test_gains_that_are_outweighed_in_the_middle_are_no_yes() -> None:
+    """Ranks for the first row, and a median against it: fifteen large gains, seventeen losses that are next to none."""
+    gains = [-0.01 - 0.001 * n for n in range(17)] + [5.0 + 0.1 * n for n in range(15)]
+    found = compare_paired(dict(enumerate(gains)), dict.fromkeys(range(32), 0.0))
+    assert found.difference < 0
+    assert found.effect is not None
+    assert found.effect > 0
+    assert found.p is not None
+    assert found.p < 0.05
+    claim = Claim(says="it helps", row="a", than=("b",))
+    assert not Verdict(claim, {}, {"b": found}, {"b": found.p}, {"b": found.smallest_p}).holds
+
+
+def test_an_untrained_row_takes_one_learner_or_the_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    column = {cell: convolutions(cell) for cell in every_cell()}
+    monkeypatch.setattr("smallgroup.study.table._found", lambda _: Truth({"cifar10": column, "cifar100": column}))
+    own: dict[str, Any] = {"baseline": {"kind": "untrained"}, "config": {"learners": 3}}
+    rows = [{"name": "first", **own}, {"name": "all", **own, "take": "mean"}]
+    base = {"dataset": "cifar10", "space": "nas-bench-201"}
+    plan = plan_of(base=base, rows=rows, claims=[], seeds=[1, 2], columns=["true_accuracy"], primary="true_accuracy")
+    first, everyone = (row.entries["true_accuracy"].values for row in tabulated(plan, Store(tmp_path)).rows)
+    for seed, line in zip((1, 2), (plan.lines[0],) * 2, strict=True):
+        cells = untrained(resolve(keys_of(plan.study, line.point, line.row, seed)))
+        accuracies = [column[cell] for cell in cells]
+        assert len(set(accuracies)) > 1
+        assert first[seed] == accuracies[0]
+        assert everyone[seed] == pytest.approx(sum(accuracies) / 3)
 
 
 @pytest.mark.parametrize("kind", ["random", "evolution"])
@@ -149,6 +180,31 @@ def test_what_cannot_be_said_is_a_dash(tmp_path: Path) -> None:
     entries = tabulated(plan, store_of(plan, tmp_path, result)).rows[0].entries
     assert [sorted(entries[name].values) for name in columns] == [[2], [2], [], [], []]
     assert number(entries["percentile"], 1) == "–"
+    said = sentences(tabulated(plan, store_of(plan, tmp_path, result)))
+    assert "group: validation error, % is not known of seed 1, though the runs are done" in said
+
+
+def test_a_mean_needs_every_learner(tmp_path: Path) -> None:
+    plan = plan_of(rows=[{"name": "a", "take": "mean"}], claims=[], seeds=[1], columns=["percentile"])
+
+    def result(*_: Any) -> Any:
+        found = searched([9.0, 8.0], percentile={"digits": 50.0})
+        return replace(found, group=[found.group[0], replace(found.group[1], percentile=None)])
+
+    assert tabulated(plan, store_of(plan, tmp_path, result)).rows[0].entries["percentile"].values == {}
+
+
+def test_a_failure_that_was_overcome_is_none(tmp_path: Path) -> None:
+    plan = plan_of(rows=[{"name": "a"}], claims=[], seeds=[1])
+    store = store_of(plan, tmp_path, lambda *_: searched([9.0]))
+    store.folder(plan.runs[0]).mkdir(parents=True)
+    store.record_failure(plan.runs[0], "it broke")
+    assert tabulated(plan, store).rows[0].failed == []
+
+
+def test_the_primary_measure_is_always_a_column(tmp_path: Path) -> None:
+    plan = plan_of(columns=["skips", "skips"], seeds=[1])
+    assert tabulated(plan, Store(tmp_path)).columns == ("skips", "validation_error")
 
 
 @pytest.mark.parametrize(
@@ -189,12 +245,15 @@ def test_searches_and_retrainings_are_told_apart(tmp_path: Path) -> None:
         ({"lambda": [0, 1]}, [{"lambda": 1}]),  # nobody hears what is taught
     ],
 )
+@pytest.mark.parametrize("beside", [[], ["uniform"]])
 def test_a_claim_is_not_made_where_its_rows_are_one_search(
-    grid: dict[str, Any], claimed: list[dict[str, Any]], tmp_path: Path
+    grid: dict[str, Any], claimed: list[dict[str, Any]], beside: list[str], tmp_path: Path
 ) -> None:
     other = OWN if "lambda" in grid else {"lambda": 0}
-    rows = [{"name": "group", "config": {}}, {"name": "taught", "config": other}]
-    plan = plan_of(grid=grid, rows=rows, seeds=[1])
+    third = {"name": "uniform", "config": {"search": {"targets": "uniform"}}}
+    rows = [{"name": "group", "config": {}}, {"name": "taught", "config": other}, third]
+    claims = [{"says": "it helps", "row": "group", "than": ["taught", *beside]}]
+    plan = plan_of(grid=grid, rows=rows, claims=claims, seeds=[1])
     assert [verdict.point for verdict in tabulated(plan, Store(tmp_path)).verdicts] == claimed
 
 

@@ -1,6 +1,7 @@
 """Runs of a study: side by side, killed, failed, and the same whoever does them."""
 
 import json
+import shutil
 import sys
 import time
 from contextlib import ExitStack
@@ -82,6 +83,33 @@ def test_a_damaged_record_of_a_failure_is_one(tmp_path: Path) -> None:
     store.folder(plan.runs[0]).mkdir(parents=True)
     (store.folder(plan.runs[0]) / FAILED).write_text("[")
     assert store.state(plan.runs[0]) == "failed"
+
+
+@pytest.mark.parametrize("what", ["the lock is a folder", "the run is a file"])
+def test_a_folder_that_nobody_can_work_in_does_not_stop_the_others(what: str, tmp_path: Path) -> None:
+    plan, store = tiny(seeds=[1]), Store(tmp_path)
+    first, second = plan.runs
+    store.folder(first).parent.mkdir(parents=True)
+    if what == "the run is a file":
+        store.folder(first).write_text("")
+        work(plan.runs, store)  # it counts as failed, because its record cannot be read
+        assert store.state(first) == "failed"
+    else:
+        (store.folder(first) / ".lock").mkdir(parents=True)
+        with pytest.raises(RuntimeError, match=r"1 runs cannot be begun, the first because of this: .*\.lock"):
+            work(plan.runs, store)
+    assert store.state(second) == "done"
+
+
+def test_a_result_of_another_run_is_none_of_this_one(tmp_path: Path) -> None:
+    plan, store = tiny(seeds=[1]), Store(tmp_path)
+    work(plan.runs[:1], store)
+    shutil.copytree(store.folder(plan.runs[0]), store.folder(plan.runs[1]))
+    again = Store(tmp_path)
+    assert again.result(plan.runs[0]) is not None
+    assert again.result(plan.runs[1]) is None
+    work(plan.runs, again)
+    assert again.state(plan.runs[1]) == "failed"
 
 
 def test_a_run_that_somebody_holds_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

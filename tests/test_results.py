@@ -1,0 +1,63 @@
+"""The tables under `results/` are what the runs that lie beside them come to."""
+
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from smallgroup.study import Plan, Store, open_study, planned, tabulated
+from smallgroup.study.formats import comma_separated, grid, markdown, sentence
+
+RESULTS = Path(__file__).parents[1] / "results"
+STUDIES = {"teaching": "teaching"} | {path.stem: str(path) for path in sorted(RESULTS.glob("*.yaml"))}
+
+COLUMNS = (
+    "row",
+    "percentile",
+    "95 % interval of its mean",
+    "true accuracy, %",
+    "percentile, mean of all learners",
+    "n",
+)
+"""Of a table that stand on the page."""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """Of the archive."""
+    root = tmp_path_factory.mktemp("studies")
+    with tarfile.open(RESULTS / "runs.tar.xz") as archive:
+        archive.extractall(root, filter="data")
+    return Store(root)
+
+
+def plan_of(name: str) -> Plan:
+    return planned(*open_study(STUDIES[name]))
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_run_is_there(name: str, store: Store) -> None:
+    """Known by the hash of its config: who adds a key to configs must leave it out of the hash where it says what was
+    so before, or everybody's finished runs are repeated."""
+    assert [run.key for run in plan_of(name).runs if store.state(run) != "done"] == []
+
+
+@pytest.mark.skipif("SMALLGROUP_DATA" not in os.environ, reason="needs SMALLGROUP_DATA")
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_table_is_that_of_its_runs(name: str, store: Store) -> None:
+    plan = plan_of(name)
+    table = tabulated(plan, store)
+    written = (RESULTS / name / "table.md").read_text().splitlines()
+    lines = markdown(table).splitlines()
+    assert written[: len(lines)] == lines
+    assert plan.hash in written[-1]
+    assert comma_separated(table) == (RESULTS / name / "values.csv").read_text()
+    # The page has its main columns, and the answers in the words of the table.
+    page = (RESULTS / "README.md").read_text()
+    titles, rows = grid(table)
+    shown = [titles.index(title) for title in COLUMNS]
+    for row in rows:
+        assert f"| {' | '.join(row[i] for i in shown)} |" in page
+    for verdict in table.verdicts:
+        assert sentence(verdict, table.primary).partition(", by")[0] in page
