@@ -41,7 +41,7 @@ class Curve:
     """Values of all seeds by their place on the axis."""
 
     name: str
-    points: list[tuple[float, Sequence[float]]] = field(default_factory=list)
+    points: list[tuple[float, list[float]]] = field(default_factory=list)
 
 
 def draw(plan: Plan, table: Table, store: Store, figure: Figure, path: Path) -> list[Path]:
