@@ -52,9 +52,9 @@ STUDIES: list[dict[str, Any]] = [
         "base": CONFIGS[0],
         "grid": {"search.lambda": [0.0, 1.0]},
         "rows": [
-            {"name": "alone", "config": {"learners": 1}, "take": "first", "theirs": {"validation_error": "3.1"}},
+            {"name": "alone", "config": {"learners": 1}, "take": "first"},
             {"name": "group", "config": {"search": {"lambda": 1}}, "controls": {"of": "DARTS", "passes": 11}},
-            {"name": "there", "where": [{"at": {"search.lambda": 1.0}, "config": {"seed": 1}}], "labellers": {}},
+            {"name": "there", "where": [{"at": {"search.lambda": 1.0}, "config": {"lambda": 2}}], "labellers": {}},
             {"name": "random", "baseline": {"kind": "random", "lookups": 10}},
         ],
         "seeds": "1-2",
@@ -62,7 +62,18 @@ STUDIES: list[dict[str, Any]] = [
         "primary": "validation_error",
         "claims": [{"says": "it helps", "row": "group", "than": ["alone"]}],
         "figures": [{"kind": "curve", "axis": "search.lambda"}],
-    }
+    },
+    {
+        "title": "a table of the paper",
+        "by_recipe": {"paper": {"learners": 3}},
+        "rows": [{"name": "a", "theirs": {"test_error": "3.1 ± 0.2"}, "train": {"training": {"epochs": 2}}}],
+        "seeds": [1],
+        "phases": ["search", "train"],
+        "retrainings": 2,
+        "columns": ["test_error", "parameters"],
+        "primary": "test_error",
+        "figures": [{"kind": "course"}],
+    },
 ]
 ROW: dict[str, Any] = {
     "epoch": 0,
