@@ -24,12 +24,14 @@ from smallgroup.study.store import Store
 from smallgroup.study.table import Table
 
 FORMATS = ("svg", "pdf")
-_SIZE, _BESIDE = (6.4, 4.2), 3.0
-"""Inches, and what a legend beside the axes adds to the width."""
+_SIZE, _BESIDE, _LINE = (6.4, 4.2), 3.0, 0.19
+"""Inches: of a panel, what a legend beside the panels adds to the width, and a line of that legend."""
+_ACROSS = 3
+"""Panels in a row."""
 _MOST_WITHIN = 5
 """Curves whose legend lies within the axes."""
 _TITLE, _LABEL = 72, 36
-"""Letters in a line of the title and of the legend."""
+"""Letters in a line of the title, for each panel across, and of the legend."""
 _SPREAD = 0.4
 """Share of the room between two places that curves take at one of them."""
 _MARKS, _LINES = "osD^vPX", ("-", "--", ":", "-.")
@@ -42,39 +44,35 @@ class Curve:
 
     name: str
     points: list[tuple[float, list[float]]] = field(default_factory=list)
+    panel: str = ""
+    """Where on the other axes of the grid: each such place has a panel of its own."""
 
 
 def draw(plan: Plan, table: Table, store: Store, figure: Figure, path: Path) -> list[Path]:
     """One figure in every format; `path` is without an ending. The same study gives the same bytes."""
-    picture = Picture(figsize=_SIZE, layout="constrained")
-    axes = picture.add_subplot()
-    title = MEASURES[plan.study.primary].title
+    places: Sequence[Any] = ()
     if figure.axis is not None:
-        curves = _over_axis(plan, table, figure.axis)
-        places = list(plan.study.grid[figure.axis])
-        axes.set_xlabel(figure.axis)
-        if not _numeric(places):
-            axes.set_xticks(range(len(places)), [str(place) for place in places])
-        elif all(isinstance(place, int) for place in places):
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        note = _BARS
+        curves, note = _over_axis(plan, table, figure.axis), _BARS
+        label, places = figure.axis, plan.study.grid[figure.axis]
     else:
         curves, unreadable = over_epochs(plan, store)
-        axes.set_xlabel("epochs of the search")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        note = f"{_BARS}; values: mean of all learners, or of the first where a row takes it"
+        label, note = (
+            "epochs of the search",
+            f"{_BARS}; values: mean of all learners, or of the first where a row takes it",
+        )
         note += f"\nwithout {unreadable} runs whose metrics cannot be read" if unreadable else ""
-    for number, curve in enumerate(curves):
-        draw_curve(axes, curve, number, beside(number, curves))
-    axes.set_ylabel(title)
-    axes.set_title(_lines(plan.study.title, _TITLE), fontsize="medium")
-    axes.grid(visible=True, alpha=0.3)
+    picture = Picture(layout="constrained")
+    panels = panelled(picture, curves)
+    for axes in panels:
+        axes.set_xlabel(label)
+        axes.grid(visible=True, alpha=0.3)
+        if not _numeric(places):
+            axes.set_xticks(range(len(places)), [str(place) for place in places])
+        elif all(isinstance(place, int) for place in places):  # epochs too
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    panels[0].set_ylabel(MEASURES[plan.study.primary].title)
+    picture.suptitle(_lines(plan.study.title, _TITLE * min(len(panels), _ACROSS)), fontsize="medium")
     picture.supxlabel(note, fontsize="x-small")
-    if len(curves) > _MOST_WITHIN or any(len(curve.name) > _LABEL for curve in curves):
-        picture.set_figwidth(_SIZE[0] + _BESIDE)
-        picture.legend(fontsize="small", loc="outside right upper")
-    elif curves:
-        axes.legend(fontsize="small")
     made = [path.with_suffix(f".{ending}") for ending in FORMATS]
     with mpl.rc_context({"svg.hashsalt": "smallgroup", "svg.fonttype": "none", "pdf.fonttype": 42}):
         picture.savefig(made[0], metadata={"Date": None})
@@ -82,15 +80,40 @@ def draw(plan: Plan, table: Table, store: Store, figure: Figure, path: Path) -> 
     return made
 
 
+def panelled(picture: Picture, curves: Sequence[Curve]) -> list[Axes]:
+    """A panel for every place, and a legend of all rows: beside them, where it would not fit in."""
+    places = list(dict.fromkeys(curve.panel for curve in curves)) or [""]
+    names = list(dict.fromkeys(curve.name for curve in curves))
+    down, across = math.ceil(len(places) / _ACROSS), min(len(places), _ACROSS)
+    grid = picture.subplots(down, across, sharey=True, squeeze=False)
+    panels: list[Axes] = list(grid.flat)[: len(places)]
+    for unused in list(grid.flat)[len(places) :]:
+        unused.remove()
+    for axes, place in zip(panels, places, strict=True):
+        axes.set_title(_lines(place, _TITLE), fontsize="small")
+        own = [curve for curve in curves if curve.panel == place]
+        for number, curve in enumerate(own):
+            draw_curve(axes, curve, names.index(curve.name), beside(number, own))
+    shown = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    width, height = _SIZE[0] * across, _SIZE[1] * down
+    if len(panels) > 1 or len(names) > _MOST_WITHIN or any(len(name) > _LABEL for name in names):
+        width, height = width + _BESIDE, max(height, _LINE * sum(label.count("\n") + 1 for label in shown))
+        picture.legend(shown.values(), shown.keys(), fontsize="small", loc="outside right upper")
+    elif shown:
+        panels[0].legend(fontsize="small")
+    picture.set_size_inches(width, height)
+    return panels
+
+
 def _over_axis(plan: Plan, table: Table, axis: str) -> list[Curve]:
     """A curve for every row and every point of the other axes."""
     rows = {line.name: row for line, row in zip(plan.lines, table.rows, strict=True)}
     places = list(plan.study.grid[axis])
-    curves: dict[str, Curve] = {}
+    curves: dict[tuple[str, str], Curve] = {}
     for line in plan.lines:
-        rest = {key: value for key, value in line.point.items() if key != axis}
         if values := list(rows[line.name].entries[plan.study.primary].values.values()):
-            curve = curves.setdefault(name := Line(line.row, rest, {}).name, Curve(name))
+            panel = line.place(without=axis)
+            curve = curves.setdefault((panel, line.row.name), Curve(line.row.name, panel=panel))
             place = line.point[axis]
             curve.points.append((float(place) if _numeric(places) else float(places.index(place)), values))
     return list(curves.values())
@@ -144,7 +167,7 @@ def over_epochs(plan: Plan, store: Store) -> tuple[list[Curve], int]:
         epochs = sorted({epoch for course in courses for epoch in course})
         points = [(epoch + 1.0, [course[epoch] for course in courses if epoch in course]) for epoch in epochs]
         if points:
-            curves.append(Curve(line.name, points))
+            curves.append(Curve(line.row.name, points, line.place()))
     return curves, len(unreadable)
 
 

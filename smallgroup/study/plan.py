@@ -75,8 +75,13 @@ class Line:
     @property
     def name(self) -> str:
         """Where it stands, and what it is."""
-        place = ", ".join(f"{key.rpartition('.')[2]} = {value}" for key, value in self.point.items())
+        place = self.place()
         return f"{place}: {self.row.name}" if place else self.row.name
+
+    def place(self, without: str | None = None) -> str:
+        """Where on the grid, in words; without an axis, if one is named."""
+        axes = {key.rpartition(".")[2]: value for key, value in self.point.items() if key != without}
+        return ", ".join(f"{key} = {value}" for key, value in axes.items())
 
 
 @dataclass(frozen=True)

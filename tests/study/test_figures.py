@@ -10,7 +10,7 @@ from matplotlib.figure import Figure as Picture
 
 from smallgroup.statistics import summarise
 from smallgroup.study import tabulated
-from smallgroup.study.figures import Curve, beside, draw, draw_curve, look, over_epochs
+from smallgroup.study.figures import Curve, beside, draw, draw_curve, look, over_epochs, panelled
 from smallgroup.study.file import Figure
 from tests.study.hand_made import searched, store_of
 from tests.study.test_table import plan_of
@@ -34,6 +34,26 @@ def test_many_curves_have_their_legend_beside(tmp_path: Path) -> None:
     widths = [float(re.findall(r'<svg[^>]* width="([\d.]+)pt"', text)[0]) for text in (few, many)]
     assert widths[1] > widths[0]
     assert 'id="legend_1"' in many
+
+
+@pytest.mark.parametrize(("count", "across", "down"), [(1, 1, 1), (2, 2, 1), (3, 3, 1), (4, 3, 2), (7, 3, 3)])
+def test_other_axes_have_panels_and_one_legend(count: int, across: int, down: int) -> None:
+    picture = Picture(layout="constrained")
+    places = [f"method = {n}" for n in range(count)]
+    curves = [Curve(name, [(1.0, [1.0]), (2.0, [n])], place) for n, place in enumerate(places) for name in "ab"]
+    panels = panelled(picture, curves)
+    assert [axes.get_title() for axes in panels] == places
+    assert list(picture.axes) == panels
+    assert [axes.get_legend_handles_labels()[1] for axes in panels] == [["a", "b"]] * count
+    assert len(picture.legends) == (count > 1)  # with one panel it lies within
+    width, height = picture.get_size_inches()
+    assert (width, height) == (pytest.approx(6.4 * across + 3.0 * (count > 1)), pytest.approx(4.2 * down))
+
+
+def test_a_figure_is_as_high_as_its_legend() -> None:
+    picture = Picture(layout="constrained")
+    panelled(picture, [Curve(f"row {n}", [(1.0, [1.0])]) for n in range(40)])
+    assert picture.get_size_inches()[1] == pytest.approx(40 * 0.19)
 
 
 def test_curves_stand_beside_one_another_and_around_their_place() -> None:
