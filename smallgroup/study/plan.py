@@ -133,20 +133,31 @@ def _runs(study: Study, point: Mapping[str, Any], row: Row, seed: int) -> Runs:
         )
     _check_teaching(config, row.name)
     if row.labellers is not None:
-        labellers = Run(resolve(keys_of(study, point, row, seed, row.labellers)))
-        _check_teaching(labellers.config, f"labellers of {row.name}")
+        before = resolve(keys_of(study, point, row, seed, row.labellers))
+        _check_teaching(before, f"labellers of {row.name}")
+        labellers = Run(_of_nobody_taught(before))
         count = len(labellers.config.learners)
         if count != len(config.learners):
             raise ValueError(
                 f"labellers must be as many as learners, but in {row.name!r} they are {count} and "
                 f"{len(config.learners)}"
             )
+    else:
+        config = _of_nobody_taught(config)
     search = Run(config, labellers=labellers)
     if "train" not in study.phases:
         return Runs(search)
     # What is trained may be another dataset: then the recipe has its own to say about it.
     after = resolve(overlaid(overlaid(keys, row.train), study.over)) if row.train else config
     return Runs(search, tuple(Run(_retraining(after, i), trains=search) for i in range(study.retrainings)))
+
+
+def _of_nobody_taught(config: Config) -> Config:
+    """Learners that nobody teaches are searched once, whatever the keys of teaching say: to them these say nothing."""
+    if config.teaching.active:
+        return config
+    search = config.search.model_copy(update={"lam": 0.0, "targets": "peers"})
+    return config.model_copy(update={"search": search})
 
 
 def _check_teaching(config: Config, name: str) -> None:

@@ -14,7 +14,7 @@ from smallgroup.statistics import Comparison, Summary, compare_paired, compare_u
 from smallgroup.study.baselines import Lookups, picked
 from smallgroup.study.file import Claim, keys_of
 from smallgroup.study.measures import MEASURES, ON_HELD_OUT, ON_TEST_IMAGES, TRUE, Measure, Outcome
-from smallgroup.study.plan import Line, Plan, Run, Runs
+from smallgroup.study.plan import Line, Plan, Runs
 from smallgroup.study.store import Store
 
 SIGNIFICANT = 0.05
@@ -248,16 +248,8 @@ def _verdicts(plan: Plan, rows: Sequence[Shown]) -> list[Verdict]:
 
 def _same_search(first: Line, second: Line) -> bool:
     """Whether two rows are one search at their point, such as a group of one and a learner that is independent."""
-    pairs = [(first.runs[seed].search, second.runs[seed].search) for seed in first.runs.keys() & second.runs.keys()]
-    return bool(pairs) and all(_as_taught(one) == _as_taught(other) for one, other in pairs)
-
-
-def _as_taught(run: Run) -> tuple[dict[str, Any], str | None]:
-    """What a search depends on, without the keys of teaching where nobody is taught."""
-    config, plain = run.config, run.config.of_search()
-    if run.labellers is None and not config.teaching.active:
-        plain["search"] = {key: value for key, value in plain["search"].items() if key not in ("lambda", "targets")}
-    return plain, None if run.labellers is None else run.labellers.key
+    seeds = first.runs.keys() & second.runs.keys()
+    return bool(seeds) and all(first.runs[seed].search == second.runs[seed].search for seed in seeds)
 
 
 def _signed(row: Shown, measure: str, sign: float) -> dict[int, float]:

@@ -32,6 +32,20 @@ def test_rows_of_one_config_share_a_run() -> None:
     assert [run.config.seed for run in plan.runs] == [1, 1, 2, 2]
 
 
+def test_learners_that_nobody_teaches_are_searched_once() -> None:
+    own = {"lambda": 0, "search": {"targets": "own"}}
+    rows = [
+        *({"name": f"alone, {lam}", "config": {"learners": 1, "lambda": lam}} for lam in (0, 1, 2)),
+        *({"name": f"two, {n}", "config": {"learners": 2, **keys}} for n, keys in enumerate(({"lambda": 0}, own))),
+        {"name": "taught by itself", "config": {"learners": 1, "search": {"targets": "own"}}},
+        {"name": "separate", "config": {"learners": 1}, "labellers": {}},
+    ]
+    plan = planned("tiny", parsed({**TINY, "rows": rows, "seeds": [1]}))
+    keys = [line.runs[1].search.key for line in plan.lines]
+    assert len(set(keys[:3])) == len(set(keys[3:5])) == 1
+    assert len(set(keys)) == len(plan.runs) == 4
+
+
 def test_every_row_at_every_point() -> None:
     plan = planned("tiny", parsed({**TINY, "grid": {"method": ["darts", "pc-darts"], "search.lambda": [1, 2]}}))
     assert [line.name for line in plan.lines][:3] == [

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from smallgroup import api
 from smallgroup.runner.lock import held, locked
 from smallgroup.study import Store, carry_out_all, planned, progress, tabulated
 from smallgroup.study.file import Study, parsed
@@ -62,6 +63,19 @@ def test_a_finished_run_is_not_repeated(tmp_path: Path) -> None:
     before = {run.key: (store.place(run) / "result.json").stat().st_mtime_ns for run in plan.runs}
     work(plan.runs, store)
     assert before == {run.key: (store.place(run) / "result.json").stat().st_mtime_ns for run in plan.runs}
+
+
+def test_keys_of_teaching_say_nothing_where_nobody_is_taught(tmp_path: Path) -> None:
+    """As studies take it for granted: one learner alone with whatever lambda, and lambda = 0 with whatever targets."""
+    config = tiny(seeds=[1]).runs[0].config
+    changes: list[dict[str, Any]] = [{"lam": 0.0}, {"lam": 2.0}, {"lam": 0.0, "targets": "own"}]
+    metrics = []
+    for number, change in enumerate(changes):
+        search = config.search.model_copy(update=change)
+        place = tmp_path / str(number)
+        api.search(config.model_copy(update={"learners": config.learners[:1], "search": search}), out=place)
+        metrics.append((place / "metrics.jsonl").read_bytes())
+    assert metrics[0] == metrics[1] == metrics[2] != b""
 
 
 def test_a_failed_run_does_not_stop_the_others(tmp_path: Path) -> None:
