@@ -125,31 +125,35 @@ def planned(name: str, study: Study, only: str = "") -> Plan:
 
 def _runs(study: Study, point: Mapping[str, Any], row: Row, seed: int) -> Runs:
     keys = keys_of(study, point, row, seed)
-    config, labellers = resolve(keys), None
+    config = resolve(keys)
     if config.search.labellers is not None:  # a path does not say who lies there, and a run is known by what it is
         raise ValueError(
             "a study names the search whose learners label as `labellers` of a row, but search.labellers is "
             f"{shown(config.search.labellers)}"
         )
     _check_teaching(config, row.name)
-    if row.labellers is not None:
-        before = resolve(keys_of(study, point, row, seed, row.labellers))
-        _check_teaching(before, f"labellers of {row.name}")
-        labellers = Run(_of_nobody_taught(before))
-        count = len(labellers.config.learners)
-        if count != len(config.learners):
-            raise ValueError(
-                f"labellers must be as many as learners, but in {row.name!r} they are {count} and "
-                f"{len(config.learners)}"
-            )
+    if row.labellers is None:
+        search = Run(_of_nobody_taught(config))
     else:
-        config = _of_nobody_taught(config)
-    search = Run(config, labellers=labellers)
+        search = Run(
+            config, labellers=_labellers(resolve(keys_of(study, point, row, seed, row.labellers)), config, row)
+        )
     if "train" not in study.phases:
         return Runs(search)
     # What is trained may be another dataset: then the recipe has its own to say about it.
     after = resolve(overlaid(overlaid(keys, row.train), study.over)) if row.train else config
     return Runs(search, tuple(Run(_retraining(after, i), trains=search) for i in range(study.retrainings)))
+
+
+def _labellers(config: Config, pupils: Config, row: Row) -> Run:
+    """The search that is carried out before that of a row."""
+    _check_teaching(config, f"labellers of {row.name}")
+    if len(config.learners) != len(pupils.learners):
+        raise ValueError(
+            f"labellers must be as many as learners, but in {row.name!r} they are {len(config.learners)} and "
+            f"{len(pupils.learners)}"
+        )
+    return Run(_of_nobody_taught(config))
 
 
 def _of_nobody_taught(config: Config) -> Config:
