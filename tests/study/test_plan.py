@@ -33,10 +33,11 @@ def test_rows_of_one_config_share_a_run() -> None:
 
 
 def test_learners_that_nobody_teaches_are_searched_once() -> None:
-    own = {"lambda": 0, "search": {"targets": "own"}}
+    own: dict[str, Any] = {"lambda": 0, "search": {"targets": "own"}}
+    untaught: list[dict[str, Any]] = [{"lambda": 0}, own]
     rows = [
         *({"name": f"alone, {lam}", "config": {"learners": 1, "lambda": lam}} for lam in (0, 1, 2)),
-        *({"name": f"two, {n}", "config": {"learners": 2, **keys}} for n, keys in enumerate(({"lambda": 0}, own))),
+        *({"name": f"two, {n}", "config": {"learners": 2, **keys}} for n, keys in enumerate(untaught)),
         {"name": "taught by itself", "config": {"learners": 1, "search": {"targets": "own"}}},
         {"name": "separate", "config": {"learners": 1}, "labellers": {}},
     ]
