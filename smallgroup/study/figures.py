@@ -28,8 +28,6 @@ _SIZE, _BESIDE, _LINE = (6.4, 4.2), 3.0, 0.19
 """Inches: of a panel, what a legend beside the panels adds to the width, and a line of that legend."""
 _ACROSS = 3
 """Panels in a row."""
-_MOST_WITHIN = 5
-"""Curves whose legend lies within the axes."""
 _TITLE, _LABEL = 72, 36
 """Letters in a line of the title, for each panel across, and of the legend."""
 _SPREAD = 0.4
@@ -81,7 +79,7 @@ def draw(plan: Plan, table: Table, store: Store, figure: Figure, path: Path) -> 
 
 
 def panelled(picture: Picture, curves: Sequence[Curve]) -> list[Axes]:
-    """A panel for every place, and a legend of all rows: beside them, where it would not fit in."""
+    """A panel for every place, and one legend of all rows beside them, where it hides nothing."""
     places = list(dict.fromkeys(curve.panel for curve in curves)) or [""]
     names = list(dict.fromkeys(curve.name for curve in curves))
     down, across = math.ceil(len(places) / _ACROSS), min(len(places), _ACROSS)
@@ -95,13 +93,10 @@ def panelled(picture: Picture, curves: Sequence[Curve]) -> list[Axes]:
         for number, curve in enumerate(own):
             draw_curve(axes, curve, names.index(curve.name), beside(number, own))
     shown = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    width, height = _SIZE[0] * across, _SIZE[1] * down
-    if len(panels) > 1 or len(names) > _MOST_WITHIN or any(len(name) > _LABEL for name in names):
-        width, height = width + _BESIDE, max(height, _LINE * sum(label.count("\n") + 1 for label in shown))
+    if shown:
         picture.legend(shown.values(), shown.keys(), fontsize="small", loc="outside right upper")
-    elif shown:
-        panels[0].legend(fontsize="small")
-    picture.set_size_inches(width, height)
+    height = max(_SIZE[1] * down, _LINE * sum(label.count("\n") + 1 for label in shown))
+    picture.set_size_inches(_SIZE[0] * across + _BESIDE, height)
     return panels
 
 
