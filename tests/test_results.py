@@ -10,10 +10,7 @@ from smallgroup.study import Plan, Store, open_study, planned, tabulated
 from smallgroup.study.formats import comma_separated, grid, markdown, sentence
 
 RESULTS = Path(__file__).parents[1] / "results"
-STUDIES = {
-    path.parent.name: str(RESULTS / f"{path.parent.name}.yaml") if path.parent.name != "teaching" else "teaching"
-    for path in sorted(RESULTS.glob("*/table.md"))
-}
+STUDIES = {"teaching": "teaching", **{path.stem: str(path) for path in sorted(RESULTS.glob("*.yaml"))}}
 
 COLUMNS = (
     "row",

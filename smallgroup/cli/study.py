@@ -182,10 +182,8 @@ def _list(plan: Plan, store: Store, asked: Asked) -> None:
         return
     print_columns(rows)
     said = "not known" if standing.seconds_left is None else f"about {written(standing.seconds_left)}"
-    if standing.unknown and standing.seconds_left is not None:
-        said += f" without {standing.unknown} runs"
     if standing.unknown:
-        said += ", whose time is not known without their data"
+        said += f"; nobody can say it of {standing.unknown} runs without their data"
     typer.echo(
         f"{len(rows)} runs, {standing.count('done')} of them done; time left with {asked.workers} workers: {said}"
     )

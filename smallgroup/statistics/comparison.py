@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import scipy  # its parts are loaded when they are used: most commands need none
 
-from smallgroup.statistics.summary import RESAMPLES, Values, bootstrap_interval, checked
+from smallgroup.statistics.summary import LEAST, RESAMPLES, Values, bootstrap_interval, checked
 
 _SEED = 20_261
 _LARGEST_EXACT = 50
@@ -28,7 +28,7 @@ class Comparison:
     difference: float
     """The median of the paired differences, or the difference of the means."""
     interval: tuple[float, float] | None
-    """95 %; by bootstrap for pairs. None with fewer than two runs."""
+    """95 %; by bootstrap for pairs, of which there must be three. None where there are too few."""
     p: float | None
     """Two-sided. None with fewer than two runs."""
     smallest_p: float | None
@@ -63,7 +63,7 @@ def compare_paired(first: Mapping[int, float], second: Mapping[int, float]) -> C
         kind="wilcoxon",
         n=(len(d), len(d)),
         difference=float(np.median(d)),
-        interval=bootstrap_interval(d, np.median) if several else None,
+        interval=bootstrap_interval(d, np.median) if len(d) >= LEAST else None,
         p=_signed_ranks(moved) if several else None,
         smallest_p=smallest_p(len(d)) if several else None,
         effect=_rank_biserial(moved),

@@ -50,37 +50,16 @@ def summarise(values: Sequence[float]) -> Summary:
     )
 
 
-@dataclass(frozen=True)
-class Variation:
-    """Where the spread of an error comes from: searches find different cells, and each trains differently each time."""
+def over_retrainings(by_search: Sequence[Sequence[float]]) -> float | None:
+    """The standard deviation of trainings of one cell, pooled over searches; None where there are too few.
 
-    searches: int
-    retrainings: tuple[int, ...]
-    """Of each search."""
-    mean: float
-    """Over searches, of their means."""
-    over_searches: float | None
-    """The standard deviation of the searches' means: what another search would change."""
-    over_retrainings: float | None
-    """That of retrainings of one cell, pooled over the searches that have several."""
-
-
-def variation(by_search: Sequence[Sequence[float]]) -> Variation:
-    """From one row of retrainings per search."""
-    rows = [checked(row) for row in by_search]
-    if not rows:
-        raise ValueError("there must be a search, but got none")
-    means = np.array([row.mean() for row in rows])
-    repeated = [row for row in rows if len(row) > 1]
+    What searches differ by is not in it: they find different cells, and each trains differently each time.
+    """
+    repeated = [checked(row) for row in by_search if len(row) > 1]
     freedom = sum(len(row) - 1 for row in repeated)
-    pooled = math.sqrt(sum(float(row.var(ddof=1)) * (len(row) - 1) for row in repeated) / freedom) if freedom else None
-    return Variation(
-        searches=len(rows),
-        retrainings=tuple(len(row) for row in rows),
-        mean=float(means.mean()),
-        over_searches=float(means.std(ddof=1)) if len(means) >= LEAST else None,
-        over_retrainings=pooled if freedom >= LEAST - 1 else None,
-    )
+    if freedom < LEAST - 1:
+        return None
+    return math.sqrt(sum(float(row.var(ddof=1)) * (len(row) - 1) for row in repeated) / freedom)
 
 
 def bootstrap_interval(x: Values, statistic: Statistic) -> tuple[float, float]:

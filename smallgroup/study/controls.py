@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from smallgroup.config import Config
 from smallgroup.phases.search.schedule import Course, Schedule
@@ -31,8 +31,6 @@ class Controls(BaseModel):
 
     of: str = ""
     """What the names of the rows begin with."""
-    passes: int | None = Field(default=None, ge=1, le=64)
-    """Independent learners of first order that make as many passes: counted, but a file may say what it expects."""
 
 
 def with_controls(keys: Mapping[str, Any], configs: Configs) -> dict[str, Any]:
@@ -77,6 +75,8 @@ def _check_sections(row: Mapping[str, Any]) -> None:
         if not isinstance(section, Mapping):
             said = f"{name} of {_named(row)} must be a section of keys, such as {{}}"
             raise ValueError(f"{said}, but got {str(section)[:60]}")
+    if row.get("baseline") is not None:
+        raise ValueError(f"controls stand beside a group, but {_named(row)} is a baseline")
     if row.get("take", "retained") != "retained":
         raise ValueError(f"controls are the best of several, so their row may not take another, but {_named(row)} does")
 
@@ -97,11 +97,6 @@ def _made(row: Mapping[str, Any], controls: Controls, configs: Configs) -> tuple
     alone = [config for _, config in configs(control("alone", **of_first_order))]
     learners = [len(group.learners) for group in groups]
     passes = [independent_learners(*pair) for pair in zip(groups, alone, strict=True)]
-    if controls.passes is not None and set(passes) != {controls.passes}:
-        raise ValueError(
-            f"controls: {_one_or(passes, 'M')} independent learners make the passes of {_named(row)}, but passes is "
-            f"{controls.passes}"
-        )
     many = control(f"best of {_one_or(passes, 'M')} independent", **of_first_order)
     several = [_as_many(group, number) for group, number in zip(groups, passes, strict=True)]
     if all(one == several[0] for one in several):

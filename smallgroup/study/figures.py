@@ -4,6 +4,7 @@ import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from matplotlib.ticker import MaxNLocator
 
 from smallgroup.report.palette import LEARNERS
 from smallgroup.runner import read_rows
+from smallgroup.runtime.files import write_whole
 from smallgroup.statistics import summarise
 from smallgroup.study.file import Figure
 from smallgroup.study.measures import MEASURES
@@ -23,7 +25,8 @@ from smallgroup.study.plan import Line, Plan
 from smallgroup.study.store import Store
 from smallgroup.study.table import Table
 
-FORMATS = ("svg", "pdf")
+FORMATS: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+"""Each with what leaves the date out of it."""
 _SIZE, _BESIDE, _LINE = (6.4, 4.2), 3.0, 0.19
 """Inches: of a panel, what a legend beside the panels adds to the width, and a line of that legend."""
 _ACROSS = 3
@@ -50,7 +53,7 @@ def draw(plan: Plan, table: Table, store: Store, figure: Figure, path: Path) -> 
     """One figure in every format; `path` is without an ending. The same study gives the same bytes."""
     places: Sequence[Any] = ()
     if figure.axis is not None:
-        curves, note = _over_axis(plan, table, figure.axis), _BARS
+        curves, note = over_axis(plan, table, figure.axis), _BARS
         label, places = figure.axis, plan.study.grid[figure.axis]
     else:
         curves, unreadable = over_epochs(plan, store)
@@ -71,10 +74,13 @@ def draw(plan: Plan, table: Table, store: Store, figure: Figure, path: Path) -> 
     panels[0].set_ylabel(MEASURES[plan.study.primary].title)
     picture.suptitle(_lines(plan.study.title, _TITLE * min(len(panels), _ACROSS)), fontsize="medium")
     picture.supxlabel(note, fontsize="x-small")
-    made = [path.with_suffix(f".{ending}") for ending in FORMATS]
-    with mpl.rc_context({"svg.hashsalt": "smallgroup", "svg.fonttype": "none", "pdf.fonttype": 42}):
-        picture.savefig(made[0], metadata={"Date": None})
-        picture.savefig(made[1], metadata={"CreationDate": None})
+    made = []
+    for ending, undated in FORMATS.items():
+        drawn = BytesIO()
+        with mpl.rc_context({"svg.hashsalt": "smallgroup", "svg.fonttype": "none", "pdf.fonttype": 42}):
+            picture.savefig(drawn, format=ending, metadata=undated)
+        made.append(path.with_suffix(f".{ending}"))
+        write_whole(made[-1], drawn.getvalue())
     return made
 
 
@@ -100,13 +106,12 @@ def panelled(picture: Picture, curves: Sequence[Curve]) -> list[Axes]:
     return panels
 
 
-def _over_axis(plan: Plan, table: Table, axis: str) -> list[Curve]:
+def over_axis(plan: Plan, table: Table, axis: str) -> list[Curve]:
     """A curve for every row and every point of the other axes."""
-    rows = {line.name: row for line, row in zip(plan.lines, table.rows, strict=True)}
     places = list(plan.study.grid[axis])
     curves: dict[tuple[str, str], Curve] = {}
-    for line in plan.lines:
-        if values := list(rows[line.name].entries[plan.study.primary].values.values()):
+    for line, row in zip(plan.lines, table.rows, strict=True):
+        if values := list(row.entries[plan.study.primary].values.values()):
             panel = line.place(without=axis)
             curve = curves.setdefault((panel, line.row.name), Curve(line.row.name, panel=panel))
             place = line.point[axis]

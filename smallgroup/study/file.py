@@ -199,11 +199,10 @@ class Study(BaseModel):
 
     @model_validator(mode="after")
     def _grid_of_configs(self) -> "Study":
-        if "seed" in self.grid:
-            raise ValueError(
-                "seeds are what rows are compared over and have a key of their own, but seed is in the grid"
-            )
+        _no_key_of_the_study(self.grid)
         for axis, values in self.grid.items():
+            for text in (axis, *map(str, values)):  # they are in the names of rows
+                _one_line(text)
             if not values or any(value in values[:i] for i, value in enumerate(values)):
                 raise ValueError(f"an axis of the grid must have values, each once, but {axis[:60]} has {values}"[:200])
         count = prod(len(values) for values in self.grid.values()) * len(self.rows) * len(self.seeds)
@@ -242,8 +241,8 @@ def open_study(name: str, changes: Mapping[str, Any] | None = None) -> tuple[str
         keys = yaml.safe_load(files(__package__).joinpath("built_in", f"{name}.yaml").read_text(encoding="utf-8"))
     elif path.is_file():
         keys, name = load(path), path.stem
-        if name == RUNS:
-            raise ValueError(f"a study needs a name of its own, but {RUNS} is where all studies keep their runs")
+        if name in (RUNS, ".."):
+            raise ValueError(f"a study has a folder of its name beside {RUNS}, but {path.name} would make it {name}")
     else:
         near = difflib.get_close_matches(name, built_in(), n=1, cutoff=0.0)
         raise ValueError(

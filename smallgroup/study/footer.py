@@ -21,6 +21,9 @@ from smallgroup.study.plan import Plan
 from smallgroup.study.store import Store
 from smallgroup.study.table import looked_up_in, truth_for
 
+_IMAGES = {"train": "training", "validation": "validation", "unlabeled": "unlabelled", "test": "test"}
+"""Counts of a run, and the words for them."""
+
 
 def footer(plan: Plan, store: Store) -> list[str]:
     """Sentences below the table."""
@@ -41,6 +44,7 @@ def made_with(plan: Plan, store: Store) -> list[str]:
     done = [store.place(run) for run in plan.runs if store.result(run) is not None]
     return [
         *(f"{_runs(count)} {said}" for said, count in Counter(map(_place_and_tools, done)).most_common()),
+        *(f"{_runs(count)} with {said}" for said, count in Counter(filter(None, map(_images, done))).most_common()),
         *(f"{_runs(count)} on {note}" for note, count in Counter(n for place in done for n in _notes(place)).items()),
     ]
 
@@ -58,6 +62,12 @@ def _place_and_tools(place: Path) -> str:
     how = [f"{name} {environment[name]}" for name in ("threads", "kernels") if name in environment]
     found = ", ".join([*tools, *where, *how])
     return f"with {found}" if found else "without a record of versions and machine"
+
+
+def _images(place: Path) -> str:
+    counts = {name: count for name, count in _section(_facts(place), "images").items() if isinstance(count, int)}
+    known = [f"{counts[name]:,} {word}" for name, word in _IMAGES.items() if name in counts]
+    return f"{', '.join(known)} images" if known else ""
 
 
 def _notes(place: Path) -> list[str]:

@@ -78,9 +78,7 @@ def interval(entry: Entry, digits: int) -> str:
 def sentences(table: Table) -> list[str]:
     """What is said below the table."""
     said = [f"± is the standard deviation over searches; rows of fewer than {LEAST} runs have none."]
-    said += [
-        text for name in dict.fromkeys((*table.columns, table.primary)) if (text := _over_retrainings(table, name))
-    ]
+    said += [text for name in table.columns if (text := _over_retrainings(table, name))]
     said += [sentence(verdict, table.primary) for verdict in table.verdicts]
     said += [f"{row.name}, {failure}" for row in table.rows for failure in row.failed]
     said += [

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -80,8 +80,19 @@ class Line:
 
     def place(self, without: str | None = None) -> str:
         """Where on the grid, in words; without an axis, if one is named."""
-        axes = {key.rpartition(".")[2]: value for key, value in self.point.items() if key != without}
-        return ", ".join(f"{key} = {value}" for key, value in axes.items())
+        names = short_names(self.point)
+        return ", ".join(f"{names[key]} = {value}" for key, value in self.point.items() if key != without)
+
+
+def short_names(keys: Collection[str]) -> dict[str, str]:
+    """The last parts of keys with dots, as many as tell each from the others."""
+    found = {}
+    for key in keys:
+        parts = key.split(".")
+        ends = (".".join(parts[-count:]) for count in range(1, len(parts) + 1))
+        alone = (end for end in ends if sum(f".{other}".endswith(f".{end}") for other in keys) == 1)
+        found[key] = next(alone, key)
+    return found
 
 
 @dataclass(frozen=True)
@@ -131,6 +142,8 @@ def _runs(study: Study, point: Mapping[str, Any], row: Row, seed: int) -> Runs:
             "a study names the search whose learners label as `labellers` of a row, but search.labellers is "
             f"{shown(config.search.labellers)}"
         )
+    if config.run.threads != 1:  # then several workers would be in one another's way
+        raise ValueError(f"runs of a study have one thread each, but run.threads is {config.run.threads}")
     _check_teaching(config, row.name)
     if row.labellers is None:
         search = Run(_of_nobody_taught(config))

@@ -10,7 +10,15 @@ from typing import Any
 from smallgroup.config import Config, resolve
 from smallgroup.data import data_root
 from smallgroup.spaces.nas_bench_201 import Truth
-from smallgroup.statistics import Comparison, Summary, compare_paired, compare_unpaired, holm, summarise, variation
+from smallgroup.statistics import (
+    Comparison,
+    Summary,
+    compare_paired,
+    compare_unpaired,
+    holm,
+    over_retrainings,
+    summarise,
+)
 from smallgroup.study.baselines import Lookups, picked
 from smallgroup.study.file import Claim, keys_of
 from smallgroup.study.measures import MEASURES, ON_HELD_OUT, ON_TEST_IMAGES, TRUE, Measure, Outcome
@@ -34,7 +42,7 @@ class Entry:
     @property
     def over_retrainings(self) -> float | None:
         """The deviation of trainings of one cell; None where there are too few."""
-        return variation(list(self.retrained.values())).over_retrainings if self.retrained else None
+        return over_retrainings(list(self.retrained.values()))
 
     @property
     def summary(self) -> Summary | None:

@@ -1,36 +1,23 @@
-"""Carrying runs out: one after the other in a process, several processes side by side."""
+"""Carrying runs out, one after the other, and how a study stands."""
 
-import os
-import signal
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
 from smallgroup import api
 from smallgroup.runner import Interrupted, Watcher
 from smallgroup.runner.lock import InUseError, locked
-from smallgroup.runner.signals import watched
-from smallgroup.runtime.files import NotRegularError, open_regular, write_whole
+from smallgroup.runtime.files import NotRegularError
 from smallgroup.study.plan import Plan, Run
 from smallgroup.study.store import State, Store
 
-_PAUSE = 0.5
-_MOST_WORKERS = 1_000
+PAUSE = 0.5
+"""Seconds between two looks at what others do."""
 _OPEN: tuple[State, ...] = ("waiting", "running")
 """Of a run that is not over."""
-
-
-class StudyInterrupted(Exception):
-    """The study was asked to end, and so were its workers, which saved first."""
-
-    def __init__(self, by: signal.Signals) -> None:
-        super().__init__(f"ended by {by.name}; the same command goes on from there")
-        self.exit_code = 128 + by
 
 
 class _Log(Watcher):
@@ -53,12 +40,13 @@ def carry_out(run: Run, store: Store) -> None:
     api.search(config, out=place, resume=True, watcher=_Log())
 
 
-def work(runs: Sequence[Run], store: Store) -> None:
+def work(runs: Sequence[Run], store: Store, begin: Callable[[Run], None] = lambda _: None) -> None:
     """Until all runs are done or failed. One that fails is recorded and does not stop the others.
 
     Those that others hold are waited for: a table made before they end would lack them, and who holds one may leave it.
     Whoever only looks whether a folder is in use holds it for a moment, so what was in use is looked at again. Where
     not even a failure can be recorded, such as in a folder that is none, that is said after all others were tried.
+    `begin` hears of every run before it is carried out.
     """
     barred: dict[str, str] = {}
 
@@ -73,12 +61,13 @@ def work(runs: Sequence[Run], store: Store) -> None:
             try:
                 with suppress(InUseError), locked(store.folder(run)):
                     if store.result(run) is None and store.failure(run) is None:
+                        begin(run)
                         _tried(run, store)
                         tried = True
             except (OSError, NotRegularError) as error:
                 barred[run.key] = str(error)
         if not tried:
-            time.sleep(_PAUSE)
+            time.sleep(PAUSE)
     if barred:
         raise RuntimeError(
             f"{len(barred)} runs cannot be begun, the first because of this: {next(iter(barred.values()))}"
@@ -137,63 +126,3 @@ def progress(plan: Plan, store: Store, workers: int, reckon: Callable[[Run], flo
         return Progress(states, None, unknown)
     left = sum(typical[run.kind] if run.kind in typical else fmean(typical.values()) for run in known)
     return Progress(states, left / max(1, min(workers, len(waiting))), unknown)
-
-
-def carry_out_all(plan: Plan, store: Store, workers: int, watch: Callable[[Progress], None] | None = None) -> None:
-    """Every run of a study that is not done, in so many processes. What results does not depend on their number.
-
-    Asked to end, by Ctrl-C or SIGTERM, it asks them to save and end; asked again, it ends them at once.
-    """
-    if not 1 <= workers <= _MOST_WORKERS:
-        raise ValueError(f"1 <= workers <= {_MOST_WORKERS} must hold, but got workers={workers}")
-    place = store.root / plan.name
-    place.mkdir(parents=True, exist_ok=True)
-    with watched() as ending, _processes(plan, store, workers) as processes:
-        while any(process.poll() is None for process in processes):
-            if ending.signal is not None:
-                raise StudyInterrupted(ending.signal)
-            if watch is not None:
-                watch(progress(plan, store, workers))
-            time.sleep(_PAUSE)
-    if watch is not None:
-        watch(progress(plan, store, workers))
-    broken = [process.returncode for process in processes if process.returncode != 0]
-    if broken:
-        raise RuntimeError(f"a worker ended with code {broken[0]}; its last words are in {place / 'workers'}")
-
-
-@contextmanager
-def _processes(plan: Plan, store: Store, workers: int) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Workers that are asked to save and end when this process is."""
-    logs = store.root / plan.name / "workers"
-    logs.mkdir(parents=True, exist_ok=True)
-    file = logs / f"{plan.hash}.json"  # another process may carry out other seeds or rows of a study of this name
-    write_whole(file, plan.study.model_dump_json())
-    arguments = [str(store.root), plan.name, str(file), plan.only]
-    command = [sys.executable, "-m", "smallgroup.study.worker", *arguments]
-    # Threads of libraries that do not ask torch; and a worker has a group of its own, so that Ctrl-C reaches it once.
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    processes = []
-    for number in range(min(workers, len(plan.runs))):
-        with open_regular(logs / f"{number}.log", "ab") as log:
-            # Its input is a pipe that nobody writes to: it ends when this process does, however that happens.
-            pipe: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": log, "stderr": log}
-            processes.append(subprocess.Popen(command, env=environment, start_new_session=True, **pipe))
-    try:
-        yield processes
-    except BaseException:
-        for process in processes:
-            process.send_signal(signal.SIGTERM)
-        raise
-    finally:
-        try:
-            for process in processes:
-                process.wait()
-        except BaseException:  # a second request to end
-            for process in processes:
-                process.kill()
-            raise
-        finally:
-            for process in processes:
-                assert process.stdin is not None
-                process.stdin.close()

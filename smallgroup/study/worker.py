@@ -1,4 +1,4 @@
-"""A process that carries runs of a study out: `python -m smallgroup.study.worker ROOT NAME STUDY ONLY`."""
+"""A process that carries runs of a study out: `python -m smallgroup.study.worker ROOT NAME STUDY ONLY AT`."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from smallgroup.runner import Interrupted
-from smallgroup.runtime.files import read_regular
+from smallgroup.runtime.files import read_regular, write_whole
 from smallgroup.study.file import Study
 from smallgroup.study.plan import planned
 from smallgroup.study.store import Store
@@ -16,12 +16,12 @@ from smallgroup.study.work import work
 
 
 def main() -> None:
-    """All runs that are open, until it is asked to end."""
-    root, name, file, only = sys.argv[1:]
+    """All runs that are open, until it is asked to end. The file AT has the key of the one it is at."""
+    root, name, file, only, at = sys.argv[1:]
     _end_with_owner()
     study = Study.model_validate_json(read_regular(Path(file)))
     try:
-        work(planned(name, study, only).runs, Store(Path(root)))
+        work(planned(name, study, only).runs, Store(Path(root)), lambda run: write_whole(Path(at), run.key))
     except Interrupted as ended:
         sys.exit(f"asked to end: {ended}")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from smallgroup.statistics import summarise, variation
+from smallgroup.statistics import over_retrainings, summarise
 from smallgroup.statistics.summary import bootstrap_interval
 
 
@@ -52,24 +52,17 @@ def test_the_same_table_twice() -> None:
 
 def test_searches_and_retrainings_apart() -> None:
     """Three searches; within them deviations 1 and 2 over 2 and 2 degrees of freedom: pooled sqrt((2 + 8) / 4)."""
-    found = variation([[1.0, 2.0, 3.0], [6.0, 8.0, 10.0], [5.0]])
-    assert found.retrainings == (3, 3, 1)
-    assert found.mean == 5.0
-    assert found.over_searches == pytest.approx(3.0)
-    assert found.over_retrainings == pytest.approx(math.sqrt(2.5))
+    found = over_retrainings([[1.0, 2.0, 3.0], [6.0, 8.0, 10.0], [5.0]])
+    assert found == pytest.approx(math.sqrt(2.5))
 
 
 def test_one_training_per_search_says_nothing_of_retrainings() -> None:
-    assert variation([[1.0], [2.0], [3.0]]).over_retrainings is None
-    assert variation([[1.0, 2.0], [2.0], [3.0]]).over_retrainings is None  # one degree of freedom is too few
+    assert over_retrainings([]) is None
+    assert over_retrainings([[1.0], [2.0], [3.0]]) is None
+    assert over_retrainings([[1.0, 2.0], [2.0], [3.0]]) is None  # one degree of freedom is too few
 
 
 @pytest.mark.parametrize("values", [[], [1.0, math.nan], [math.inf]])
 def test_what_is_no_row_of_numbers_is_refused(values: list[float]) -> None:
     with pytest.raises(ValueError, match=r"must be"):
         summarise(values)
-
-
-def test_no_search_is_refused() -> None:
-    with pytest.raises(ValueError, match="there must be a search"):
-        variation([])

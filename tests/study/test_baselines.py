@@ -1,13 +1,14 @@
 """Rows without a search: what they may look at, and that they do not know the answer."""
 
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from smallgroup.config import resolve
 from smallgroup.spaces.nas_bench_201 import Truth
 from smallgroup.spaces.nas_bench_201.cell import Cell, every_cell
-from smallgroup.study.baselines import Lookups, evolution, picked, random_search, untrained
+from smallgroup.study.baselines import POPULATION, Lookups, evolution, picked, random_search, untrained
 from smallgroup.study.table import check_measurable
 from tests.study.test_work import tiny
 
@@ -58,6 +59,25 @@ def test_evolution_climbs_where_random_search_does_not(truth: Truth) -> None:
     drawn = [convolutions(random_search(Lookups(truth, "cifar100", 150), seed)) for seed in seeds]
     assert sum(evolved) > sum(drawn)
     assert max(evolved) == 60.0
+
+
+def test_in_evolution_the_oldest_dies(truth: Truth) -> None:
+    """In a column that grows worse with every look, who kept the best would breed from the first ones for ever."""
+
+    class Worsening(dict[Cell, float]):
+        seen: ClassVar[list[Cell]] = []
+
+        def __getitem__(self, cell: Cell) -> float:
+            self.seen.append(cell)
+            return -float(len(self.seen))
+
+    falling = Truth.__new__(Truth)
+    falling.columns = {"cifar100": Worsening(truth.columns["cifar100"])}
+    assert evolution(Lookups(falling, "cifar100", 200), 1) == Worsening.seen[0]
+    for number, child in enumerate(Worsening.seen[POPULATION:], start=POPULATION):
+        alive = Worsening.seen[number - POPULATION : number]
+        changes = [sum(a != b for a, b in zip(child.operations, cell.operations, strict=True)) for cell in alive]
+        assert min(changes) <= 1  # 0: a sibling
 
 
 def test_untrained_learners_have_cells_of_their_own() -> None:

@@ -88,7 +88,9 @@ def test_a_study_is_not_called_like_the_folder_of_runs(tmp_path: Path, capsys: p
     file.write_text(yaml.safe_dump(TINY))
     code, _, error = called(capsys, str(file), "--dry-run")
     assert (code, error.count("\n")) == (2, 1)
-    assert "needs a name of its own, but runs" in error
+    assert "runs.yaml would make it runs" in error
+    above = file.rename(tmp_path / "...yaml")
+    assert "would make it .." in called(capsys, str(above), "--dry-run")[2]
 
 
 @pytest.mark.parametrize(
@@ -122,6 +124,10 @@ def test_a_failed_run_is_seen_in_the_exit_code(tmp_path: Path, capsys: pytest.Ca
     assert "0 of 2" in text
     assert "seed 2: it broke" in text
     assert error.splitlines()[-1] == "error: 2 of 2 runs failed, as the table says; --retry tries them again"
+    code, text, _ = called(capsys, str(file), "--out", str(out), "--retry")
+    assert code == 1
+    assert "it broke" not in text
+    assert "seed 2: DataError: " in text
 
 
 def test_controls_follow_what_is_set(monkeypatch: pytest.MonkeyPatch) -> None:

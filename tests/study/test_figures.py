@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure as Picture
 
+from smallgroup.phases.search.result import SearchResult
 from smallgroup.statistics import summarise
 from smallgroup.study import tabulated
-from smallgroup.study.figures import Curve, beside, draw, draw_curve, look, over_epochs, panelled
+from smallgroup.study.figures import Curve, beside, draw, draw_curve, look, over_axis, over_epochs, panelled
 from smallgroup.study.file import Figure
+from smallgroup.study.plan import Run
 from tests.study.hand_made import searched, store_of
 from tests.study.test_table import plan_of
 
@@ -26,6 +28,22 @@ def drawn(names: list[str], tmp_path: Path) -> str:
 
 def test_a_picture_says_what_its_bars_are(tmp_path: Path) -> None:
     assert "bars: 95 % bootstrap intervals of the mean over seeds" in drawn(["one"], tmp_path)
+
+
+def test_points_of_a_curve_are_those_of_their_rows(tmp_path: Path) -> None:
+    """Two axes whose names end alike."""
+    axes = ("search.weights.lr", "search.architecture.lr")
+    plan = plan_of(rows=[{"name": "g"}], claims=[], grid={axes[0]: [0.1, 0.2, 0.4], axes[1]: [0.3, 0.6]}, seeds=[1])
+
+    def result(_: str, run: Run) -> SearchResult:
+        search = run.config.search
+        return searched([100 * (search.weights.lr or 0) + (search.architecture.lr or 0)])
+
+    store = store_of(plan, tmp_path, result)
+    first, second = over_axis(plan, tabulated(plan, store), axes[0])
+    assert (first.panel, second.panel) == ("architecture.lr = 0.3", "architecture.lr = 0.6")
+    assert [x for x, _ in first.points] == [0.1, 0.2, 0.4]
+    assert [value for _, (value,) in first.points] == pytest.approx([10.3, 20.3, 40.3])
 
 
 @pytest.mark.parametrize("names", [["a"], ["b" * 80], list("abcdefgh")])

@@ -21,7 +21,9 @@ def recorded(place: Path, cpu: str, notes: list[str]) -> None:
     """The files of a run that say where it was made."""
     place.mkdir(parents=True)
     (place / "config.yaml").write_text(f"environment: {{torch: 2.11.0, cpu: '{cpu}', threads: 1, kernels: plain}}\n")
-    facts = {"versions": {"smallgroup": "0.0.9", "torch": "2.11.0"}, "machine": {"cores": 64}, "notes": notes}
+    images = {"train": 5000, "unlabeled": 10_000, "measured": 7, "validation": "many"}
+    versions = {"smallgroup": "0.0.9", "torch": "2.11.0"}
+    facts = {"versions": versions, "machine": {"cores": 64}, "notes": notes, "images": images}
     (place / "facts.json").write_text(json.dumps(facts))
 
 
@@ -37,6 +39,7 @@ def test_machines_are_those_of_the_runs(tmp_path: Path) -> None:
     assert made_with(plan, store) == [
         "3 runs with smallgroup 0.0.9, torch 2.11.0, fast, 64 cores, threads 1, kernels plain",
         "1 run with smallgroup 0.0.9, torch 2.11.0, slow, 64 cores, threads 1, kernels plain",
+        "4 runs with 5,000 training, 10,000 unlabelled images",
         "3 runs on half of the images",
     ]
     said = " ".join(footer(plan, store))
@@ -51,7 +54,7 @@ def test_runs_that_are_not_done_say_nothing(tmp_path: Path) -> None:
     assert made_with(plan, Store(tmp_path)) == []
 
 
-@pytest.mark.parametrize("text", ["", "[", "[1]", '{"versions": 3, "notes": 4}'])
+@pytest.mark.parametrize("text", ["", "[", "[1]", '{"versions": 3, "notes": 4, "images": 5}'])
 def test_what_cannot_be_read_is_not_guessed(text: str, tmp_path: Path) -> None:
     plan, store = a_store(tmp_path)
     place = store.place(plan.runs[0])

@@ -53,8 +53,8 @@ def test_markdown() -> None:
 - ± is the standard deviation over searches; rows of fewer than 3 runs have none.
 - teaching helps: not shown, by percentile: group | 2 > alone: median difference +2.8 [+1.8, +3.8], better in 6 of 6, \
 p = 0.0312 (Holm 0.0625); n = 6 cannot show it among so many comparisons, its smallest p is 0.0312 and 0.0625 after \
-Holm, effect +1.00; group | 2 > self-taught: median difference -0.5 \
-[-1.0, +0.0], better in 0 of 2, p = 1 (Holm 1); n = 2 cannot show it, its smallest p is 0.5, effect -1.00.
+Holm, effect +1.00; group | 2 > self-taught: median difference -0.5, \
+better in 0 of 2, p = 1 (Holm 1); n = 2 cannot show it, its smallest p is 0.5, effect -1.00.
 - self-taught, seed 3: it broke
 - config hash 0123
 """

@@ -8,7 +8,7 @@ from smallgroup.config import resolve
 from smallgroup.statistics import smallest_p
 from smallgroup.study.controls import independent_learners
 from smallgroup.study.file import built_in, open_study, parsed, points_of
-from smallgroup.study.plan import Run, planned
+from smallgroup.study.plan import Run, planned, short_names
 from smallgroup.study.table import SIGNIFICANT
 
 TINY: dict[str, Any] = {
@@ -59,6 +59,20 @@ def test_every_row_at_every_point() -> None:
     assert plan.lines[-1].runs[1].search.config.learners[0].method == "pc-darts"
 
 
+def test_axes_are_named_by_what_tells_them_apart() -> None:
+    grid = {"search.weights.lr": [0.1, 0.2], "search.architecture.lr": [0.3], "search.lambda": [1]}
+    plan = planned("tiny", parsed({**TINY, "grid": grid}))
+    assert plan.lines[0].name == "weights.lr = 0.1, architecture.lr = 0.3, lambda = 1: alone"
+    assert len({line.name for line in plan.lines}) == len(plan.lines) == 6
+    assert plan.lines[0].place(without="search.weights.lr") == "architecture.lr = 0.3, lambda = 1"
+    assert short_names(["lr", "search.lr"]) == {"lr": "lr", "search.lr": "search.lr"}
+
+
+def test_runs_have_one_thread() -> None:
+    with pytest.raises(ValueError, match=r"one thread each, but run\.threads is 4"):
+        planned("tiny", parsed({**TINY, "over": {"run": {"threads": 4}}}))
+
+
 def test_a_key_depends_on_the_config_and_on_nothing_else() -> None:
     one, other = planned("a", parsed(TINY)), planned("b", parsed({**TINY, "title": "another", "seeds": "2"}))
     assert one.runs[2].key == other.runs[0].key
@@ -98,7 +112,7 @@ def test_only_some_rows() -> None:
         ({"colour": "blue"}, "colour"),
         ({"rows": 3}, "rows"),
         ({"claims": 3}, "claims"),
-        ({"rows": [{"name": "a", "config": {"search": 3}, "controls": {"passes": 4}}]}, "search of 'a' must be"),
+        ({"rows": [{"name": "a", "config": {"search": 3}, "controls": {}}]}, "search of 'a' must be"),
         ({"base": {"recipe": "paper"}}, "base: seeds and recipe are keys of the study.* but recipe is given here"),
         ({"over": {"seed": 7}}, "over: .*but seed is given here"),
         ({"rows": [{"name": "a", "train": {"seed": 7}}]}, "rows.0.train: .*but seed is given here"),
@@ -110,6 +124,8 @@ def test_only_some_rows() -> None:
         ({"seeds": [10**30]}, "from 0 to 99,999"),
         ({"rows": [{"name": "a\nb"}]}, "one line of printable"),
         ({"title": "a\tb"}, "one line of printable"),
+        ({"grid": {"dataset": ["digits", "folder:/a\n\\input{b}"]}}, "one line of printable"),
+        ({"grid": {"lam\nbda": [1, 2]}}, "one line of printable"),
         ({"grid": {f"a{n}": list(range(10)) for n in range(9)}}, "at most 10,000 runs, but they make 6,000,000,000"),
         ({"seeds": ",".join(f"{n}000-{n}999" for n in range(1, 99))}, "seeds must be like"),
     ],
@@ -169,7 +185,7 @@ def test_controls_stand_beside_a_group() -> None:
         "config": {"method": "pc-darts", "learners": 2, "lambda": 2},
         "train": {"training": {"epochs": 1}},
     }
-    controls = {"of": "PC", "passes": 11}
+    controls = {"of": "PC"}
     study = parsed(
         {
             **TINY,
@@ -246,9 +262,11 @@ def test_independent_learners_are_of_the_kinds_that_the_group_has() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"grid": {"seed": [1, 2]}}, "key of their own, but seed is in the grid"),
+        ({"grid": {"seed": [1, 2]}}, "seeds and recipe are keys of the study, .* but seed is given here"),
+        ({"grid": {"recipe": ["quick", "paper"]}}, "keys of the study, .* but recipe is given here"),
         ({"grid": {"search": [3], "search.epochs": [1]}}, "may not lie within another one, but search.epochs does"),
-        ({"controls": {"passes": 4}}, "11 independent learners make the passes of 'group', but passes is 4"),
+        ({"controls": {"passes": 4}}, "passes"),
+        ({"baseline": {"kind": "random"}}, "controls stand beside a group, but 'group' is a baseline"),
         ({"over": {"learners": 3}}, "must have learners=17, lambda=0"),
         ({"over": {"lambda": 2}}, "'best of 2 independent' must have learners=2, lambda=0"),
         (
@@ -271,7 +289,7 @@ def test_independent_learners_are_of_the_kinds_that_the_group_has() -> None:
     ],
 )
 def test_a_row_that_is_not_what_its_name_says_is_refused(change: dict[str, Any], words: str) -> None:
-    own = {key: change.pop(key) for key in ("controls", "where", "take", "config") if key in change}
+    own = {key: change.pop(key) for key in ("baseline", "controls", "where", "take", "config") if key in change}
     with pytest.raises(ValueError, match=words) as error:
         parsed({**TINY, "rows": [{"name": "group", "controls": {}, **own}], **change})
     assert "\n" not in str(error.value)

@@ -184,6 +184,15 @@ def test_what_cannot_be_said_is_a_dash(tmp_path: Path) -> None:
     assert "group: validation error, % is not known of seed 1, though the runs are done" in said
 
 
+@pytest.mark.parametrize(("take", "value"), [("retained", 7.0), ("first", 9.0), ("mean", 8.0)])
+def test_the_mean_of_all_learners_stands_beside_whoever_counts(take: str, value: float, tmp_path: Path) -> None:
+    plan = plan_of(rows=[{"name": "a", "take": take}], claims=[], seeds=[1, 2])
+    store = store_of(plan, tmp_path, lambda _, run: searched([9.0 + run.config.seed, 7.0 + run.config.seed]))
+    (row,) = tabulated(plan, store).rows
+    assert row.entries["validation_error"].values == {1: value + 1, 2: value + 2}
+    assert row.all_learners.values == {1: 9.0, 2: 10.0}
+
+
 def test_a_mean_needs_every_learner(tmp_path: Path) -> None:
     plan = plan_of(rows=[{"name": "a", "take": "mean"}], claims=[], seeds=[1], columns=["percentile"])
 

@@ -1,10 +1,13 @@
 """Runs of a study: side by side, killed, failed, and the same whoever does them."""
 
 import json
+import os
 import shutil
+import signal
 import sys
 import time
 from contextlib import ExitStack
+from multiprocessing import get_context
 from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
@@ -16,7 +19,7 @@ from smallgroup import api
 from smallgroup.runner.lock import held, locked
 from smallgroup.study import Store, carry_out_all, planned, progress, tabulated
 from smallgroup.study.file import Study, parsed
-from smallgroup.study.plan import Plan
+from smallgroup.study.plan import Plan, Run
 from smallgroup.study.store import FAILED
 from smallgroup.study.work import work
 from tests.study.test_plan import TINY
@@ -143,6 +146,29 @@ def test_a_run_that_somebody_holds_is_waited_for(tmp_path: Path, monkeypatch: py
     assert not held(tmp_path / "nothing")
 
 
+def at_work(study: str, root: Path, log: Path) -> None:
+    """What a worker does, and a line for every run it begins."""
+
+    def begin(run: Run) -> None:
+        with log.open("a") as file:
+            file.write(f"{run.key}\n")
+
+    work(planned("tiny", Study.model_validate_json(study)).runs, Store(root), begin)
+
+
+def test_processes_side_by_side_begin_every_run_once(tmp_path: Path) -> None:
+    plan, log = tiny(seeds=[1, 2, 3]), tmp_path / "log"
+    arguments = (plan.study.model_dump_json(), tmp_path / "store", log)
+    processes = [get_context("spawn").Process(target=at_work, args=arguments) for _ in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    assert sorted(log.read_text().split()) == sorted(run.key for run in plan.runs)
+    assert {Store(tmp_path / "store").state(run) for run in plan.runs} == {"done"}
+
+
 def test_processes_on_one_name_have_work_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other seeds, rows or files: nobody reads what the other one wrote for its workers."""
     commands: list[list[str]] = []
@@ -151,13 +177,53 @@ def test_processes_on_one_name_have_work_of_their_own(tmp_path: Path, monkeypatc
         commands.append(command)
         return Popen([sys.executable, "-c", ""], stdin=PIPE)
 
-    monkeypatch.setattr("smallgroup.study.work.subprocess.Popen", started)
+    monkeypatch.setattr("smallgroup.study.processes.subprocess.Popen", started)
     plans = [tiny(seeds=[1]), tiny(seeds=[2]), tiny(title="another")]
     for plan in plans:
         carry_out_all(plan, Store(tmp_path), 1)
-    assert [Study.model_validate_json(Path(command[-2]).read_text()) for command in commands] == [
+    assert [Study.model_validate_json(Path(command[-3]).read_text()) for command in commands] == [
         plan.study for plan in plans
     ]
+
+
+@pytest.mark.parametrize(("kills", "state"), [(1, "done"), (2, "failed")])
+def test_a_run_that_costs_workers_does_not_stop_the_others(kills: int, state: str, tmp_path: Path) -> None:
+    """One that is killed once, as by chance, goes on; who is killed again and again has a run that cannot be."""
+    slow = {"search": {"steps_per_epoch": 20}}  # so that it is seen at work
+    plan, store, killed = tiny(seeds=[1], over=slow), Store(tmp_path), 0
+    first, second = plan.runs
+
+    def kill(_: object) -> None:
+        nonlocal killed
+        if killed < kills and store.state(first) == "running":
+            (at,) = (tmp_path / "tiny" / "workers").glob("*.run")
+            assert at.read_text() == first.key
+            os.kill(int((store.folder(first) / ".lock").read_text()), signal.SIGKILL)
+            killed += 1
+
+    carry_out_all(plan, store, 1, kill)
+    assert killed == kills
+    assert (store.state(first), store.state(second)) == (state, "done")
+    assert store.failure(first) == (
+        "2 workers were ended by SIGKILL (a lack of memory does that) while they carried it out" if kills > 1 else None
+    )
+    assert not list((tmp_path / "tiny" / "workers").glob("*.run"))
+
+
+@pytest.mark.parametrize(("end", "code"), [("sys.exit(3)", 3), ("os.kill(os.getpid(), 9)", -9)])
+def test_workers_that_never_come_to_a_run_are_not_replaced(
+    end: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[int] = []
+
+    def start(*_: Any, **__: Any) -> Any:
+        started.append(code)
+        return Popen([sys.executable, "-c", f"import os, sys; {end}"], stdin=PIPE)
+
+    monkeypatch.setattr("smallgroup.study.processes.subprocess.Popen", start)
+    with pytest.raises(RuntimeError, match=f"a worker ended with code {code}; its last words are in .*workers"):
+        carry_out_all(tiny(seeds=[1]), Store(tmp_path), 1)
+    assert started == [code]
 
 
 def test_time_left_is_that_of_like_runs(tmp_path: Path) -> None:
