@@ -72,7 +72,7 @@ class _Crew:
                 continue
             run = self._dismiss(number)
             if code < 0 and run is not None:
-                self._note_loss(run, signal.Signals(-code))
+                self._note_loss(run, -code)
                 self._start(number)
             elif code != 0:
                 self.broken.append(code)
@@ -132,14 +132,15 @@ class _Crew:
             key = read_regular(at).decode()
         except (OSError, ValueError):
             return None
-        at.unlink()
+        at.unlink(missing_ok=True)
         return next((run for run in self._plan.runs if run.key == key), None)
 
-    def _note_loss(self, run: Run, by: signal.Signals) -> None:
+    def _note_loss(self, run: Run, by: int) -> None:
         if self._store.result(run) is not None or self._store.failure(run) is not None:
             return  # it had ended: who is killed between two runs says nothing of either
         self._losses[run.key] += 1
         if self._losses[run.key] >= _MOST_LOSSES:
             why = " (a lack of memory does that)" if by == signal.SIGKILL else ""
-            said = f"{_MOST_LOSSES} workers were ended by {by.name}{why} while they carried it out"
+            name = signal.Signals(by).name if by in set(signal.Signals) else f"signal {by}"
+            said = f"{_MOST_LOSSES} workers were ended by {name}{why} while they carried it out"
             self._store.record_failure(run, said)
