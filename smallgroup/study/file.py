@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from smallgroup import recipes
 from smallgroup.config import Config, load, overlaid, resolve, seeds_of
 from smallgroup.runtime.checks import check_choice
-from smallgroup.study.controls import with_controls
+from smallgroup.study.controls import Controls, with_controls
 from smallgroup.study.measures import MEASURES
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)
@@ -257,7 +257,8 @@ def parsed(keys: Mapping[str, Any]) -> Study:
         return Study.model_validate(with_controls(keys, partial(_configs, keys)))
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the study"
+        section = ["controls"] if error.title == Controls.__name__ else []  # they are read before the rest
+        place = ".".join([*section, *map(str, first["loc"])]) or "the study"
         said = first["msg"].removeprefix("Value error, ")
         raise ValueError(f"{place}: {said}"[:300]) from None
 

@@ -265,7 +265,7 @@ def test_independent_learners_are_of_the_kinds_that_the_group_has() -> None:
         ({"grid": {"seed": [1, 2]}}, "seeds and recipe are keys of the study, .* but seed is given here"),
         ({"grid": {"recipe": ["quick", "paper"]}}, "keys of the study, .* but recipe is given here"),
         ({"grid": {"search": [3], "search.epochs": [1]}}, "may not lie within another one, but search.epochs does"),
-        ({"controls": {"passes": 4}}, "passes"),
+        ({"controls": {"off": "x"}}, r"controls\.off: Extra inputs"),
         ({"baseline": {"kind": "random"}}, "controls stand beside a group, but 'group' is a baseline"),
         ({"over": {"learners": 3}}, "must have learners=17, lambda=0"),
         ({"over": {"lambda": 2}}, "'best of 2 independent' must have learners=2, lambda=0"),

@@ -53,7 +53,7 @@ STUDIES: list[dict[str, Any]] = [
         "grid": {"search.lambda": [0.0, 1.0]},
         "rows": [
             {"name": "alone", "config": {"learners": 1}, "take": "first"},
-            {"name": "group", "config": {"search": {"lambda": 1}}, "controls": {"of": "DARTS", "passes": 11}},
+            {"name": "group", "config": {"search": {"lambda": 1}}, "controls": {"of": "DARTS"}},
             {"name": "there", "where": [{"at": {"search.lambda": 1.0}, "config": {"lambda": 2}}], "labellers": {}},
             {"name": "random", "baseline": {"kind": "random", "lookups": 10}},
         ],
