@@ -183,7 +183,7 @@ def _list(plan: Plan, store: Store, asked: Asked) -> None:
     print_columns(rows)
     said = "not known" if standing.seconds_left is None else f"about {written(standing.seconds_left)}"
     if standing.unknown:
-        said += f"; nobody can say it of {standing.unknown} runs without their data"
+        said += f"; {standing.unknown} runs need data that are not here"
     typer.echo(
         f"{len(rows)} runs, {standing.count('done')} of them done; time left with {asked.workers} workers: {said}"
     )
