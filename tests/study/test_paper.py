@@ -2,7 +2,8 @@
 
 import pytest
 
-from smallgroup.study.file import Study, open_study
+from smallgroup.methods import METHODS
+from smallgroup.study.file import Study, built_in, open_study
 from smallgroup.study.plan import planned
 
 PRINTED = {
@@ -96,6 +97,18 @@ def methods_and_held_out(study: Study) -> set[tuple[str, float]]:
     """Of all searches and trainings."""
     configs = [run.config for run in planned("figure", study).runs]
     return {(config.learners[0].method, config.data.held_out) for config in configs}
+
+
+@pytest.mark.parametrize("name", built_in())
+def test_nobody_begins_weeks_of_work_without_asking_for_it(name: str) -> None:
+    _, study = open_study(name)
+    assert study.recipe == "quick"
+
+
+def test_every_method_that_can_is_searched_on_the_benchmark() -> None:
+    """The stages of P-DARTS are of different depth, which that space has not."""
+    _, study = open_study("nas-bench-201")
+    assert sorted(study.grid["method"]) == sorted(METHODS.keys() - {"p-darts"})
 
 
 @pytest.mark.parametrize("name", ["table-1", "table-2", "table-3"])
