@@ -33,7 +33,12 @@ def learner(
         name: tensor + torch.randn(tensor.shape, generator=generator, dtype=torch.float64).to(dtype)
         for name, tensor in relaxed.initial_architecture(dtype=dtype).items()
     }
-    return relaxed, relaxed.initial_weights("w", dtype=dtype), architecture
+    weights = {
+        # Scales, shifts and biases begin at one and zero, where a path that forgets them gives the same numbers.
+        name: tensor + 0.3 * torch.randn(tensor.shape, generator=generator).to(dtype) if tensor.dim() == 1 else tensor
+        for name, tensor in relaxed.initial_weights("w", dtype=dtype).items()
+    }
+    return relaxed, weights, architecture
 
 
 def loss_and_gradients(

@@ -81,6 +81,16 @@ def test_what_is_forgotten_is_noticed(data: SearchData, forgotten: str) -> None:
     assert not same(everything(search), everything(again))
 
 
+def test_a_checkpoint_of_another_supernet_is_refused(data: SearchData) -> None:
+    """Once, the reductions of NAS-Bench-201 had biases instead of scales and shifts."""
+    tensors, record = job(data).state()
+    older = {name: tensor for name, tensor in tensors.items() if ".body.0.2." not in name}
+    older["0.w.blocks.1.body.0.1.bias"] = torch.zeros(4)
+    message = "the nas-bench-201 supernet, but v.blocks.1.body.0.2.weight is missing: it was written by a version with"
+    with pytest.raises(ValueError, match=message):
+        job(data).load_state(older, record)
+
+
 @pytest.mark.parametrize("mode", ["first-order", "finite-difference"])
 def test_learners_that_are_not_taught_are_as_if_alone(data: SearchData, mode: str) -> None:
     together = job(data, ("darts", "gdas"), hypergradient=mode, lam=0)

@@ -158,13 +158,23 @@ def test_a_table_is_read_again_when_it_is_another(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("channels", "per_stage", "classes"), [(16, 5, 10), (8, 1, 100), (5, 2, 3)])
 def test_the_supernet_has_as_many_parameters_as_its_parts(channels: int, per_stage: int, classes: int) -> None:
-    """Without scale and shift in the batch norms of cells, whose convolutions have a bias in their place."""
+    """Batch norms have scale and shift everywhere but in cells, whose convolutions have a bias in their place."""
     space = NasBench201Space(channels=channels, cells_per_stage=per_stage, classes=classes)
     widths = [channels, 2 * channels, 4 * channels]
     cells = sum(per_stage * 6 * ((c * c + c) + (9 * c * c + c)) for c in widths)
-    reductions = sum(9 * c * 2 * c + 2 * c + 9 * 4 * c * c + 2 * c + c * 2 * c for c in widths[:2])
+    reductions = sum(9 * c * 2 * c + 2 * 2 * c + 9 * 4 * c * c + 2 * 2 * c + c * 2 * c for c in widths[:2])
     expected = 27 * channels + 2 * channels + cells + reductions + 2 * widths[2] + widths[2] * classes + classes
     assert sum(p.numel() for p in space.supernet(MixedEdge, {}).parameters()) == expected
+
+
+def test_the_supernet_has_the_published_size() -> None:
+    """Of the benchmark's own code at 16 channels, 5 cells per stage and 10 classes."""
+    supernet = NasBench201Space().supernet(MixedEdge, {})
+    assert sum(p.numel() for p in supernet.parameters()) == 1_692_826
+    names = {name for name, _ in supernet.named_parameters()}
+    reduction = {name.removeprefix("blocks.5.") for name in names if name.startswith("blocks.5.")}
+    norms = {f"body.{stage}.2.{name}" for stage in (0, 1) for name in ("weight", "bias")}
+    assert reduction == {"body.0.1.weight", "body.1.1.weight", "shortcut.1.weight"} | norms
 
 
 def test_the_cell_is_the_best_operation_of_every_edge() -> None:

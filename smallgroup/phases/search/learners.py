@@ -116,6 +116,7 @@ class Searcher:
             if name.startswith("history."):
                 _, epoch, own = name.split(".", 2)
                 self.history.setdefault(int(epoch), {})[own] = tensor.clone()
+        self._check_complete(state)
         for role, tensors, optimizer in self._roles():
             for name, tensor in tensors.items():
                 take_up(tensor, state[f"{role}.{name}"], f"{role}.{name}")
@@ -123,6 +124,16 @@ class Searcher:
                 saved = {n.removeprefix(moments): t for n, t in state.items() if n.startswith(moments)}
                 if saved:
                     optimizer.state[tensor] = {key: _like(tensor, value, moments) for key, value in saved.items()}
+
+    def _check_complete(self, state: Mapping[str, Tensor]) -> None:
+        """Refuse a state that lacks a tensor, as one of an earlier version does whose supernet was another."""
+        needed = (f"{role}.{name}" for role, tensors, _ in self._roles() for name in tensors)
+        missing = next((name for name in needed if name not in state), None)
+        if missing is not None:
+            raise ValueError(
+                f"a checkpoint must hold every weight of the {self.relaxed.space.name} supernet, but {missing} is "
+                "missing: it was written by a version with another supernet; start the search again in a new folder"
+            )
 
     def _roles(self) -> list[tuple[str, Mapping[str, Tensor], Optimizer]]:
         own, learner = self.optimizers, self.learner

@@ -1,5 +1,7 @@
 """What surrounds the cells of NAS-Bench-201, in the supernet and in the full network."""
 
+from dataclasses import replace
+
 from torch import Tensor, nn
 
 from smallgroup.spaces.layers import Style, relu_conv_norm
@@ -11,14 +13,18 @@ def widths(channels: int) -> tuple[int, int, int]:
 
 
 class ResidualReduction(nn.Module):
-    """Half the size, twice the channels: two convolutions beside an averaged and projected shortcut."""
+    """Half the size, twice the channels: two convolutions beside an averaged and projected shortcut.
+
+    Its batch norms have scale and shift in every style, as in the benchmark's own supernet. Its convolutions need no
+    bias before them.
+    """
 
     def __init__(self, inputs: int, outputs: int, style: Style) -> None:
         super().__init__()
-        bias = not style.affine
+        style = replace(style, affine=True)
         self.body = nn.Sequential(
-            relu_conv_norm(inputs, outputs, style, kernel=3, stride=2, bias=bias),
-            relu_conv_norm(outputs, outputs, style, kernel=3, bias=bias),
+            relu_conv_norm(inputs, outputs, style, kernel=3, stride=2),
+            relu_conv_norm(outputs, outputs, style, kernel=3),
         )
         # Rounding up, as the strided convolution does: odd sizes keep their last row and column.
         self.shortcut = nn.Sequential(
