@@ -121,10 +121,6 @@ class Runner:
     files: Mapping[str, str] = field(default_factory=dict)
     recorders: Sequence[Watcher] = ()
 
-    @property
-    def _audience(self) -> list[Watcher]:
-        return [*self.recorders, *([self.watcher] if self.watcher else [])]
-
     def check(self, *, resume: bool) -> None:
         """Refuse early what `run` would refuse after a job was made, which may take long."""
         if self.folder.exists():
@@ -146,8 +142,7 @@ class Runner:
             )
             before = self._take_up(job, metrics, checkpoints, resume=resume)
             start = saved = time.monotonic()
-            for each in self._audience:
-                each.started(job)
+            self._tell_all(lambda each: each.started(job))
 
             def save() -> None:
                 tensors, record = job.state()
@@ -156,8 +151,7 @@ class Runner:
                 own |= {"environment": asdict(self.environment), "metrics_sha256": metrics.digest()}
                 own |= {"skipped_in_a_row": self.skips.in_a_row, "skipped_in_epoch": self.skips.in_epoch}
                 checkpoints.save(job.step, tensors, {"run": own, "job": dict(record)})
-                for each in self._audience:
-                    each.saved(job.step)
+                self._tell_all(lambda each: each.saved(job.step))
 
             while not job.finished:
                 rows, before_step = None, job.step
@@ -170,16 +164,17 @@ class Runner:
                 else:
                     if job.step > before_step:
                         self.skips.taken()
-                for each in self._audience:
-                    each.stepped(job.step, before + time.monotonic() - start)
                 if rows is not None:
                     left_out = self.skips.of_epoch()
                     rows = [{**row, **left_out} for row in rows]
                     with _told_what_is_left():
                         for row in rows:
                             metrics.append(row)
-                    for each in self._audience:
-                        each.ended_epoch(rows)
+                try:
+                    self._tell_of_step(job.step, before + time.monotonic() - start, rows)
+                except (Exception, SystemExit) as error:  # between two steps, with all rows written
+                    self._save_before(error, job, save)
+                    raise
                 if rows is not None or ending or time.monotonic() - saved > 60 * self.minutes:
                     with _told_what_is_left():
                         save()
@@ -188,10 +183,28 @@ class Runner:
                     raise Interrupted(ending.signal, job.step)
             return before + time.monotonic() - start
 
+    def _tell_of_step(self, step: int, seconds: float, rows: Sequence[Mapping[str, Any]] | None) -> None:
+        self._tell_all(lambda each: each.stepped(step, seconds))
+        if rows is not None:
+            self._tell_all(lambda each: each.ended_epoch(rows))
+
+    def _tell_all(self, call: Callable[[Watcher], None]) -> None:
+        for each in [*self.recorders, *([self.watcher] if self.watcher else [])]:
+            self._tell_one(each, call)
+
+    def _tell_one(self, each: Watcher, call: Callable[[Watcher], None]) -> None:
+        """Tell somebody how it goes; who cannot write any more, as to a terminal that is gone, is not told again."""
+        try:
+            call(each)
+        except OSError as error:
+            self.recorders = [other for other in self.recorders if other is not each]
+            self.watcher = None if each is self.watcher else self.watcher
+            self._tell(f"the run goes on without {type(each).__name__}, which failed: {error}")
+
     def _tell(self, sentence: str) -> None:
         """Say what the user should know, to whoever listens."""
         if self.watcher:
-            self.watcher.told(sentence)
+            self._tell_one(self.watcher, lambda each: each.told(sentence))
         else:
             warnings.warn(sentence, stacklevel=2)
 
@@ -203,8 +216,8 @@ class Runner:
         self._tell(f"the batch of step {step} is left out: {error}")
         return True
 
-    def _save_before(self, error: Exception, job: Job, save: Callable[[], None]) -> None:
-        """A step that fails changes nothing, so that the run can be taken up before it."""
+    def _save_before(self, error: BaseException, job: Job, save: Callable[[], None]) -> None:
+        """Save before an error ends the run: a step that fails changes nothing, so that the run can be resumed."""
         if is_out_of_memory(error):  # then there is none for a checkpoint either
             error.add_note("no checkpoint was written; --resume takes up the one before")
             return
@@ -244,8 +257,7 @@ class Runner:
         for name, text in self.files.items():
             if not (self.folder / name).exists():
                 write_whole(self.folder / name, text)
-        for each in self._audience:
-            each.resumed(found.step)
+        self._tell_all(lambda each: each.resumed(found.step))
         self.skips.in_a_row, self.skips.in_epoch = run.skipped_in_a_row, run.skipped_in_epoch
         return run.seconds
 

@@ -19,17 +19,25 @@ class Ending:
 
 @contextmanager
 def watched() -> Iterator[Ending]:
-    """Take SIGINT and SIGTERM as a request to save and end; a second one has its usual effect."""
+    """Take SIGINT, SIGTERM and SIGHUP as a request to save and end; a second SIGINT or SIGTERM has its usual effect.
+
+    A terminal that goes away may send SIGHUP several times, and a system that ends a session SIGTERM as well: SIGHUP is
+    granted like the others but never counts as the first or the second request. Where it was ignored before, as
+    `nohup` does, it stays ignored.
+    """
     ending = Ending()
     if threading.current_thread() is not threading.main_thread():  # only there can signals be handled
         yield ending
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    if before[signal.SIGHUP] == signal.SIG_IGN:
+        del before[signal.SIGHUP]
 
     def note(number: int, _: FrameType | None) -> None:
-        ending.signal = signal.Signals(number)
-        for each in before:
-            signal.signal(each, signal.default_int_handler if each == signal.SIGINT else signal.SIG_DFL)
+        ending.signal = ending.signal or signal.Signals(number)
+        if number != signal.SIGHUP:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     for number in before:
         signal.signal(number, note)

@@ -33,8 +33,8 @@ class StudyInterrupted(Exception):
 def carry_out_all(plan: Plan, store: Store, workers: int, watch: Callable[[Progress], None] | None = None) -> None:
     """Every run of a study that is not done, in so many processes. What results does not depend on their number.
 
-    Asked to end, by Ctrl-C or SIGTERM, it asks them to save and end; asked again, it ends them at once. A worker that
-    is killed is replaced, and a run that costs several of them, as for lack of memory, is one that failed.
+    Asked to end, by Ctrl-C, SIGTERM or SIGHUP, it asks them to save and end; asked again, it ends them at once. A
+    worker that is killed is replaced, and a run that costs several of them, as for lack of memory, is one that failed.
     """
     if not 1 <= workers <= _MOST_WORKERS:
         raise ValueError(f"1 <= workers <= {_MOST_WORKERS} must hold, but got workers={workers}")

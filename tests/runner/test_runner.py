@@ -164,7 +164,7 @@ def test_a_second_process_in_the_folder_is_refused(tmp_path: Path) -> None:
         process.communicate()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_asked_to_end_it_saves_and_goes_on_later(tmp_path: Path, number: signal.Signals) -> None:
     job = Walk(seconds=0.01, epochs=100)
     threading.Timer(0.3, os.kill, (os.getpid(), number)).start()
@@ -211,3 +211,85 @@ def test_a_signal_in_the_last_step_ends_what_would_follow(tmp_path: Path) -> Non
     runner(tmp_path).run(again, resume=True)
     assert again.finished
     assert torch.equal(again.x, walk.x)
+
+
+def test_a_terminal_that_goes_may_say_so_more_than_once(tmp_path: Path) -> None:
+    """SIGHUP twice, and the SIGTERM of a session that ends: the run is saved; the first one counts."""
+    walk = Walk()
+    original = walk.advance
+
+    def advance() -> Any:
+        if walk.step == 3:
+            for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGTERM, signal.SIGHUP):
+                signal.raise_signal(number)
+        return original()
+
+    walk.advance = advance  # type: ignore[method-assign]
+    with pytest.raises(Interrupted, match="SIGHUP after step 4") as ended:
+        runner(tmp_path, minutes=10.0).run(walk)
+    assert ended.value.exit_code == 129
+    again = Walk()
+    runner(tmp_path, minutes=10.0).run(again, resume=True)
+    assert again.finished
+
+
+def test_a_signal_that_nohup_ignores_stays_ignored(tmp_path: Path) -> None:
+    class Hanging(Watcher):
+        def stepped(self, step: int, seconds: float) -> None:  # noqa: ARG002
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+            signal.raise_signal(signal.SIGHUP)
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        job = Walk()
+        runner(tmp_path, watcher=Hanging(), minutes=10.0).run(job)
+        assert job.finished
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+class Failing(Watcher):
+    """Raises an error whenever it is told of a step or an epoch from some step on."""
+
+    def __init__(self, error: BaseException, after: int, *, epochs: bool = False) -> None:
+        self.error, self.after, self.epochs = error, after, epochs
+        self.heard = 0
+
+    def stepped(self, step: int, seconds: float) -> None:  # noqa: ARG002
+        self.heard = step
+        if step >= self.after and not self.epochs:
+            raise self.error
+
+    def ended_epoch(self, rows: Any) -> None:  # noqa: ARG002
+        if self.heard >= self.after:
+            raise self.error
+
+
+@pytest.mark.parametrize("who", ["watcher", "recorders"])
+@pytest.mark.parametrize("epochs", [False, True])
+def test_a_display_that_cannot_write_ends_once_and_the_run_goes_on(tmp_path: Path, who: str, epochs: bool) -> None:
+    display, job = Failing(OSError(5, "Input/output error"), 5, epochs=epochs), Walk()
+    given = display if who == "watcher" else [display]
+    with pytest.warns(UserWarning, match="the run goes on without Failing, which failed: .*Input/output") as said:
+        runner(tmp_path, minutes=10.0, **{who: given}).run(job)
+    assert len(said) == 1
+    assert display.heard == 5
+    assert job.finished
+    assert [row["epoch"] for row in rows(tmp_path)] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, SystemExit])
+@pytest.mark.parametrize("epochs", [False, True])
+def test_whatever_ends_a_run_between_steps_the_state_is_saved(
+    tmp_path: Path, kind: type[BaseException], epochs: bool
+) -> None:
+    """Rows of the epoch included, where the step was the last of one."""
+    whole, job = Walk(), Walk()
+    runner(tmp_path / "whole", minutes=10.0).run(whole)
+    with pytest.raises(kind) as raised:
+        runner(tmp_path / "part", watcher=Failing(kind("no"), 10, epochs=epochs), minutes=10.0).run(job)
+    assert raised.value.__notes__ == ["the state after 10 steps is saved, and --resume takes it up"]
+    again = Walk()
+    runner(tmp_path / "part", minutes=10.0).run(again, resume=True)
+    assert torch.equal(whole.x, again.x)
+    assert rows(tmp_path / "whole") == rows(tmp_path / "part")
