@@ -2,7 +2,6 @@
 
 import errno
 import io
-import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from collections.abc import Sequence
 import typer
 
 from smallgroup.cli.app import app
+from smallgroup.cli.streams import guarded_streams
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 _OF_THE_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
@@ -18,7 +18,11 @@ _OF_THE_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and give its exit code: 2 for bad input, 1 for a failed run, each with one line that says why."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    with guarded_streams():
+        return _run(list(sys.argv[1:] if arguments is None else arguments))
+
+
+def _run(words: list[str]) -> int:
     end = words.index("--") if "--" in words else len(words)
     # Where it stands does not matter: who sees an error adds it at the end of the line.
     debug = "--debug" in words[:end]
@@ -30,9 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
-    except BrokenPipeError:
-        # Who reads our output has left (`| head`); Python would complain about the rest when it closes the stream.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # who reads our output has left (`| head`)
         code = FAILED
     except SystemExit as error:  # typer, if it notices first
         code = error.code

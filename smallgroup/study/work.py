@@ -24,8 +24,9 @@ class _Log(Watcher):
     """What a run has to say goes to the log of the worker."""
 
     def told(self, sentence: str) -> None:
-        """Such as that it begins anew."""
-        print(sentence, file=sys.stderr, flush=True)
+        """Such as that it begins anew. A log that cannot be written is no reason for the run to fail."""
+        with suppress(OSError):
+            print(sentence, file=sys.stderr, flush=True)
 
 
 def carry_out(run: Run, store: Store) -> None:
