@@ -31,7 +31,7 @@ from smallgroup.runner.skips import Skips
 from smallgroup.runtime.allocator import keep_memory
 from smallgroup.runtime.checkpoints import Checkpoints
 from smallgroup.runtime.environment import Environment, threads
-from smallgroup.runtime.files import remove_unfinished
+from smallgroup.runtime.files import check_not_link, remove_unfinished
 from smallgroup.runtime.memory import memory_explained
 from smallgroup.spaces import genotypes
 from smallgroup.spaces.genotypes import AnyGenotype
@@ -345,6 +345,8 @@ def _carried_out(
     config, tell = plan.config, warnings.warn if watcher is None else watcher.told
     with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as name:
         folder: Path = Path(name)
+        if (folder.parent / CONFIG).exists():  # a part of another run, such as the training of a search
+            check_not_link(folder)
         if resume and (folder / CONFIG).exists():
             check_identity(plan.identity, plan.begun(folder))
             if (finished := plan.read(folder)) is not None:

@@ -16,7 +16,7 @@ from smallgroup.cli.search_display import SearchDisplay
 from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.config import Config, load_own, seeds_of
 from smallgroup.phases.search.result import SearchResult
-from smallgroup.runtime.files import write_whole
+from smallgroup.runtime.files import check_not_link, write_whole
 from smallgroup.spaces.drawing import draw
 from smallgroup.spaces.genotypes import from_plain
 
@@ -36,6 +36,8 @@ def run(wanted: Wanted, *, as_json: bool) -> None:
             _show(result, folder)
         return
     folder, wanted = _for_all(wanted, seeds)
+    for seed in seeds:
+        check_not_link(folder / f"seed-{seed}")
     results = [search_one(wanted, folder / f"seed-{seed}", {"seed": seed}, f"seed {seed}")[0] for seed in seeds]
     if as_json:
         print_json({"runs": [result.to_dict() for result in results], **spread(results), "run": str(folder)})

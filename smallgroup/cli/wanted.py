@@ -12,6 +12,7 @@ from smallgroup.config import CONFIG, Config, changed, load, load_own, overlaid,
 from smallgroup.runner import Watcher
 from smallgroup.runner.runner import CHECKPOINTS
 from smallgroup.runner.tensorboard import EVENTS, EventFiles, check_installed
+from smallgroup.runtime.files import check_not_link
 
 RUNS = Path("runs")
 OVERHEAD = 0.93
@@ -51,6 +52,8 @@ class Wanted:
 
     def recorders(self, folder: Path) -> list[Watcher]:
         """Who else is told of a run in a folder."""
+        if self.tensorboard:
+            check_not_link(folder / EVENTS)
         return [EventFiles(folder / EVENTS)] if self.tensorboard else []
 
     def say_if_new(self, folder: Path, say: Callable[[str], None]) -> None:

@@ -22,7 +22,7 @@ from smallgroup.runner.skips import Skips
 from smallgroup.runtime.checkpoints import Checkpoint, Checkpoints
 from smallgroup.runtime.checks import LONGEST
 from smallgroup.runtime.environment import Environment
-from smallgroup.runtime.files import remove_unfinished, write_whole
+from smallgroup.runtime.files import check_not_link, remove_unfinished, write_whole
 from smallgroup.runtime.memory import is_out_of_memory
 
 METRICS, CHECKPOINTS = "metrics.jsonl", "checkpoints"
@@ -123,6 +123,7 @@ class Runner:
 
     def check(self, *, resume: bool) -> None:
         """Refuse early what `run` would refuse after a job was made, which may take long."""
+        check_not_link(self.folder / CHECKPOINTS)
         if self.folder.exists():
             with locked(self.folder):
                 if not resume:
@@ -229,13 +230,13 @@ class Runner:
 
     def _take_up(self, job: Job, metrics: Metrics, checkpoints: Checkpoints, *, resume: bool) -> float:
         """Go on from the newest checkpoint, or begin; the seconds so far."""
-        remove_unfinished(self.folder)
         found = checkpoints.newest() if resume else None
         if found is None:
             if not resume:
                 self.check_free()
             elif metrics.length:
                 self._tell(f"there is no checkpoint in {self.folder}: the run begins anew, and its metrics too")
+            remove_unfinished(self.folder)
             metrics.cut(0)
             for name, text in self.files.items():
                 write_whole(self.folder / name, text)
@@ -249,6 +250,7 @@ class Runner:
             )
         metrics.check(run.metrics)
         _load(job, found, record)
+        remove_unfinished(self.folder)
         metrics.cut(run.metrics)
         for sentence in found.passed_over:
             self._tell(sentence)

@@ -16,7 +16,6 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 from safetensors import SafetensorError
@@ -24,14 +23,21 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from smallgroup.runtime.checks import LONGEST
-from smallgroup.runtime.files import bring_to_disk, naming, read_regular
+from smallgroup.runtime.files import (
+    bring_to_disk,
+    check_not_link,
+    is_unfinished,
+    naming,
+    read_regular,
+    unfinished_in,
+)
 from smallgroup.runtime.tensor_files import read_tensors
 
 SCHEMA = 1
 TENSORS, RECORD, MANIFEST = "tensors.safetensors", "record.json", "manifest.json"
 LARGEST = {RECORD: 50_000_000, MANIFEST: 1_000_000}
 """Bytes; a thousandth of them is common."""
-_UNFINISHED, _ASIDE = ".unfinished-", ".old"
+_ASIDE = ".old"
 
 
 @dataclass(frozen=True)
@@ -63,12 +69,13 @@ class Checkpoints:
 
     def save(self, step: int, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> Path:
         """Write a checkpoint; killed at any moment, either it is there as a whole or the ones before are."""
+        check_not_link(self.folder)
         if not self.folder.is_dir():
             self.folder.mkdir(parents=True, exist_ok=True)
             bring_to_disk(self.folder.parent)
         place = self.folder / f"{step:012d}"
         aside = place.with_name(f"{place.name}{_ASIDE}")
-        unfinished = self.folder / f"{_UNFINISHED}{token_hex(4)}"
+        unfinished = unfinished_in(self.folder)
         unfinished.mkdir()
         try:
             # Tensors of every layout are stored alike; who loads them copies into tensors of the layout wanted.
@@ -106,10 +113,11 @@ class Checkpoints:
 
     def _places(self) -> list[Path]:
         """From the oldest on; of one step, what was set aside comes before what took its place."""
-        if not self.folder.is_dir():
-            if os.path.lexists(self.folder):  # perhaps on a disk that is not there now: that is no new beginning
-                raise ValueError(f"{self.folder} must be a folder, but it is a file, or a link that leads nowhere")
+        check_not_link(self.folder)
+        if not self.folder.exists():
             return []
+        if not self.folder.is_dir():
+            raise ValueError(f"{self.folder} must be a folder, but it is a file")
         found = [path for path in self.folder.iterdir() if _PLACE.fullmatch(path.name) and path.is_dir()]
         return sorted(found, key=lambda path: (_step_of(path), not path.name.endswith(_ASIDE)))
 
@@ -119,11 +127,11 @@ class Checkpoints:
         past = [place for place in places if _step_of(place) <= step and not place.name.endswith(_ASIDE)]
         for place in set(places) - set(past[-self.keep :]):
             shutil.rmtree(place, ignore_errors=True)
-        for path in self.folder.glob(f"{_UNFINISHED}*"):  # left by a process that was killed
+        for path in filter(is_unfinished, self.folder.iterdir()):  # left by a process that was killed
             shutil.rmtree(path, ignore_errors=True)
 
 
-_PLACE = re.compile(rf"[0-9]{{1,18}}(?:{re.escape(_ASIDE)})?")
+_PLACE = re.compile(rf"[0-9]{{12,18}}(?:{re.escape(_ASIDE)})?")
 
 
 def _step_of(place: Path) -> int:
@@ -131,6 +139,7 @@ def _step_of(place: Path) -> int:
 
 
 def _read(place: Path) -> tuple[int, dict[str, Tensor], dict[str, Any]]:
+    check_not_link(place)
     manifest = _object(MANIFEST, read_regular(place / MANIFEST, LARGEST[MANIFEST]))
     if manifest.get("schema") != SCHEMA:
         raise ValueError(f"its schema must be {SCHEMA}, but it is {str(manifest.get('schema'))[:20]}")

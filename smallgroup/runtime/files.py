@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,13 +15,18 @@ LARGEST = 200_000_000
 million."""
 
 
+UNFINISHED = ".smallgroup-unfinished-"
+"""How the names of files and folders begin that are still being written; 16 hexadecimal digits follow."""
+_UNFINISHED_NAME = re.compile(rf"{re.escape(UNFINISHED)}[0-9a-f]{{16}}")
+
+
 class NotRegularError(ValueError):
     """Something else is in the place of a file."""
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file beside its place, bring it to the disk, move it there: killed in between, nothing has changed."""
-    temporary = path.with_name(f".{path.name}.{token_hex(4)}")
+    temporary = unfinished_in(path.parent)
     try:
         with naming(path), temporary.open("xb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
@@ -47,11 +53,27 @@ def bring_to_disk(folder: Path) -> None:
         os.close(descriptor)
 
 
+def unfinished_in(folder: Path) -> Path:
+    """Return a new name in a folder that no user would choose: what has such a name may be removed after a kill."""
+    return folder / f"{UNFINISHED}{token_hex(8)}"
+
+
+def is_unfinished(path: Path) -> bool:
+    """Whether the name of a file or folder is one that `unfinished_in` gives."""
+    return _UNFINISHED_NAME.fullmatch(path.name) is not None
+
+
 def remove_unfinished(folder: Path) -> None:
-    """Remove what `write_whole` left of files in a folder when it was killed; nobody else may be writing there."""
-    for path in folder.glob(".*.????????"):
-        if set(path.name[-8:]) <= set("0123456789abcdef"):
-            path.unlink(missing_ok=True)
+    """Remove the temporary files that a killed `write_whole` left in a folder; no other process may write there."""
+    for path in folder.iterdir():
+        if is_unfinished(path) and stat.S_ISREG(path.lstat().st_mode):
+            path.unlink()
+
+
+def check_not_link(folder: Path) -> None:
+    """Refuse a link in the place of a folder inside a run: what is written and removed there would lie elsewhere."""
+    if folder.is_symlink():
+        raise NotRegularError(f"{folder} must be a folder of the run itself, but it is a link; move the folder there")
 
 
 def open_regular(path: Path, mode: str = "rb", *, links: bool = False) -> IO[bytes]:

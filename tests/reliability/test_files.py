@@ -204,15 +204,20 @@ def test_a_torn_last_line_of_metrics_is_cut_off(finished: Path, tmp_path: Path, 
 def test_killed_before_its_report_a_finished_run_draws_it(finished: Path, tmp_path: Path, capsys: Captured) -> None:
     run = tmp_path / "run"
     shutil.copytree(finished, run)
-    (run / "report.html").rename(run / ".report.html.0123abcd")
+    (run / "report.html").rename(run / ".smallgroup-unfinished-0123456789abcdef")
     assert "is finished" in resumed(run, capsys)
     assert same(finished, run)
 
 
 def test_what_a_killed_process_left_of_a_file_is_removed(finished: Path, tmp_path: Path, capsys: Captured) -> None:
     run = copied(finished, tmp_path / "run")
-    (run / ".result.json.0123abcd").write_text("{")
-    (run / ".notes.of-mine").write_text("x")
+    left = run / ".smallgroup-unfinished-0123456789abcdef"
+    left.write_text("{")
+    mine = [".bashrc.20240101", ".result.json.0123abcd", f"{left.name}.txt", left.name[:-1]]
+    for name in mine:
+        (run / name).write_text("x")
+    (link := left.with_name(left.name.replace("0", "f"))).symlink_to(run / mine[0])
     resumed(run, capsys)
-    assert not (run / ".result.json.0123abcd").exists()
-    assert (run / ".notes.of-mine").exists()
+    assert not left.exists()
+    assert all((run / name).exists() for name in mine)
+    assert link.is_symlink()

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -153,6 +154,19 @@ def test_the_folder_of_a_run_may_be_a_link(tmp_path: Path) -> None:
     (tmp_path / "run").symlink_to(tmp_path / "real")
     Metrics(tmp_path / "run" / "metrics.jsonl").append({"epoch": 0})
     assert list(read_rows(tmp_path / "real" / "metrics.jsonl")) == [{"epoch": 0}]
+
+
+@pytest.mark.parametrize("name", ["training", "random", "alone", "checkpoints"])
+def test_a_folder_inside_a_run_may_not_be_a_link(name: str, finished: Path, tmp_path: Path, capsys: Captured) -> None:
+    """It would lead writing and removing elsewhere."""
+    run, elsewhere = copied(finished, tmp_path / "run"), tmp_path / "elsewhere"
+    shutil.move(run / "checkpoints", elsewhere)
+    before = sorted(elsewhere.rglob("*"))
+    (run / name).symlink_to(elsewhere)
+    of_search, of_part = ["search", "--out", str(run), "--resume"], ["train", str(run), "--out", str(run / name)]
+    said = refused(capsys, *(of_search if name == "checkpoints" else of_part))
+    assert f"{run / name} must be a folder of the run itself, but it is a link" in said
+    assert sorted(elsewhere.rglob("*")) == before
 
 
 def test_a_file_has_at_most_so_many_bytes(tmp_path: Path) -> None:

@@ -90,10 +90,14 @@ def test_a_checkpoint_under_another_name_is_not_taken_for_it(tmp_path: Path) -> 
 
 
 def test_other_files_are_left_alone_and_unfinished_ones_removed(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("mine")
-    (tmp_path / ".unfinished-1234").mkdir()
-    Checkpoints(tmp_path).save(1, tensors(1.0), {})
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["000000000001", "notes.txt"]
+    mine = [".unfinished-20240101", "2024", "20240101", "notes"]
+    for name in mine:
+        (tmp_path / name).mkdir()
+    (tmp_path / ".smallgroup-unfinished-0123456789abcdef").mkdir()
+    checkpoints = Checkpoints(tmp_path)
+    for step in (1, 2, 3):
+        checkpoints.save(step, tensors(1.0), {})
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["000000000002", "000000000003", *mine])
 
 
 def test_a_disk_that_fails_leaves_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,8 +202,27 @@ def test_a_type_that_torch_has_not_is_damage(tmp_path: Path) -> None:
     assert "tensors.safetensors cannot be read" in found.passed_over[0]
 
 
-def test_a_link_that_leads_nowhere_is_no_new_beginning(tmp_path: Path) -> None:
-    """Such as to a disk that is not there now."""
-    (tmp_path / "checkpoints").symlink_to(tmp_path / "gone")
-    with pytest.raises(ValueError, match="must be a folder, but it is a file, or a link that leads nowhere"):
-        Checkpoints(tmp_path / "checkpoints").newest()
+@pytest.mark.parametrize("target", ["gone", "elsewhere"])
+def test_a_link_is_refused(tmp_path: Path, target: str) -> None:
+    """It leads away from the run, perhaps to a disk that is not there now: that is no new beginning."""
+    Checkpoints(tmp_path / "elsewhere").save(1, {}, {})
+    checkpoints = Checkpoints(tmp_path / "checkpoints", keep=1)
+    checkpoints.folder.symlink_to(tmp_path / target)
+    with pytest.raises(ValueError, match="must be a folder of the run itself, but it is a link"):
+        checkpoints.newest()
+    with pytest.raises(ValueError, match="it is a link"):
+        checkpoints.save(2, {}, {})
+    assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["000000000001"]
+
+
+def test_a_checkpoint_that_is_a_link_is_passed_over_and_what_it_leads_to_stays(tmp_path: Path) -> None:
+    checkpoints, other = Checkpoints(tmp_path / "checkpoints", keep=1), Checkpoints(tmp_path / "elsewhere")
+    checkpoints.save(1, {}, {})
+    place = other.save(2, {}, {})
+    (checkpoints.folder / place.name).symlink_to(place)
+    found = checkpoints.newest()
+    assert found is not None
+    assert found.step == 1
+    assert "but it is a link" in found.passed_over[0]
+    checkpoints.save(3, {}, {})
+    assert len(list(place.iterdir())) == 3

@@ -81,7 +81,7 @@ def die_within(attack: Attack, folder: Path, told: int) -> None:
         left -= 1
         if left != -1:
             return
-        name = re.sub(r"[0-9a-f]{8,12}$", "...", os.path.basename(path))  # alike, whatever the step or the process
+        name = re.sub(r"[0-9a-f]{8,16}$", "...", os.path.basename(path))  # alike, whatever the step or the process
         os.write(told, f"at {event} {name}\n".encode())
         if attack.how == "at a file":
             os.kill(os.getpid(), signal.SIGKILL)
