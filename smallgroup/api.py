@@ -301,16 +301,28 @@ def reckon_training(config: Config, genotype: AnyGenotype) -> float:
         return job.reckoned()
 
 
-def training_within(config: Config, genotype: AnyGenotype | Path | str, seconds: Callable[[], float]) -> Config:
-    """The same for a training: as many epochs as fit, or shorter ones if not one does."""
+def training_within(
+    config: Config, genotypes: Sequence[AnyGenotype | Path | str], seconds: Callable[[], float]
+) -> Config:
+    """The same for the training of every given cell, one after the other: as many epochs as all of them can have.
+
+    The epochs are shorter ones if not one whole epoch fits.
+    """
+    step, per_epoch = 0.0, 1
     with _machine(config.run), memory_explained(LOWER_IN_TRAINING):
-        job = make_training(config, cell_for(genotype, config))
-        step = job.measure()
+        for genotype in genotypes:
+            with closing(make_training(config, cell_for(genotype, config))) as job:
+                step += job.measure()
+                per_epoch = job.steps_per_epoch  # a matter of the data: the same for every cell
     left = max(0.0, seconds())
     affordable = int(left / step)
     if affordable < 1:
-        raise ValueError(f"a time budget must be enough for a step, {step:.3g} s here, but {left:.3g} s are left")
-    per_epoch = min(job.steps_per_epoch, affordable)
+        each = "a step" if len(genotypes) == 1 else f"a step of each of {len(genotypes)} cells"
+        raise ValueError(
+            f"a time budget must be enough for {each}, {step:.3g} s here, but {left:.3g} s of it are left after "
+            "measuring the steps"
+        )
+    per_epoch = min(per_epoch, affordable)
     changes = [f"training.epochs={affordable // per_epoch}", f"training.steps_per_epoch={per_epoch}"]
     return resolve(config.to_dict(), changes)
 

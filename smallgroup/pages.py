@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from smallgroup.config import CONFIG, Config, load_own, resolve
-from smallgroup.networks import build_network, multiply_adds, parameters
+from smallgroup.networks import NetworkDesign, build_network, multiply_adds, parameters
 from smallgroup.phases.search.schedule import Course, schedule_of
 from smallgroup.report import Given, Run, Size, Steps, page, read_run
 from smallgroup.report.run import PARTS, at, told_apart, whole
@@ -15,6 +15,7 @@ from smallgroup.runner.lock import FILE as LOCK
 from smallgroup.runner.runner import METRICS
 from smallgroup.runtime.files import write_whole
 from smallgroup.spaces import genotypes
+from smallgroup.spaces.genotypes import AnyGenotype
 
 REPORT = "report.html"
 
@@ -82,18 +83,35 @@ def _steps(run: Run, config: Config) -> Steps | None:
     return Steps(course.steps, course.labeller_steps if config.search.labellers is None else 0)
 
 
-def _size(run: Run, config: Config) -> Size | None:
-    """Of the network that the config would train; None where the images are not known."""
+def trained_network(run: Run) -> tuple[AnyGenotype, NetworkDesign] | None:
+    """The cell and the network that a run trains, or has trained; None where its config or images are not known."""
+    training = run.parts.get("training")
+    own = training if training is not None and training.result else run
+    design = None if not own.given.config else _design(own, resolve(own.given.config))
+    return None if own.cell is None or design is None else (own.cell, design)
+
+
+def _design(run: Run, config: Config) -> NetworkDesign | None:
     image, classes = run.facts.get("image"), run.facts.get("classes")
     if run.cell is None or not isinstance(image, dict) or not isinstance(classes, list):
         return None
     try:
-        design = config.training.network.design(
+        return config.training.network.design(
             classes=len(classes),
             image_channels=image["channels"],
             image_size=image["size"],
             space=genotypes.space_of(run.cell),
         )
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _size(run: Run, config: Config) -> Size | None:
+    """Of the network that the config would train; None where the images are not known."""
+    design = _design(run, config)
+    if run.cell is None or design is None:
+        return None
+    try:
         with torch.device("meta"):
             network = build_network(run.cell, design)
         cost = multiply_adds(network, design.image_size, design.image_channels)

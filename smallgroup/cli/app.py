@@ -49,9 +49,12 @@ def describe(
         ),
     ],
     network: Annotated[
-        str,
-        typer.Option(metavar="cifar10|cifar100|imagenet", help="The full network whose size is given."),
-    ] = "cifar10",
+        str | None,
+        typer.Option(
+            metavar="cifar10|cifar100|imagenet",
+            help="The full network whose size is given. The default is that of the run, and cifar10 for other cells.",
+        ),
+    ] = None,
     auxiliary: Annotated[
         str,
         typer.Option(
@@ -253,7 +256,8 @@ def run(
     """Search, train the retained cell from scratch, and a random cell beside it: the whole job.
 
     Without options, handwritten digits: a minute or two. The folder is that of the search, with the trainings in
-    `training` and `random`. Of a time budget the search gets three fifths, each training one.
+    `training` and `random`. Of a time budget the search gets three fifths; both trainings
+    get the same number of epochs, which fits the rest.
     """
     from smallgroup.cli.run import run as carry_out  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
@@ -374,7 +378,7 @@ def watch(
 @app.command()
 def predict(
     run: options.Model,
-    images: Annotated[list[str], typer.Argument(metavar="IMAGE", help="Image files.")],
+    images: Annotated[list[str], typer.Argument(metavar="IMAGE|FOLDER", help="Image files, and folders of them.")],
     top: Annotated[
         int,
         typer.Option(parser=options.whole_number, metavar="N", help="How many classes per image, the likeliest first."),
@@ -383,7 +387,9 @@ def predict(
 ) -> None:
     """Classify image files with a trained model.
 
-    An image is seen as test images are: its centre, in the size, channels and scale of the model.
+    An image is seen as test images are: its centre, in the size, channels and scale of the model. Of a folder, all
+    images below it are classified, sorted by name. A file that cannot be used gets a line that says why; the others
+    are classified all the same, and the exit code is 1.
     """
     from smallgroup.cli.predict import run as carry_out  # noqa: PLC0415
 

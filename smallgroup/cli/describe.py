@@ -7,62 +7,98 @@ what else papers count:
   CIFAR; on ImageNet two in the releases of P-DARTS and DARTS-, and one in the others.
 - `multiply_adds_with_elementwise`: 2 more for each number of a batch norm, 1 for each of a ReLU.
 
-The networks of NAS-Bench-201 have no such head: the count with one is null.
+Around the cell of a run, the network is the one that the run trains, as `smallgroup show` counts it (`network` is then
+`run`), unless another one is asked for. The networks of NAS-Bench-201 have no such head: the count with one is null.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
 import typer
 
+from smallgroup import pages
 from smallgroup.cli.output import print_columns, print_json
-from smallgroup.networks import build_network, design_of, operations, parameters
+from smallgroup.config import CONFIG
+from smallgroup.networks import NetworkDesign, build_network, design_of, operations, parameters
 from smallgroup.runtime.checks import check_choice
 from smallgroup.spaces.drawing import draw
 from smallgroup.spaces.genotypes import AnyGenotype, imagenet_head, resolve, space_of, to_plain
 
 HEADS = ("auto", "one-norm", "two-norms")
+DEFAULT, RUN = "cifar10", "run"
+"""The network around a cell, and around that of a run."""
 
 
-def run(texts: list[str], network: str, auxiliary: str, *, as_json: bool) -> None:
+def run(texts: list[str], network: str | None, auxiliary: str, *, as_json: bool) -> None:
     """Everything is read before anything is printed: a typo in the last one is not found after a page of output."""
     check_choice("auxiliary", auxiliary, HEADS)
-    genotypes = [resolve(text) for text in texts]
-    descriptions = [describe(name, genotype, network, auxiliary) for name, genotype in genotypes]
+    subjects = [_subject(text, network, auxiliary) for text in texts]
+    descriptions = [describe(subject) for subject in subjects]
     if as_json:
         print_json(descriptions)
         return
-    for index, ((name, genotype), description) in enumerate(zip(genotypes, descriptions, strict=True)):
-        typer.echo("\n" * (index > 0) + name)
-        size = design_of(genotype, network).image_size
+    for index, (subject, description) in enumerate(zip(subjects, descriptions, strict=True)):
+        typer.echo("\n" * (index > 0) + subject.name)
         print_columns(
             [
                 ("space", description["space"]),
-                ("network", f"{network}, images of {size}x{size}"),
+                ("network", _network_in_words(subject)),
                 ("parameters", f"{description['parameters']:,}"),
                 *_with_head(description),
                 ("multiply-adds", f"{description['multiply_adds']:,}"),
                 ("", f"{description['multiply_adds_with_elementwise']:,} with batch norms and ReLUs"),
             ]
         )
-        typer.echo("\n" + draw(genotype))
+        typer.echo("\n" + draw(subject.genotype))
 
 
-def describe(name: str, genotype: AnyGenotype, network: str, auxiliary: str = "auto") -> dict[str, Any]:
-    """What `--json` prints about one genotype."""
-    design = design_of(genotype, network, auxiliary=True)
-    has_head = design.auxiliary != "none"
-    if has_head and (auxiliary != "auto" or network == "imagenet"):
+@dataclass(frozen=True)
+class Subject:
+    """A cell and the network around it."""
+
+    name: str
+    genotype: AnyGenotype
+    network: str
+    """That of the papers for a dataset, by its name, or that of the run: `RUN`."""
+    design: NetworkDesign
+
+
+def _subject(text: str, network: str | None, auxiliary: str) -> Subject:
+    name, genotype = resolve(text)
+    own = None
+    if network is None and (Path(text) / CONFIG).is_file():
+        own = pages.trained_network(pages.read_one_run(Path(text)))
+    if own is not None:
+        (genotype, design), network = own, RUN
+    else:
+        network = network or DEFAULT
+        design = design_of(genotype, network, auxiliary=True)
+    if design.auxiliary != "none" and (auxiliary != "auto" or network == "imagenet"):
         head: Any = imagenet_head(genotype) if auxiliary == "auto" else auxiliary
         design = replace(design, auxiliary=head)
+    return Subject(name, genotype, network, design)
+
+
+def _network_in_words(subject: Subject) -> str:
+    design, size = subject.design, f"{subject.design.image_size}x{subject.design.image_size}"
+    if subject.network != RUN:
+        return f"{subject.network}, images of {size}"
+    return f"that of the run: {design.channels} channels, {design.classes} classes, images of {size}"
+
+
+def describe(subject: Subject) -> dict[str, Any]:
+    """What `--json` prints about one genotype."""
+    genotype, design = subject.genotype, subject.design
+    has_head = design.auxiliary != "none"
     with torch.device("meta"):
         module = build_network(genotype, design)
-    counted = operations(module, design.image_size)
+    counted = operations(module, design.image_size, design.image_channels)
     return {
-        "name": name,
+        "name": subject.name,
         "space": space_of(genotype),
-        "network": network,
+        "network": subject.network,
         "parameters": parameters(module),
         "parameters_with_auxiliary": parameters(module, auxiliary=True) if has_head else None,
         "auxiliary": design.auxiliary,

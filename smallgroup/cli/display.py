@@ -19,6 +19,11 @@ SILENCE = 60.0
 """Seconds after which there is a line where lines are printed, should an epoch take longer."""
 
 
+def say(sentence: str) -> None:
+    """Print a line on stderr, where there is no run to be watched yet."""
+    Console(stderr=True).print(Text(sentence), soft_wrap=True)
+
+
 class Display(Watcher, ABC):
     """Tells a run to whoever sits before the terminal, or reads the log. What is shown of it is up to each kind."""
 

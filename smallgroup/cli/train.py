@@ -53,7 +53,7 @@ def train(
         wanted.say_if_new(folder, display.say)
         if wanted.time_budget is not None:
             display.say(MEASURING)
-            config = api.training_within(config, genotype, wanted.time_left())
+            config = api.training_within(config, [genotype], wanted.time_left())
         result = api.train(
             genotype,
             config,

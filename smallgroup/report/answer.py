@@ -78,9 +78,7 @@ def _search_facts(run: Run) -> list[Markup]:
         other = run.parts.get("random")
         if other is not None:
             beside = number_at(other.result, "test_error")
-            facts.append(
-                fact("A random cell", percent(beside), "random/result.json: test_error", "trained the same way")
-            )
+            facts.append(fact("A random cell", percent(beside), "random/result.json: test_error", _beside(run)))
     facts.append(fact("Validation error", percent(error), source, "of W in the mixed network"))
     facts += _true_facts(run)
     if training is not None and training.result:
@@ -95,6 +93,16 @@ def _search_facts(run: Run) -> list[Markup]:
             size.parameters, size.multiply_adds, "counted from the cell and config.yaml: training.network", size.words
         )
     return [*facts, *_cost(run)]
+
+
+def _beside(run: Run) -> str:
+    """How the training of the random cell compares with that of the cell found."""
+    own, other = (number_at(run.parts[name].result, "steps") for name in ("training", "random"))
+    if own is None or other is None:
+        return "not trained to the end yet"
+    if own == other:
+        return f"trained for {count(own)} steps, as the cell found"
+    return f"does not compare: trained for {count(other)} steps, the cell found for {count(own)}"
 
 
 def _true_facts(run: Run) -> list[Markup]:

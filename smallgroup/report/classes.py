@@ -138,12 +138,18 @@ def _by_moment(run: Run, found: Teaching, shown: Sequence[ClassView], role: str)
         tables: dict[str, Mapping[str, Sequence[float | None]]] = {"v": one.v, "w": one.w, "labels": one.labels}
         values = tables[role]
         cells = [
-            shaded(values[moment][place], f"metrics.jsonl, epoch {epoch}, learner {k}: {key}[{one.number}]")
+            shaded(values[moment][place], f"{_line_of(run, k, epoch)}: {key}[{one.number}]")
             for place, k in enumerate(run.learners)
             for moment, epoch in found.moments.items()
         ]
         rows.append(tag("tr", tag("th", one.name, scope="row"), *cells))
     return table(head, rows, caption, class_="classes")
+
+
+def _line_of(run: Run, learner: int, epoch: int) -> str:
+    """Where the numbers of a learner and an epoch come from."""
+    row = run.row(learner, epoch)
+    return "metrics.jsonl" if row is None else f"metrics.jsonl line {row.line}"
 
 
 def gallery_section(run: Run, prefix: str) -> Markup | None:
@@ -155,8 +161,9 @@ def gallery_section(run: Run, prefix: str) -> Markup | None:
     if not figures:
         return None
     epoch = whole(run.gallery.get("epoch"))
+    when = "an epoch" if epoch is None else f"epoch {epoch + 1}"  # the file counts from 0
     about = (
-        f"The unlabelled images whose soft labels differed most in epoch {epoch} (gallery.json), by Jensen-Shannon "
+        f"The unlabelled images whose soft labels differed most in {when} (gallery.json), by Jensen-Shannon "
         "divergence as a part of the largest possible. Bars are the likeliest classes of each learner's V."
     )
     return section(f"{prefix}gallery", "Disputed images", tag("div", *figures, class_="gallery"), about=about)

@@ -38,8 +38,8 @@ class Row:
 
     @property
     def epoch(self) -> int:
-        """Of a row that was read."""
-        return int(self.values["epoch"])
+        """Counted from 1, for people; the file counts from 0."""
+        return int(self.values["epoch"]) + 1
 
     @property
     def learner(self) -> int:

@@ -67,6 +67,22 @@ def test_drawings_as_files(capsys: Captured, tmp_path: Path) -> None:
             assert path.read_bytes().startswith(b"%PDF-")
 
 
+def test_describe_counts_the_network_that_show_counts(capsys: Captured, tmp_path: Path) -> None:
+    """Of the run: its images, classes and width; another one only where it is asked for."""
+    out = tmp_path / "run"
+    assert run(capsys, "search", *TINY, "--learners=1", "--out", str(out), *TRAINING)[0] == 0
+    for _ in range(2):  # before the cell is trained, and after
+        shown = json.loads(run(capsys, "show", str(out), "--json")[1])
+        (described,) = json.loads(run(capsys, "describe", str(out), "--json")[1])
+        for name in ("parameters", "multiply_adds", "genotype"):
+            assert described[name] == shown[name]
+        assert run(capsys, "train", str(out), "--resume")[0] == 0
+    assert "that of the run: 4 channels, 10 classes, images of 8x8\n" in run(capsys, "describe", str(out))[1]
+    (asked,) = json.loads(run(capsys, "describe", str(out), "--network", "cifar10", "--json")[1])
+    assert (asked["network"], described["network"]) == ("cifar10", "run")
+    assert asked["parameters"] > described["parameters"]
+
+
 def test_show(capsys: Captured, tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run")
     code, out, error = run(capsys, "show", str(folder))
@@ -113,8 +129,8 @@ def test_show_rounds_names_units_and_cuts_no_warning(capsys: Captured, tmp_path:
     out = run(capsys, "show", str(folder))[1]
     assert "validation loss   1.7993 nats\n" in out
     assert "peak memory       321 MB\n" in out
-    assert f"warning: learner 0, from epoch 0 on (metrics.jsonl line 1): it {'is very ' * 60}long\n" in out
-    assert "\nlearner 0, epoch 1 (metrics.jsonl line 2), rebuilt: a stage\n" in out
+    assert f"warning: learner 0, from epoch 1 on (metrics.jsonl line 1): it {'is very ' * 60}long\n" in out
+    assert "\nlearner 0, epoch 2 (metrics.jsonl line 2), rebuilt: a stage\n" in out
 
 
 def test_a_pdf_is_whole_or_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

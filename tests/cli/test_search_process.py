@@ -218,7 +218,7 @@ def test_a_budget_sizes_epochs(seconds: float, epochs: int, steps: int) -> None:
     job = make_job(resolve(KEYS))
     cost = even(0.5, 1.0)
     if epochs * steps < 10:
-        with pytest.raises(ValueError, match=r"must be enough for 10 steps, about 6 s here, but 5 s are left"):
+        with pytest.raises(ValueError, match=r"4 epochs of 3 steps, about 10\.0 s here, but 5\.1 s of it are left"):
             fitted(job, cost, seconds)
     else:
         assert fitted(job, cost, seconds) == (epochs, steps)
@@ -229,6 +229,16 @@ def test_a_budget_shortens_epochs_before_it_leaves_too_few() -> None:
     epochs, steps = fitted(make_job(resolve(config)), even(1.0, 1.0), 100)
     assert epochs >= 5
     assert 70 <= epochs * steps + epochs <= 100
+
+
+def test_a_budget_that_is_too_small_is_refused_with_a_time_it_does_not_have() -> None:
+    """The ends of epochs count: ten steps alone would fit here, but not the epochs that they are shared out to."""
+    config = {**KEYS, "search": {**KEYS["search"], "epochs": 10, "steps_per_epoch": 100}}
+    job = make_job(resolve(config))
+    with pytest.raises(ValueError, match=r"shortest search, 5 epochs of 2 steps, about 110\.0 s") as caught:
+        fitted(job, even(1.0, 20.0), 100)
+    assert "but 100.0 s of it are left" in str(caught.value)
+    assert fitted(job, even(1.0, 20.0), 111)[0] == 5
 
 
 def test_a_time_budget_is_kept_and_written_down(tmp_path: Path, capsys: Captured) -> None:

@@ -1,8 +1,10 @@
 """`smallgroup train` and `smallgroup run`."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -226,14 +228,30 @@ def test_a_time_budget_sizes_all_parts(tmp_path: Path, capsys: Captured) -> None
     code, text, log = run(
         capsys, "run", *SMALL, *TINY, "--learners=1", "--time-budget=10s", "--out", str(tmp_path), "--json"
     )
-    assert code == 0
-    assert log.count("taking a few steps") == 3
+    assert code == 0, log
+    assert log.count("taking a few steps") == 2
     found = json.loads(text)
     assert found["search"]["steps"] > 6
+    # Both steps are measured before either training begins: errors after other numbers of steps do not compare.
+    assert found["training"]["steps"] == found["random"]["steps"]
     for name in ("training", "random"):
         assert found[name]["steps"] > 6
         own = load(tmp_path / name / "config.yaml")["training"]
         assert own["epochs"] * own["steps_per_epoch"] == found[name]["steps"]
+    code, text, _ = run(capsys, "run", "--out", str(tmp_path), "--resume")
+    assert f"Both cells were trained with the same settings for {found['random']['steps']:,} steps." in text
+    # Killed before the random cell was begun: it still gets the epochs of the other, not those of the recipe.
+    shutil.rmtree(tmp_path / "random")
+    code, text, _ = run(capsys, "run", "--out", str(tmp_path), "--resume", "--json")
+    assert (code, json.loads(text)["random"]["steps"]) == (0, found["training"]["steps"])
+
+
+def test_trainings_of_unequal_length_are_not_called_the_same() -> None:
+    """Folders of earlier versions have them."""
+    result: Any = SimpleNamespace(steps=4)
+    other: Any = SimpleNamespace(steps=9)
+    said = run_module.in_comparison(result, other)
+    assert said.startswith("The errors do not compare: the cell found was trained for 4 steps, the random cell for 9")
 
 
 @pytest.mark.parametrize(

@@ -140,8 +140,33 @@ def test_unreadable_images(content: bytes | None, message: str, trained: Trained
     assert "\n" not in str(caught.value)
 
 
-def test_a_folder_is_no_image_and_a_huge_one_is_not_decoded(trained: Trained, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="is not a regular file"):
+def test_a_bad_file_does_not_keep_the_others_from_being_classified(
+    trained: Trained, digits: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Folders are looked through, sorted; what cannot be used has a line of its own, and the exit code is 1."""
+    run, good = str(trained["darts"][0]), predict(trained["darts"][0], digits[:3])
+    for name, source in (("b/2.png", 2), ("a/1.png", 1), ("0.png", 0)):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(digits[source], tmp_path / name)
+    (tmp_path / "a" / "bad\n.png").write_text("no image")
+    (tmp_path / "notes.txt").write_text("not looked at")
+    code = main(["predict", run, str(tmp_path), str(tmp_path / "gone.png"), "--json"])
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert (code, err) == (1, "error: 2 of 5 images cannot be classified\n")
+    names = ["0.png", "a/1.png", "a/bad\n.png", "b/2.png", "gone.png"]
+    assert [one["image"] for one in found] == [str(tmp_path / name) for name in names]
+    assert [one["class"] for one in found if "class" in one] == [each.guesses[0].name for each in good]
+    assert found[2]["error"] == "cannot be decoded: it is no image of a known format"
+    assert found[4]["error"] == "cannot be decoded: no such file or directory"
+    assert main(["predict", run, str(tmp_path)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4
+    assert lines[2].endswith("bad\\n.png  cannot be decoded: it is no image of a known format")
+
+
+def test_an_empty_folder_and_a_huge_image_are_told(trained: Trained, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="is a folder without images"):
         predict(trained["darts"][0], [tmp_path])
     Image.new("1", (20_000, 10_000)).save(tmp_path / "huge.png")
     with pytest.raises(ValueError, match="more than the 100,000,000"):

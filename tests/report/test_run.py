@@ -17,9 +17,9 @@ from tests.report.makers import CELLS, make_run
 def test_a_whole_run(tmp_path: Path) -> None:
     run = read_one_run(make_run(tmp_path / "it"))
     assert (run.name, run.kind, run.state, run.problems) == ("it", "search", "finished", ())
-    assert (run.learners, run.epochs, run.retained) == ([0, 1], [0, 1, 2, 3], 0)
+    assert (run.learners, run.epochs, run.retained) == ([0, 1], [1, 2, 3, 4], 0)
     assert run.classes == ["cat", "dog", "owl"]
-    row = run.row(1, 2)
+    row = run.row(1, 3)
     assert row is not None
     assert row.line == 6
     assert json.loads((tmp_path / "it/metrics.jsonl").read_text().splitlines()[5])["w_error"] == row.number("w_error")
@@ -154,7 +154,7 @@ def test_a_result_that_contradicts_itself_explains_nothing(tmp_path: Path) -> No
 def test_a_run_that_goes_on_says_why_and_what_it_is(tmp_path: Path) -> None:
     folder = make_run(tmp_path, finished=False)
     made = page([read_one_run(folder)])
-    assert "it has the lowest validation loss of W after epoch 3 (" in made
+    assert "it has the lowest validation loss of W after epoch 4 (" in made
     assert "learner 0 0.5000" in made
     assert "learner 0, so far" in page([read_one_run(folder), read_one_run(folder)])
     for file in ("metrics.jsonl", "facts.json", "gallery.json", "times.jsonl"):
@@ -187,7 +187,7 @@ def test_warnings_are_told_once_with_their_line(tmp_path: Path) -> None:
         row["warnings"] = {"skips": "too many"}
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert warnings_of(read_run(folder)) == [
-        "learner 0, from epoch 1 on (metrics.jsonl line 2): too many",
+        "learner 0, from epoch 2 on (metrics.jsonl line 2): too many",
     ]
 
 
@@ -198,8 +198,8 @@ def test_what_a_method_does_on_its_way_is_no_warning(tmp_path: Path) -> None:
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     run = read_one_run(folder)
     assert events_of(run) == [
-        "learner 0, epoch 1 (metrics.jsonl line 2), rebuilt: stage 2",
-        "learner 0, epoch 2 (metrics.jsonl line 3), ended: enough",
+        "learner 0, epoch 2 (metrics.jsonl line 2), rebuilt: stage 2",
+        "learner 0, epoch 3 (metrics.jsonl line 3), ended: enough",
     ]
     made = page([run])
     assert "No warnings." in made

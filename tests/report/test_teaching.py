@@ -76,13 +76,13 @@ def test_labels_have_a_quality_by_class_learner_and_moment(tmp_path: Path) -> No
     assert views["cat"].labels == {"start": [0.0, 12.5], "middle": [50.0, 62.5], "end": [75.0, 87.5]}
     assert views["dog"].labels["start"] == [100.0, 100.0]
     assert views["owl"].labels["end"] == [None, None]
-    assert "from metrics.jsonl, epoch 3, learner 1: pseudo_labels.right[0]" in page([run])
+    assert "from metrics.jsonl line 8: pseudo_labels.right[0]" in page([run])
 
 
 def test_the_strong_the_weak_and_what_became_of_them(tmp_path: Path) -> None:
     found = teaching_of(read_one_run(make_run(tmp_path)))
     assert found is not None
-    assert found.moments == {"start": 0, "middle": 2, "end": 3}
+    assert found.moments == {"start": 1, "middle": 3, "end": 4}
     views = {one.name: one for one in found.classes}
     # At the start V of learner 0 recognises 90, 20, 90 percent of the classes, that of learner 1 20, 90, 20.
     assert [roles(views[n])[:2] for n in ("cat", "dog", "owl")] == [(0, 1), (1, 0), (0, 1)]
@@ -122,21 +122,21 @@ def test_start_and_end_are_of_the_same_networks(tmp_path: Path) -> None:
     run = read_one_run(changed(make_run(tmp_path / "a", epochs=6), rebuilt_after(0, 2)))
     found = teaching_of(run, run)
     assert found is not None
-    assert run.rebuilds == [0, 2]
-    assert (found.moments, found.same_networks) == ({"start": 3, "middle": 4, "end": 5}, True)
+    assert run.rebuilds == [1, 3]
+    assert (found.moments, found.same_networks) == ({"start": 4, "middle": 5, "end": 6}, True)
     assert {one.quality for one in found.differing} == {50.0}  # 3 + 4 + 5 of 24 labels: those of these networks alone
     assert [one.change for one in found.differing] == pytest.approx([24.0] * 3)  # from 56 to 80
     made = page([run])
-    assert "Networks were built anew after epochs 0, 2: these epochs are of one stage, the last with two" in made
+    assert "Networks were built anew after epochs 1, 3: these epochs are of one stage, the last with two" in made
     assert REBUILT in made
-    assert "metrics.jsonl: pseudo_labels, summed over epochs 3 to 5" in made
+    assert "metrics.jsonl: pseudo_labels, summed over epochs 4 to 6" in made
 
 
 def test_a_last_stage_of_one_epoch_is_no_course(tmp_path: Path) -> None:
     run = read_one_run(changed(make_run(tmp_path / "a", epochs=6), rebuilt_after(1, 4)))
     found = teaching_of(run, run)
     assert found is not None
-    assert found.moments == {"start": 2, "middle": 3, "end": 4}
+    assert found.moments == {"start": 3, "middle": 4, "end": 5}
     # The run without teaching is looked at where this one is: W of the weak has 20 + 60 * 4 / 5 there.
     assert {one.twin for one in found.differing} == {68.0}
 
@@ -145,8 +145,8 @@ def test_networks_that_were_all_built_anew_are_told_of(tmp_path: Path) -> None:
     run = read_one_run(changed(make_run(tmp_path, epochs=3), rebuilt_after(0, 1)))
     found = teaching_of(run)
     assert found is not None
-    assert (found.moments, found.same_networks) == ({"start": 0, "middle": 1, "end": 2}, False)
-    assert "after epochs 0, 1: start and end are of different networks" in page([run])
+    assert (found.moments, found.same_networks) == ({"start": 1, "middle": 2, "end": 3}, False)
+    assert "after epochs 1, 2: start and end are of different networks" in page([run])
     assert "built anew" not in page([read_one_run(make_run(tmp_path / "plain"))])
 
 

@@ -162,7 +162,7 @@ class Trainee:
         """What an epoch leaves behind."""
         images = self.sums["images"]
         if not images:
-            raise NonFiniteTrainingError(f"not one batch of epoch {epoch} could be used{self._whose}")
+            raise NonFiniteTrainingError(f"not one batch of epoch {epoch + 1} could be used{self._whose}")
         row = {
             "epoch": epoch,
             "loss": self.sums["loss"] / images,

@@ -82,7 +82,7 @@ class EpochMetrics:
                 workers=data.workers,
             )
             if not math.isfinite(found.loss):  # then the errors say nothing, although they are numbers
-                quantity = f"the validation loss{whose} at the end of epoch {epoch}"
+                quantity = f"the validation loss{whose} at the end of epoch {epoch + 1}"
                 raise NonFiniteError(k, stage, quantity, relaxed.step)
             return found
 

@@ -143,14 +143,19 @@ def fitted(job: SearchJob, cost: Cost, seconds: float) -> tuple[int, int]:
     """Epochs and steps per epoch of the longest search that fits; a few epochs at least, if they must be shorter."""
     per_epoch = job.course.steps_per_epoch
     fewest = max(min(_EPOCHS, job.config.epochs), *(one.number_of_stages for one in job.course.schedules))
+    too_long: list[tuple[float, int, int]] = []
     while per_epoch >= 1:
+        needed = max(fewest, -(-FEWEST_STEPS // per_epoch))
         epochs = _most(lambda n: _time(job, cost, n, per_epoch) <= seconds)  # noqa: B023 -- used at once
-        if epochs >= fewest and epochs * per_epoch >= FEWEST_STEPS:
+        if epochs >= needed:
             return epochs, per_epoch
+        too_long.append((_time(job, cost, needed, per_epoch), needed, per_epoch))
         per_epoch = per_epoch * 3 // 4 if per_epoch > 1 else 0
-    least = _time(job, cost, 1, FEWEST_STEPS)
-    left = f"{max(0.0, seconds):.0f} s are left"
-    raise ValueError(f"a time budget must be enough for {FEWEST_STEPS} steps, about {least:.0f} s here, but {left}")
+    least, epochs, steps = min(too_long)
+    raise ValueError(
+        f"a time budget must be enough for the shortest search, {epochs} epochs of {steps} steps, about {least:.1f} s "
+        f"here, but {max(0.0, seconds):.1f} s of it are left after measuring the steps"
+    )
 
 
 def _time(job: SearchJob, cost: Cost, epochs: int, per_epoch: int) -> float:
