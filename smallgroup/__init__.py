@@ -5,6 +5,7 @@ import smallgroup
 result = smallgroup.search(smallgroup.Config(dataset="digits", learners=2))
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from smallgroup.api import search, train
     from smallgroup.config import Config
     from smallgroup.phases.evaluation.load import load
+
+# Before torch is loaded. See `smallgroup.runtime.environment.keep_team_size`, which helps where it was loaded earlier.
+os.environ["OMP_DYNAMIC"] = "false"
 
 __version__ = "0.1.0"
 

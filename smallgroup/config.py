@@ -24,7 +24,7 @@ from smallgroup.phases.evaluation.config import TrainingConfig
 from smallgroup.phases.search.config import SearchConfig
 from smallgroup.runtime.checks import check_choice
 from smallgroup.runtime.files import read_regular
-from smallgroup.runtime.plain_yaml import NotTakenError, parsed
+from smallgroup.runtime.plain_yaml import NotTakenError, dumped, parsed
 from smallgroup.spaces.config import SpaceConfig
 
 _FROZEN = ConfigDict(
@@ -214,7 +214,7 @@ class Config(BaseModel):
     def to_yaml(self, environment: Mapping[str, Any] | None = None) -> str:
         """The text of a config file; `environment` says where the run was made, which is no setting."""
         made = {} if environment is None else {"environment": dict(environment)}
-        return yaml.safe_dump({**self.to_dict(), **made}, sort_keys=False)
+        return dumped({**self.to_dict(), **made})
 
 
 def long_form(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -361,10 +361,25 @@ def _keys(content: bytes, path: Path) -> dict[str, Any]:
 
 def resolve(given: Mapping[str, Any], changes: Sequence[str] = ()) -> Config:
     """A config out of keys and of changes like `search.epochs=3`, or one sentence that says what is wrong."""
+    keys = changed(given, changes)
     try:
-        return Config.model_validate(changed(given, changes))
+        config = Config.model_validate(keys)
     except ValidationError as error:
         raise ValueError(_sentence(error)) from None
+    _check_switches(keys, config.to_dict())
+    return config
+
+
+def _check_switches(given: object, taken: object, path: str = "") -> None:
+    """Refuse true and false where a number belongs: Python would take them for 1 and 0."""
+    if isinstance(given, bool) and not isinstance(taken, bool | str):
+        raise ValueError(f"{path} must be a number, but got {str(given).lower()}")
+    if isinstance(given, Mapping) and isinstance(taken, Mapping):
+        for key in given.keys() & taken.keys():
+            _check_switches(given[key], taken[key], f"{path}.{key}".lstrip("."))
+    elif isinstance(given, list | tuple) and isinstance(taken, list | tuple):
+        for i, (one, other) in enumerate(zip(given, taken, strict=False)):
+            _check_switches(one, other, f"{path}.{i}".lstrip("."))
 
 
 def changed(given: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:

@@ -13,9 +13,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-import yaml
-
 from smallgroup.runtime.checks import check_choice
+from smallgroup.runtime.plain_yaml import parsed
 
 DEFAULT = "quick"
 
@@ -92,5 +91,6 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 
 @cache
 def _read(name: str) -> dict[str, Any]:
-    recipe: dict[str, Any] = yaml.safe_load(text(name))
+    recipe = parsed(text(name))
+    assert isinstance(recipe, dict)
     return recipe

@@ -1,5 +1,6 @@
 """What the bits of a result depend on beside the code: torch, processor, threads, the kernels in use, the device."""
 
+import ctypes
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,6 +41,7 @@ class Environment:
 @contextmanager
 def threads(count: int | None) -> Iterator[None]:
     """Torch on so many threads, and then as before; None: as many as it takes by itself."""
+    keep_team_size()
     before = torch.get_num_threads()
     if count is not None:
         check_counts(threads=count)
@@ -48,6 +50,17 @@ def threads(count: int | None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def keep_team_size() -> None:
+    """Make OpenMP start as many threads as it is asked for, also where torch was loaded with OMP_DYNAMIC=true.
+
+    With that setting a busy machine gets fewer threads, and convolutions of oneDNN wait forever for the others.
+    """
+    try:
+        ctypes.CDLL(None).omp_set_dynamic(0)
+    except (OSError, AttributeError):  # torch has another way to start threads here
+        return
 
 
 def _cpu() -> str:

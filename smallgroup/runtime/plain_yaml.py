@@ -1,5 +1,10 @@
-"""YAML as configs need it, read with distrust."""
+"""YAML 1.2 for configs, recipes and studies: read as untrusted input, and written so that it reads back the same.
 
+PyYAML follows YAML 1.1, where `no` is false, `010` is 8, `1:30` is 90 and `1e-3` is text. Here scalars are those of the
+core schema of YAML 1.2.
+"""
+
+import re
 from typing import Any
 
 import yaml
@@ -8,6 +13,19 @@ DEEPEST = 20
 """Sections within one another."""
 MOST_DIGITS = 100
 """Of a whole number, in any of the ways that YAML has to write one."""
+
+
+_CORE = {
+    "tag:yaml.org,2002:null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    "tag:yaml.org,2002:bool": (r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    "tag:yaml.org,2002:int": (r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", list("-+0123456789")),
+    "tag:yaml.org,2002:float": (
+        r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+        list("-+.0123456789"),
+    ),
+}
+"""The core schema of YAML 1.2 (section 10.3.2): what a plain scalar of each kind looks like, and how it may begin. What
+looks like an integer is one, and everything else is a string."""
 
 
 class NotTakenError(ValueError):
@@ -21,6 +39,7 @@ class NotTakenError(ValueError):
 class _Plain(yaml.SafeLoader):
     """Without aliases, by which a few lines become a config of any size, without tags, which no key needs, and flat."""
 
+    yaml_implicit_resolvers = {}  # noqa: RUF012 -- those of YAML 1.1 are not inherited
     depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
@@ -50,10 +69,24 @@ class _Plain(yaml.SafeLoader):
             raise NotTakenError(
                 f"a whole number must have at most {MOST_DIGITS} digits, but got {node.value[:20]!r}...", node
             )
-        return int(self.construct_yaml_int(node))
+        base = {"0o": 8, "0x": 16}.get(node.value[:2])
+        return int(node.value) if base is None else int(node.value[2:], base)
 
 
+class _Dumper(yaml.SafeDumper):
+    """Puts a string in quotes if YAML 1.1 or YAML 1.2 would read it as something else."""
+
+
+for _tag, (_pattern, _first) in _CORE.items():
+    for _either in (_Plain, _Dumper):
+        _either.add_implicit_resolver(_tag, re.compile(f"(?:{_pattern})\\Z"), _first)
 _Plain.add_constructor("tag:yaml.org,2002:int", _Plain.construct_short_int)
+
+
+def dumped(value: object) -> str:
+    """Return the text of plain values, in the order they are given; `parsed` reads the same values from it."""
+    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False)
+    return text
 
 
 def parsed(text: str | bytes) -> object:
@@ -63,7 +96,7 @@ def parsed(text: str | bytes) -> object:
         return loader.get_single_data()
     except NotTakenError:
         raise
-    except (ValueError, OverflowError, RecursionError) as error:  # such as of a day that no calendar has
+    except (ValueError, OverflowError, RecursionError) as error:
         raise yaml.YAMLError(str(error)) from None
     finally:
         loader.dispose()

@@ -9,11 +9,11 @@ from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from smallgroup import recipes
 from smallgroup.config import Config, load, overlaid, resolve, seeds_of
+from smallgroup.runtime import plain_yaml
 from smallgroup.runtime.checks import check_choice
 from smallgroup.study.controls import Controls, with_controls
 from smallgroup.study.measures import MEASURES
@@ -238,7 +238,8 @@ def open_study(name: str, changes: Mapping[str, Any] | None = None) -> tuple[str
     """A built-in study by name, or one from a file; and its short name. `changes` stand above the file's keys."""
     path = Path(name)
     if name in built_in():
-        keys = yaml.safe_load(files(__package__).joinpath("built_in", f"{name}.yaml").read_text(encoding="utf-8"))
+        text = files(__package__).joinpath("built_in", f"{name}.yaml").read_text(encoding="utf-8")
+        keys: Any = plain_yaml.parsed(text)
     elif path.is_file():
         keys, name = load(path), path.stem
         if name in (RUNS, ".."):
