@@ -11,7 +11,6 @@ from typing import Any, Generic, TypeVar
 from smallgroup import kernels
 from smallgroup.config import CONFIG, Config, RunConfig, load_own, overlaid, resolve
 from smallgroup.data import DataConfig, SearchData, data_root, open_search_data
-from smallgroup.data.errors import shown
 from smallgroup.data.training_data import open_training_data
 from smallgroup.networks import NetworkDesign
 from smallgroup.pages import REPORT, draw_all
@@ -33,6 +32,7 @@ from smallgroup.runtime.checkpoints import Checkpoints
 from smallgroup.runtime.environment import Environment, threads
 from smallgroup.runtime.files import check_not_link, remove_unfinished
 from smallgroup.runtime.memory import memory_explained
+from smallgroup.runtime.text import shown
 from smallgroup.spaces import genotypes
 from smallgroup.spaces.genotypes import AnyGenotype
 from smallgroup.spaces.nas_bench_201 import NasBench201Space, Truth

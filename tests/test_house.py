@@ -109,3 +109,30 @@ def test_nothing_that_is_read_can_run_code() -> None:
 def test_what_could_is_noticed(line: str) -> None:
     assert unsafe_in(line)
     assert not unsafe_in("torch.load(path, weights_only=True); yaml.safe_load(text); model.eval(); re.compile(text)")
+
+
+PRINTS = {"print", "typer.echo", "typer.secho", "click.echo", "click.secho", "Console", "sys.stdout.write"}
+PRINTS |= {"sys.stderr.write", "rich.print", "traceback.print_exc", "rich.console.Console"}
+ALLOWED_TO_PRINT = {
+    # The two places that make every text printable.
+    "cli/output.py": {
+        "typer.echo(printable(line), err=err)",
+        "typer.echo(json.dumps(document, indent=2, ensure_ascii=True))",
+    },
+    # Our own words.
+    "cli/app.py": {"typer.echo(f'smallgroup {__version__}')", "typer.echo(context.get_help())"},
+    "cli/bench.py": {"typer.echo(context.get_help())"},
+}
+
+
+def prints_in(text: str) -> set[str]:
+    """Calls in a program that bring a text to the terminal."""
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    return {ast.unparse(call) for call in calls if ast.unparse(call.func) in PRINTS}
+
+
+def test_commands_print_in_one_place() -> None:
+    """What a command prints may be foreign, and who prints it elsewhere forgets that sooner or later."""
+    for file in sorted((PACKAGE / "cli").rglob("*.py")):
+        assert prints_in(file.read_text()) <= ALLOWED_TO_PRINT.get(file.relative_to(PACKAGE).as_posix(), set()), file
+    assert prints_in("print(name); console = Console()") == {"print(name)", "Console()"}

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
@@ -18,6 +17,7 @@ from smallgroup.bench.group_step import GroupStep
 from smallgroup.bench.machine import head
 from smallgroup.bench.paths import fast_path
 from smallgroup.bench.timing import Turn, Watch
+from smallgroup.cli.console import CleanConsole, console_for_table
 from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_json
 from smallgroup.runtime.allocator import keep_memory
@@ -79,7 +79,7 @@ def step(which: Mapping[str, Sequence[Any]], sizes: Mapping[str, Any], asked: As
             smaller, larger = (_seconds(value) for value in grown.seconds)
             limit = "" if grown.at_most is None else f"{grown.at_most:g}"
             table.add_row(grown.name, larger, smaller, f"{grown.ratio:.2f}", _range(grown.spread), limit)
-        _console().print(table)
+        console_for_table(WIDTH).print(table)
 
 
 def operations(sizes: Mapping[str, Any], asked: Asked) -> None:
@@ -143,11 +143,6 @@ def memory(which: Mapping[str, Sequence[Any]], sizes: Mapping[str, Any], asked: 
 # Showing.
 
 
-def _console() -> Console:
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=WIDTH)
-
-
 def _table(first: str, *numbers: str) -> Table:
     table = Table(first)
     for title in numbers:
@@ -157,7 +152,7 @@ def _table(first: str, *numbers: str) -> Table:
 
 def _show(top: Mapping[str, Any], table: Table) -> None:
     """What the numbers depend on, and the numbers."""
-    console, words = _console(), dict(top)
+    console, words = console_for_table(WIDTH), dict(top)
     rounds = words.pop("rounds", None)
     count, version = words.pop("threads"), words.pop("torch")
     lines = [
@@ -166,7 +161,7 @@ def _show(top: Mapping[str, Any], table: Table) -> None:
         *(f"{name}: {value}" for name, value in words.items()),
     ]
     for line in lines:
-        console.print(line, soft_wrap=True, markup=False)
+        console.print(line, soft_wrap=True)
     console.print(table)
 
 
@@ -189,7 +184,7 @@ def _range(values: Sequence[float], digits: int = 2) -> str:
 @contextmanager
 def _bar() -> Iterator[Any]:
     """A function that moves a bar on a terminal's stderr, and does nothing elsewhere."""
-    console = Console(stderr=True)
+    console = CleanConsole(stderr=True)
     columns = (BarColumn(bar_width=30), TextColumn("{task.fields[state]}"), TextColumn("{task.description}"))
     # Drawn between turns alone: a thread that draws all the time would be measured too.
     bar = Progress(*columns, console=console, transient=True, auto_refresh=False, disable=not console.is_terminal)

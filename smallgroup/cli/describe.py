@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import typer
 
 from smallgroup import pages
-from smallgroup.cli.output import print_columns, print_json
+from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.config import CONFIG
 from smallgroup.networks import NetworkDesign, build_network, design_of, operations, parameters
 from smallgroup.runtime.checks import check_choice
@@ -40,7 +39,7 @@ def run(texts: list[str], network: str | None, auxiliary: str, *, as_json: bool)
         print_json(descriptions)
         return
     for index, (subject, description) in enumerate(zip(subjects, descriptions, strict=True)):
-        typer.echo("\n" * (index > 0) + subject.name)
+        say(*([""] if index else []), subject.name)
         print_columns(
             [
                 ("space", description["space"]),
@@ -51,7 +50,7 @@ def run(texts: list[str], network: str | None, auxiliary: str, *, as_json: bool)
                 ("", f"{description['multiply_adds_with_elementwise']:,} with batch norms and ReLUs"),
             ]
         )
-        typer.echo("\n" + draw(subject.genotype))
+        say("", *draw(subject.genotype).split("\n"))
 
 
 @dataclass(frozen=True)

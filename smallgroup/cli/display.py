@@ -6,11 +6,13 @@ from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import Progress
 from rich.text import Text
 
+from smallgroup.cli.console import CleanConsole, bar_columns
 from smallgroup.cli.durations import written
 from smallgroup.runner import Job, Watcher
+from smallgroup.runtime.text import printable
 
 FIRST_STEPS = 3
 """After so many steps it is said how long all of them will take."""
@@ -19,21 +21,15 @@ SILENCE = 60.0
 """Seconds after which there is a line where lines are printed, should an epoch take longer."""
 
 
-def say(sentence: str) -> None:
-    """Print a line on stderr, where there is no run to be watched yet."""
-    Console(stderr=True).print(Text(sentence), soft_wrap=True)
-
-
 class Display(Watcher, ABC):
     """Tells a run to whoever sits before the terminal, or reads the log. What is shown of it is up to each kind."""
 
     def __init__(self, console: Console | None = None, title: str = "") -> None:
-        self.console = console or Console(stderr=True)
+        self.console = console or CleanConsole(stderr=True)
         self.title = title
         self.rows: Sequence[Mapping[str, Any]] = ()
         self._live: Live | None = None
-        columns = (TextColumn("{task.description}"), BarColumn(bar_width=30), TextColumn("{task.fields[state]}"))
-        self._bar = Progress(*columns, auto_refresh=False)
+        self._bar = Progress(*bar_columns(), auto_refresh=False)
 
     # What each kind of run says of itself.
 
@@ -77,7 +73,7 @@ class Display(Watcher, ABC):
 
     def say(self, sentence: str, style: str = "") -> None:
         """A line of its own."""
-        self.console.print(Text(sentence, style=style), soft_wrap=True)
+        self.console.print(Text(printable(sentence), style=style), soft_wrap=True)
 
     def told(self, sentence: str) -> None:
         """What is not as it should be."""

@@ -9,7 +9,7 @@ import torch
 import typer
 
 from smallgroup import __version__, kernels
-from smallgroup.cli.output import print_columns, print_json
+from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.data import NAMES, Finding, data_root, examine
 from smallgroup.spaces.nas_bench_201 import Truth
 
@@ -37,7 +37,7 @@ def run(root: Path | None, folders: tuple[str, ...], *, as_json: bool) -> None:
         print_json({**machine, "findings": [asdict(finding) for finding in findings]})
     else:
         print_columns((name.replace("_", " "), _word(value)) for name, value in machine.items())
-        typer.echo()
+        say()
         print_columns((finding.what, finding.status, finding.sentence) for finding in findings)
     wrong = [finding for finding in findings if finding.status == "damaged"]
     if wrong or any(finding.status == "missing" and finding.what in folders for finding in findings):

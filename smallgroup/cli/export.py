@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from smallgroup.cli.output import print_columns, print_json
-from smallgroup.data.errors import printable
 from smallgroup.phases.evaluation.export import export_model
 
 
@@ -15,8 +14,8 @@ def run(folder: Path, format: str, out: Path | None, *, as_json: bool) -> None:
         return
     print_columns(
         [
-            ("model", printable(exported.path)),
-            ("card", printable(exported.card)),
+            ("model", exported.path),
+            ("card", exported.card),
             ("difference", f"{exported.difference:.1e}, at most {exported.tolerance:.1e} is allowed"),
         ]
     )

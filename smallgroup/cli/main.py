@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import typer
 
 from smallgroup.cli.app import app
+from smallgroup.cli.output import say
 from smallgroup.cli.streams import guarded_streams
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
@@ -40,12 +41,12 @@ def _run(words: list[str]) -> int:
         code = error.code
     except Exception as error:
         if debug:
-            traceback.print_exc()
+            say(*traceback.format_exc().rstrip().split("\n"), err=True)
         else:
-            print(f"error: {_sentence(error)}", file=sys.stderr)
+            say(f"error: {_sentence(error)}", err=True)
         return _exit_code(error)
     if code == INTERRUPTED:
-        print("error: interrupted", file=sys.stderr)
+        say("error: interrupted", err=True)
     return code if isinstance(code, int) else FAILED if code else 0
 
 

@@ -3,11 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-import typer
-
 from smallgroup import api
 from smallgroup.cli.durations import written
-from smallgroup.cli.output import print_columns, print_json
+from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.cli.train_display import TrainingDisplay
 from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.phases.evaluation import MutualResult, Peers, peers
@@ -79,15 +77,16 @@ def _show(names: list[str], together: MutualResult, alone: MutualResult, folder:
     means = [None if result.mean is None else result.mean["test_error"] for result in (together, alone)]
     print_columns([*rows, ("mean", "", "", *_errors(*means))])
     if alone is together:
-        typer.echo("\nWith weight 0 everyone is alone: there was nothing to compare with.")
+        say("", "With weight 0 everyone is alone: there was nothing to compare with.")
         time = written(together.seconds)
     else:
-        typer.echo(
-            f"\nAlone: the same initial weights and batches, with weight 0 instead of {together.weight:g}. It is one "
-            "seed: how far another one is from it, the difference does not say."
+        say(
+            "",
+            f"Alone: the same initial weights and batches, with weight 0 instead of {together.weight:g}. It is one "
+            "seed: how far another one is from it, the difference does not say.",
         )
         time = f"{written(together.seconds)} together, {written(alone.seconds)} alone"
-    typer.echo(f"{time}; test images were {together.test_set}; everything is in {folder}")
+    say(f"{time}; test images were {together.test_set}; everything is in {folder}")
 
 
 def _errors(one: float | None, other: float | None) -> tuple[str, str, str]:

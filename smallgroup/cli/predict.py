@@ -4,8 +4,7 @@ from pathlib import Path
 
 import typer
 
-from smallgroup.cli.output import print_columns, print_json
-from smallgroup.data.errors import printable
+from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.phases.evaluation.predict import Prediction, predict_each
 
 
@@ -18,7 +17,7 @@ def run(folder: Path, images: list[str], top: int, *, as_json: bool) -> None:
         print_columns(row for prediction in predictions for row in _rows(prediction))
     failed = sum(prediction.problem is not None for prediction in predictions)
     if failed:
-        typer.echo(f"error: {failed} of {len(predictions)} images cannot be classified", err=True)
+        say(f"error: {failed} of {len(predictions)} images cannot be classified", err=True)
         raise typer.Exit(1)
 
 
@@ -37,10 +36,9 @@ def _plain(prediction: Prediction) -> dict[str, object]:
 
 def _rows(prediction: Prediction) -> list[tuple[str, str, str]]:
     """A line for every class, the image's name on the first."""
-    image = printable(prediction.image)
     if prediction.problem is not None:
-        return [(image, prediction.problem, "")]
+        return [(prediction.image, prediction.problem, "")]
     return [
-        ("" if place else image, printable(guess.name), f"{100 * guess.probability:6.2f} %")
+        ("" if place else prediction.image, guess.name, f"{100 * guess.probability:6.2f} %")
         for place, guess in enumerate(prediction.guesses)
     ]

@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import typer
-
 from smallgroup import pages
-from smallgroup.cli.output import print_json
+from smallgroup.cli.output import print_json, say
 from smallgroup.report.files import write_drawings
 from smallgroup.report.origins import missing_of
 
@@ -23,7 +21,7 @@ def run(folders: Sequence[Path], out: Path | None, svg: Path | None, pdf: Path |
         print_json({"report": str(made), "files": [str(file) for file in files]})
         return
     for sentence in dict.fromkeys(problem for each in runs for problem in (*each.problems, *missing_of(each))):
-        typer.echo(f"warning: {sentence}", err=True)
+        say(f"warning: {sentence}", err=True)
     if files:
-        typer.echo(f"{len(files)} drawings and figures in {', '.join(str(d) for d in (svg, pdf) if d is not None)}")
-    typer.echo(str(made))
+        say(f"{len(files)} drawings and figures in {', '.join(str(d) for d in (svg, pdf) if d is not None)}")
+    say(made)

@@ -6,12 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from smallgroup import api
-from smallgroup.cli.display import MEASURING, say
+from smallgroup.cli.display import MEASURING
 from smallgroup.cli.durations import seconds_of, written
-from smallgroup.cli.output import print_columns, print_json
+from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.cli.search import search_one
 from smallgroup.cli.train import train
 from smallgroup.cli.wanted import Wanted, next_folder
@@ -75,7 +73,7 @@ def _sized(wanted: Wanted, cells: Sequence[AnyGenotype]) -> Wanted:
     """The same with the number of epochs that all cells can have within the time: otherwise errors do not compare."""
     if wanted.time_budget is None:
         return wanted
-    say(MEASURING)
+    say(MEASURING, err=True)
     config = wanted.resolved({"space": space_of(cells[0])})
     sized = api.training_within(config, cells, wanted.time_left()).training
     return replace(_with_length(wanted, sized.epochs, sized.steps_per_epoch), time_budget=None)
@@ -114,10 +112,10 @@ def in_comparison(own: TrainResult, other: TrainResult) -> str:
 def _show(found: SearchResult, own: TrainResult, other: TrainResult | None, folder: Path) -> None:
     learner = found.retained if own.learner is None else own.learner
     if own.choice:
-        typer.echo(f"{own.choice}\n")
+        say(own.choice, "")
     else:
-        typer.echo(f"learner {learner} was retained; its cell, trained from scratch:\n")
-    typer.echo(draw(from_plain(own.space, own.genotype)) + "\n")
+        say(f"learner {learner} was retained; its cell, trained from scratch:", "")
+    say(*draw(from_plain(own.space, own.genotype)).split("\n"), "")
     rows = [("", "test error %", "parameters", "multiply-adds", "epochs", "training")]
     for name, result in ((f"learner {learner}", own), ("a random cell", other)):
         if result is None:
@@ -126,8 +124,8 @@ def _show(found: SearchResult, own: TrainResult, other: TrainResult | None, fold
         sizes = (f"{result.parameters:,}", f"{result.multiply_adds:,}")
         rows.append((name, error, *sizes, str(result.epochs), written(result.seconds)))
     print_columns(rows)
-    typer.echo(f"architecture gradient of the search: {found.gradient}")
+    say(f"architecture gradient of the search: {found.gradient}")
     beside = f"Of {DRAWS} random cells none was small enough to stand beside it."
     if other is not None:
         beside = f"The random cell is of the same space. {in_comparison(own, other)}"
-    typer.echo(f"\n{beside} Search: {written(found.seconds)}. Everything is in {folder}")
+    say("", f"{beside} Search: {written(found.seconds)}. Everything is in {folder}")

@@ -6,12 +6,10 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-import typer
-
 from smallgroup import api
 from smallgroup.cli.display import MEASURING, Display
 from smallgroup.cli.durations import written
-from smallgroup.cli.output import print_columns, print_json
+from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.cli.search_display import SearchDisplay
 from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.config import Config, load_own, seeds_of
@@ -115,7 +113,7 @@ def spread(results: Sequence[SearchResult]) -> dict[str, dict[str, float]]:
 
 def _show(result: SearchResult, folder: Path) -> None:
     """What was found."""
-    typer.echo(f"learner {result.retained} is retained: it has the lowest loss on all validation images\n")
+    say(f"learner {result.retained} is retained: it has the lowest loss on all validation images", "")
     # Learners of other spaces have no true accuracy.
     columns = list(next((one.true_accuracy for one in result.group if one.true_accuracy), {}))
     titles = [f"true {column} %" for column in columns] + [f"percentile {column}" for column in columns]
@@ -127,11 +125,11 @@ def _show(result: SearchResult, folder: Path) -> None:
             (str(k), learner.method, f"{learner.validation_loss:.4f}", f"{learner.validation_error:.2f}", *truths)
         )
     print_columns(rows)
-    typer.echo(f"architecture gradient: {result.gradient}")
+    say(f"architecture gradient: {result.gradient}")
     space = result.space.split("+")[result.retained] if "+" in result.space else result.space
-    typer.echo("\n" + draw(from_plain(space, result.genotype)) + "\n")
+    say("", *draw(from_plain(space, result.genotype)).split("\n"), "")
     memory = f"{result.peak_memory_mb / 1000:.1f} GB"
-    typer.echo(f"{result.steps} steps in {written(result.seconds)}, {memory}; everything is in {folder}")
+    say(f"{result.steps} steps in {written(result.seconds)}, {memory}; everything is in {folder}")
 
 
 def _number(known: Mapping[str, float] | None, column: str, digits: int) -> str:
@@ -149,4 +147,4 @@ def _show_seeds(results: Sequence[SearchResult], folder: Path) -> None:
     rows += [(which, "", *(f"{over[which][name]:.3f}" for name in names)) for which in ("mean", "std")]
     print_columns(rows)
     gradients = "; ".join(dict.fromkeys(result.gradient for result in results))
-    typer.echo(f"architecture gradient: {gradients}\n\n{len(results)} searches; everything is in {folder}")
+    say(f"architecture gradient: {gradients}", "", f"{len(results)} searches; everything is in {folder}")

@@ -4,12 +4,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from smallgroup import pages
 from smallgroup.cli.durations import written
-from smallgroup.cli.output import print_columns, print_json
-from smallgroup.data.errors import printable
+from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.report import Run
 from smallgroup.report.charts import Chart
 from smallgroup.report.curves import charts_of, thinned
@@ -48,17 +45,17 @@ def run(folder: Path, *, as_json: bool) -> None:
         ]
     )
     if found.cell is not None:
-        typer.echo("\n" + draw(found.cell))
+        say("", *draw(found.cell).split("\n"))
     rows = [row for chart in charts_of(found) if chart.key in CHARTS for row in curves(chart)]
     if rows:
-        typer.echo()
+        say()
         print_columns(rows)
     for sentence in warnings_of(found):
-        typer.echo(f"\nwarning: {printable(sentence)}")
+        say("", f"warning: {sentence}")
     for sentence in events_of(found):
-        typer.echo(f"\n{printable(sentence)}")
+        say("", sentence)
     page = folder / pages.REPORT
-    typer.echo(f"\n{page if page.exists() else f'smallgroup report {folder}'} shows more")
+    say("", f"{page if page.exists() else f'smallgroup report {folder}'} shows more")
 
 
 def summary(found: Run) -> dict[str, Any]:
@@ -95,7 +92,7 @@ def _told(name: str, value: object) -> bool:
 
 
 def _words(name: str, value: Any) -> str:  # noqa: ANN401
-    written_as = WRITTEN.get(name, "{:.2f} %".format if name.endswith("_error") else printable)
+    written_as = WRITTEN.get(name, "{:.2f} %".format if name.endswith("_error") else str)
     return written_as(value)
 
 

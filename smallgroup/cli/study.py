@@ -7,16 +7,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import Progress
 from rich.table import Table as Drawn
 from rich.text import Text
 
+from smallgroup.cli.console import CleanConsole, bar_columns, console_for_table
 from smallgroup.cli.durations import written
-from smallgroup.cli.output import print_columns, print_json
+from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.config import changed
 from smallgroup.runtime.files import write_whole
+from smallgroup.runtime.text import printable
 from smallgroup.study import Plan, Store, Table, carry_out_all, open_study, planned, progress, tabulated
 from smallgroup.study.figures import draw
 from smallgroup.study.footer import footer
@@ -64,7 +64,7 @@ def run(asked: Asked) -> None:
         try:
             check_measurable(plan)
         except ValueError as error:
-            typer.echo(f"note: not to be carried out as it is: {error}", err=True)
+            say(f"note: not to be carried out as it is: {error}", err=True)
         _list(plan, store, asked)
         return
     check_measurable(plan)
@@ -80,7 +80,7 @@ def run(asked: Asked) -> None:
         print_json({**as_dict(plan, table), "files": [str(file) for file in files]})
     else:
         show(table)
-        typer.echo("\n".join(["", *(str(file) for file in files)]))
+        say("", *files)
     failed = sum(store.state(each) == "failed" for each in plan.runs)
     if failed:
         raise RunsFailedError(f"{failed} of {len(plan.runs)} runs failed, as the table says; --retry tries them again")
@@ -88,18 +88,16 @@ def run(asked: Asked) -> None:
 
 def show(table: Table) -> None:
     """On the terminal."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH)
+    console = console_for_table(WIDTH)
     titles, rows = grid(table)
-    drawn = Drawn(title=Text(table.title))
+    drawn = Drawn(title=Text(printable(table.title)))
     for number, title in enumerate(titles):
         drawn.add_column(title, justify="right" if number else "left")
     for row in rows:
-        drawn.add_row(*map(Text, row))
+        drawn.add_row(*(Text(printable(text)) for text in row))
     console.print(drawn)
     for said in sentences(table):
-        console.print(f"- {said}", highlight=False, markup=False)
+        console.print(f"- {printable(said)}")
 
 
 def written_down(plan: Plan, table: Table, store: Store, folder: Path) -> list[Path]:
@@ -168,7 +166,7 @@ def _plain(entry: Entry) -> dict[str, Any]:
 
 def _list(plan: Plan, store: Store, asked: Asked) -> None:
     """Every run, how it stands, and how long the rest would take."""
-    with Console(stderr=True).status("trying how long runs take"):
+    with CleanConsole(stderr=True).status("trying how long runs take"):
         standing = progress(plan, store, asked.workers, reckon)
     names = _rows_by_run(plan)
     rows = [
@@ -184,9 +182,7 @@ def _list(plan: Plan, store: Store, asked: Asked) -> None:
     said = "not known" if standing.seconds_left is None else f"about {written(standing.seconds_left)}"
     if standing.unknown:
         said += f"; {standing.unknown} runs need data that are not here"
-    typer.echo(
-        f"{len(rows)} runs, {standing.count('done')} of them done; time left with {asked.workers} workers: {said}"
-    )
+    say(f"{len(rows)} runs, {standing.count('done')} of them done; time left with {asked.workers} workers: {said}")
 
 
 def _rows_by_run(plan: Plan) -> dict[str, str]:
@@ -202,7 +198,7 @@ def _rows_by_run(plan: Plan) -> dict[str, str]:
 @contextmanager
 def _watched(plan: Plan, asked: Asked) -> Iterator[Callable[[Standing], None]]:
     """A bar on a terminal; where there is none, or where they are asked for, a line when a run changes."""
-    console = Console(stderr=True)
+    console = CleanConsole(stderr=True)
     total, names = len(plan.runs), _rows_by_run(plan)
     runs = {each.key: f"{each.phase} of seed {each.config.seed} ({names[each.key]})" for each in plan.runs}
     before: dict[str, str] = {}
@@ -212,9 +208,8 @@ def _watched(plan: Plan, asked: Asked) -> Iterator[Callable[[Standing], None]]:
         counts = f"{standing.count('done')} of {total} runs done, {standing.count('running')} running"
         return f"{counts}, {standing.count('failed')} failed{left}"
 
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=30), TextColumn("{task.fields[state]}"))
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task(plan.name, total=total, state="")
+    with Progress(*bar_columns(), console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task(printable(plan.name), total=total, state="")
 
         def watch(standing: Standing) -> None:
             bar.update(task, completed=standing.count("done") + standing.count("failed"), state=said(standing))
@@ -223,8 +218,8 @@ def _watched(plan: Plan, asked: Asked) -> Iterator[Callable[[Standing], None]]:
             if asked.lines:
                 for key, state in changed_.items():
                     if state != "waiting":
-                        console.print(f"{key} {state}: {runs[key]}", highlight=False, markup=False, soft_wrap=True)
+                        console.print(f"{key} {state}: {printable(runs[key])}", soft_wrap=True)
             elif not console.is_terminal and any(state in ("done", "failed") for state in changed_.values()):
-                console.print(said(standing), highlight=False)
+                console.print(said(standing))
 
         yield watch

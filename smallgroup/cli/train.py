@@ -3,12 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
-import typer
-
 from smallgroup import api
 from smallgroup.cli.display import MEASURING
 from smallgroup.cli.durations import written
-from smallgroup.cli.output import print_columns, print_json
+from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.cli.train_display import TrainingDisplay
 from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.config import CONFIG
@@ -81,11 +79,11 @@ def show(result: TrainResult, folder: Path) -> None:
     ]
     print_columns(rows)
     if result.choice:
-        typer.echo(result.choice)
+        say(result.choice)
     worst = sorted((result.class_errors or {}).items(), key=_by_error)[:3]
     if worst:
-        typer.echo("hardest classes: " + ", ".join(f"{name} {error:.1f} %" for name, error in worst))
-    typer.echo(f"everything is in {folder}")
+        say("hardest classes: " + ", ".join(f"{name} {error:.1f} %" for name, error in worst))
+    say(f"everything is in {folder}")
 
 
 def _by_error(entry: tuple[str, float]) -> float:

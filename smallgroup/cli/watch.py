@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import typer
-
 from smallgroup import pages
+from smallgroup.cli.output import say
 from smallgroup.report import Run
 from smallgroup.report.run import PARTS
 from smallgroup.report.server import HOST, make_server
@@ -18,12 +17,12 @@ def run(folder: Path, port: int) -> None:
         raise ValueError(f"0 <= port <= 65535 must hold, but got port={port}")
     pages.read_one_run(folder)  # refused now rather than in the browser
     with make_server(lambda: look(folder), port) as server:
-        typer.echo(f"http://{HOST}:{server.server_port}/ shows {folder}; Ctrl-C ends it")
+        say(f"http://{HOST}:{server.server_port}/ shows {folder}; Ctrl-C ends it")
         try:
             server.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
             going = any(held(place) for place in (folder, *(folder / name for name in PARTS)) if place.is_dir())
-            typer.echo("stopped; the run goes on" if going else "stopped", err=True)
+            say("stopped; the run goes on" if going else "stopped", err=True)
 
 
 def look(folder: Path) -> tuple[str, Callable[[], Run]]:

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from smallgroup.data.augment import Augmentation
 from smallgroup.data.dataset import Dataset, imbalance
-from smallgroup.data.errors import DataError, require_folder, shown
+from smallgroup.data.errors import DataError, require_folder
 from smallgroup.data.images import TensorImages
 from smallgroup.data.unpickle import read_pickle
+from smallgroup.runtime.text import shown
 
 SOURCE = "https://www.cs.toronto.edu/~kriz/cifar.html"
 

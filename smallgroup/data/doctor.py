@@ -7,12 +7,13 @@ from typing import Literal
 import torch
 
 from smallgroup.data.decoding import Unreadable, header
-from smallgroup.data.errors import DataError, reason, shown
+from smallgroup.data.errors import DataError, reason
 from smallgroup.data.folder import images_below
 from smallgroup.data.images import FileImages, Images
 from smallgroup.data.roots import expanded
 from smallgroup.data.sources import FOLDER, NAMES, open_dataset
 from smallgroup.runtime import stream
+from smallgroup.runtime.text import shown
 
 DECODED, OPENED = 2_000, 20_000
 """So many files are decoded, to find cut-off ones; of larger sets, the headers of so many are read."""

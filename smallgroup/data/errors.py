@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-LONGEST = 200
-"""Characters of a foreign text (a path, a file's own words) that may enter a sentence."""
+from smallgroup.runtime.text import shown
 
 
 class DataError(ValueError):
@@ -12,17 +11,6 @@ class DataError(ValueError):
 
 class WorkerError(RuntimeError):
     """A process that decodes images is gone, or could not be started: nobody gave anything wrong."""
-
-
-def printable(foreign: object) -> str:
-    """A text that is not ours on one line, whatever it holds: what cannot be printed is written as an escape."""
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in str(foreign))
-
-
-def shown(foreign: object) -> str:
-    """A text that is not ours, fit for a sentence: one line, printable, its middle left out when it is long."""
-    text, half = printable(foreign), LONGEST // 2
-    return text if len(text) <= LONGEST else f"{text[:half]}...{text[-half:]}"
 
 
 def reason(error: BaseException) -> str:

@@ -9,10 +9,11 @@ from torch import Tensor
 from smallgroup.data.augment import Augmentation
 from smallgroup.data.dataset import Dataset, Proportions, imbalance
 from smallgroup.data.decoding import SUFFIXES, Unreadable, header
-from smallgroup.data.errors import DataError, reason, require_folder, shown
+from smallgroup.data.errors import DataError, reason, require_folder
 from smallgroup.data.images import FileImages
 from smallgroup.data.splits import stratified
 from smallgroup.runtime import stream
+from smallgroup.runtime.text import shown
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """ImageNet's statistics, for every folder: near enough for photographs, and the same on every machine and subset."""

@@ -10,7 +10,8 @@ from torch.nn import functional
 from smallgroup.data.augment import Parts
 from smallgroup.data.colours import grey_of
 from smallgroup.data.decoding import Unreadable, answer, centre_box, picture, random_box
-from smallgroup.data.errors import DataError, shown
+from smallgroup.data.errors import DataError
+from smallgroup.runtime.text import shown
 
 
 class Images(Protocol):

@@ -5,10 +5,11 @@ from pathlib import Path
 from smallgroup.data.cifar import CIFAR10, CIFAR100, open_cifar
 from smallgroup.data.dataset import Dataset
 from smallgroup.data.digits import open_digits
-from smallgroup.data.errors import DataError, require_folder, shown
+from smallgroup.data.errors import DataError, require_folder
 from smallgroup.data.folder import images_below, open_folder, open_imagenet
 from smallgroup.data.images import FileImages, Images, TensorImages
 from smallgroup.data.roots import expanded
+from smallgroup.runtime.text import shown
 
 NAMES = ("digits", "cifar10", "cifar100", "imagenet")
 FOLDER = "folder:"

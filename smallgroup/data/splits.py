@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from smallgroup.data.dataset import Dataset, Proportions, class_counts
-from smallgroup.data.errors import DataError, shown
+from smallgroup.data.errors import DataError
 from smallgroup.runtime import stream
+from smallgroup.runtime.text import shown
 
 Order = Literal["stratified", "file"]
 """`stratified`: by class and seed. `file`: first and last images as they lie in the files, as in the released code."""

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from smallgroup.data.errors import DataError, reason, shown
+from smallgroup.data.errors import DataError, reason
+from smallgroup.runtime.text import shown
 
 LARGEST = 256 * 2**20
 """Bytes of the largest file that is read: the largest official one, of CIFAR-100, has 155 million."""

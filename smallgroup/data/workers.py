@@ -20,7 +20,8 @@ import torch
 from torch import Tensor
 
 from smallgroup.data import decoding
-from smallgroup.data.errors import DataError, WorkerError, reason, shown
+from smallgroup.data.errors import DataError, WorkerError, reason
+from smallgroup.runtime.text import shown
 
 AHEAD = 2
 """Requests under way for each worker: one it works on and one whose result waits."""

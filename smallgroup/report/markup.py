@@ -1,10 +1,11 @@
 """HTML and SVG out of calls: what is not markup is escaped, and there is no other way to write it."""
 
-import html
 import json
 import math
 from collections.abc import Iterable
 from typing import Any
+
+from smallgroup.runtime.text import escape_html
 
 VOID = frozenset({"meta", "img", "input", "br", "link"})
 
@@ -21,10 +22,7 @@ Child = str | Markup | None
 
 def text(foreign: object) -> Markup:
     """A text that is not ours as markup: nothing in it is a tag, an attribute or a control character."""
-    plain = str(foreign)
-    if not plain.isprintable():
-        plain = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in plain)
-    return Markup(html.escape(plain, quote=True))
+    return Markup(escape_html(foreign))
 
 
 def joined(parts: Iterable[Child]) -> Markup:

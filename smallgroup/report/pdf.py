@@ -1,6 +1,5 @@
 """The shapes of a drawing as PDF, for papers."""
 
-import re
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
@@ -15,6 +14,7 @@ from matplotlib.patches import Circle, FancyBboxPatch
 from smallgroup.report.palette import paint
 from smallgroup.report.shapes import Box, Disc, Drawing, Group, Label, Line, Raster, Shape
 from smallgroup.runtime.files import write_whole
+from smallgroup.runtime.text import escape_label, printable
 
 UNIT = 72.0
 """Units of a drawing in an inch."""
@@ -31,7 +31,7 @@ def write_pdf(drawing: Drawing, path: Path) -> None:
     axes.set_ylim(drawing.height, 0)
     axes.axis("off")
     with mpl.rc_context({"pdf.fonttype": 42}), BytesIO() as file:
-        figure.savefig(file, format="pdf", metadata={"CreationDate": None, "Title": drawing.title})
+        figure.savefig(file, format="pdf", metadata={"CreationDate": None, "Title": printable(drawing.title)})
         write_whole(path, file.getvalue())
 
 
@@ -79,7 +79,7 @@ def _draw(axes: Axes, shape: Line | Box | Disc | Label | Raster, order: int) -> 
         axes.text(
             shape.x,
             shape.y,
-            re.sub(r"([$\\])", r"\\\1", shape.words) if "$" in shape.words else shape.words,
+            escape_label(shape.words),
             color=colour(shape.colour),
             ha=_ANCHORS[shape.anchor],
             va="baseline",

@@ -8,13 +8,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from smallgroup.data.errors import reason, shown
+from smallgroup.data.errors import reason
 from smallgroup.phases.search.record import GALLERY
 from smallgroup.runner import read_rows
 from smallgroup.runner.lock import held
 from smallgroup.runner.recorder import FACTS, TIMES
 from smallgroup.runner.runner import METRICS
 from smallgroup.runtime.files import NotRegularError, read_regular
+from smallgroup.runtime.text import shown
 from smallgroup.spaces.genotypes import FILE, AnyGenotype, from_plain, read
 
 RESULT = "result.json"

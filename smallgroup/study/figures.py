@@ -18,6 +18,7 @@ from matplotlib.ticker import MaxNLocator
 from smallgroup.report.palette import LEARNERS
 from smallgroup.runner import read_rows
 from smallgroup.runtime.files import write_whole
+from smallgroup.runtime.text import escape_label
 from smallgroup.statistics import summarise
 from smallgroup.study.file import Figure
 from smallgroup.study.measures import MEASURES
@@ -65,10 +66,10 @@ def draw(plan: Plan, table: Table, store: Store, figure: Figure, path: Path) -> 
     picture = Picture(layout="constrained")
     panels = panelled(picture, curves)
     for axes in panels:
-        axes.set_xlabel(label)
+        axes.set_xlabel(escape_label(label))
         axes.grid(visible=True, alpha=0.3)
         if not _numeric(places):
-            axes.set_xticks(range(len(places)), [str(place) for place in places])
+            axes.set_xticks(range(len(places)), [escape_label(place) for place in places])
         elif all(isinstance(place, int) for place in places):  # epochs too
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     panels[0].set_ylabel(MEASURES[plan.study.primary].title)
@@ -121,7 +122,7 @@ def over_axis(plan: Plan, table: Table, axis: str) -> list[Curve]:
 
 def _lines(text: str, width: int) -> str:
     """Broken where it is too long, and with no letter that begins a formula."""
-    return textwrap.fill(text.replace("$", r"\$"), width)
+    return textwrap.fill(escape_label(text), width)
 
 
 def _numeric(places: Sequence[Any]) -> bool:

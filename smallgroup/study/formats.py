@@ -4,27 +4,13 @@ import csv
 import io
 from collections.abc import Sequence
 
+from smallgroup.runtime.text import escape_csv, escape_markdown, escape_tex, printable
 from smallgroup.statistics import LEAST, Comparison
 from smallgroup.study.measures import MEASURES
 from smallgroup.study.table import SIGNIFICANT, Entry, Shown, Table, Verdict
 
 THEIRS = "(paper)"
 OF_ALL = ", mean of all learners"
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "±": r"$\pm$",
-    "<": r"$<$",
-    ">": r"$>$",
-}
 
 
 def grid(table: Table) -> tuple[list[str], list[list[str]]]:
@@ -163,10 +149,9 @@ def _limit(smallest_p: float, possible: float | None, n: int) -> str:
 def markdown(table: Table) -> str:
     """For a web page."""
     titles, rows = grid(table)
-    escaped = [[text.replace("\\", "\\\\").replace("|", "\\|") for text in row] for row in (titles, *rows)]
-    lines = [f"# {table.title}", "", _piped(escaped[0]), _piped(["---"] * len(titles))]
-    lines += [_piped(row) for row in escaped[1:]]
-    return "\n".join([*lines, "", *(f"- {said}" for said in sentences(table))]) + "\n"
+    lines = [f"# {escape_markdown(table.title)}", "", _piped(titles), "| --- " * len(titles) + "|"]
+    lines += [_piped(row) for row in rows]
+    return "\n".join([*lines, "", *(f"- {escape_markdown(said)}" for said in sentences(table))]) + "\n"
 
 
 def comma_separated(table: Table) -> str:
@@ -175,22 +160,23 @@ def comma_separated(table: Table) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["row", "measure", "seed", "value"])
     for row in table.rows:
+        whose = escape_csv(row.name)
         for name, entry in {**row.entries, f"{table.primary}{OF_ALL}": row.all_learners}.items():
-            writer.writerows([row.name, name, seed, repr(value)] for seed, value in sorted(entry.values.items()))
+            writer.writerows([whose, name, seed, repr(value)] for seed, value in sorted(entry.values.items()))
             for seed, values in sorted(entry.retrained.items()):
                 several = enumerate(values, start=1) if len(values) > 1 else ()
-                writer.writerows([row.name, f"{name}, training {i}", seed, repr(value)] for i, value in several)
+                writer.writerows([whose, f"{name}, training {i}", seed, repr(value)] for i, value in several)
     return out.getvalue()
 
 
 def latex(table: Table) -> str:
     """A table for a paper, with booktabs."""
     titles, rows = grid(table)
-    lines = [r"\begin{table}[t]", rf"\caption{{{_escaped(table.title)}}}", r"\centering"]
+    lines = [r"\begin{table}[t]", rf"\caption{{{escape_tex(table.title)}}}", r"\centering"]
     lines += [rf"\begin{{tabular}}{{l{'c' * (len(titles) - 1)}}}", r"\toprule", _ampersands(titles), r"\midrule"]
     lines += [_ampersands(row) for row in rows]
     lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
-    return "\n".join([*lines, *(f"% {said}" for said in sentences(table))]) + "\n"
+    return "\n".join([*lines, *(f"% {printable(said)}" for said in sentences(table))]) + "\n"
 
 
 def _has_theirs(table: Table, name: str) -> bool:
@@ -198,13 +184,9 @@ def _has_theirs(table: Table, name: str) -> bool:
 
 
 def _piped(texts: Sequence[str]) -> str:
-    return "| " + " | ".join(texts) + " |"
+    return "| " + " | ".join(map(escape_markdown, texts)) + " |"
 
 
 def _ampersands(texts: Sequence[str]) -> str:
-    row = " & ".join(_escaped(text) for text in texts) + r" \\"
+    row = " & ".join(map(escape_tex, texts)) + r" \\"
     return f"{{}}{row}" if row[0] in "[*" else row  # or it would be read as an option of the row before
-
-
-def _escaped(text: str) -> str:
-    return "".join(_LATEX.get(letter, letter) for letter in text)

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from smallgroup.config import Config, overlaid, resolve
-from smallgroup.data.errors import shown
+from smallgroup.runtime.text import shown
 from smallgroup.study.file import LARGEST_SEED, Row, Study, keys_of, points_of
 
 _DIGITS = 16

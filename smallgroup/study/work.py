@@ -11,6 +11,7 @@ from smallgroup import api
 from smallgroup.runner import Interrupted, Watcher
 from smallgroup.runner.lock import InUseError, locked
 from smallgroup.runtime.files import NotRegularError
+from smallgroup.runtime.text import printable
 from smallgroup.study.plan import Plan, Run
 from smallgroup.study.store import State, Store
 
@@ -26,7 +27,7 @@ class _Log(Watcher):
     def told(self, sentence: str) -> None:
         """Such as that it begins anew. A log that cannot be written is no reason for the run to fail."""
         with suppress(OSError):
-            print(sentence, file=sys.stderr, flush=True)
+            print(printable(sentence), file=sys.stderr, flush=True)
 
 
 def carry_out(run: Run, store: Store) -> None:

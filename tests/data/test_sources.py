@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from smallgroup.data import DataError, FileImages, data_root, open_dataset, open_unlabeled
-from smallgroup.data.errors import LONGEST, shown
+from smallgroup.runtime.text import LONGEST, shown
 from tests.data.makers import cifar10_folder, cifar100_folder, class_folders, picture
 
 

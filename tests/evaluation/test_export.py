@@ -237,7 +237,7 @@ def test_odd_names_do_not_break_the_card(trained: Trained, tmp_path: Path) -> No
 
 
 def test_escapes() -> None:
-    assert escaped("a_b|c") == "a\\_b\\|c"
+    assert escaped("a_b|c") == "a_b\\|c"
     assert escaped("a\nb") == "a\\\\nb"
     assert escaped("") == "(empty)"
     assert escaped("plain name-1, 2.5") == "plain name-1, 2.5"

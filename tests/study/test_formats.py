@@ -51,9 +51,10 @@ def test_markdown() -> None:
 | self-taught | 52.0 |  | – | 51.0 | 2 of 6 |
 
 - ± is the standard deviation over searches; rows of fewer than 3 runs have none.
-- teaching helps: not shown, by percentile: group | 2 > alone: median difference +2.8 [+1.8, +3.8], better in 6 of 6, \
-p = 0.0312 (Holm 0.0625); n = 6 cannot show it among so many comparisons, its smallest p is 0.0312 and 0.0625 after \
-Holm, effect +1.00; group | 2 > self-taught: median difference -0.5, \
+- teaching helps: not shown, by percentile: group \\| 2 > alone: median difference +2.8 [+1.8, +3.8], better in 6 of 6\
+, p = 0.0312 (Holm 0.0625); n = 6 cannot show it among so many comparisons, its smallest p is 0.0312 and 0.0625 after \
+Holm, effect +1.00; \
+group \\| 2 > self-taught: median difference -0.5, \
 better in 0 of 2, p = 1 (Holm 1); n = 2 cannot show it, its smallest p is 0.5, effect -1.00.
 - self-taught, seed 3: it broke
 - config hash 0123
@@ -76,13 +77,28 @@ def test_latex() -> None:
         ("a_b", "| a_b |", r"a\_b &"),
         ("a\\|b", r"| a\\\|b |", r"a\textbackslash{}|b &"),
         ("[alone]", "| [alone] |", "{}[alone] &"),
-        ("*", "| * |", "{}* &"),
+        ("*", r"| \* |", "{}* &"),
     ],
 )
 def test_names_are_shown_as_they_are(name: str, in_markdown: str, in_latex: str) -> None:
     table = replace(a_table(), rows=[shown(name, {1: 50.0})])
     assert in_markdown in markdown(table).splitlines()[4]
     assert next(line for line in latex(table).splitlines() if "50.0" in line).startswith(in_latex)
+
+
+def test_foreign_text_stays_text() -> None:
+    """Why a run failed and what it ran on are read from its folder, which may come from anyone."""
+    attack = "x\n\\immediate\\write18{y}\x1b[31m <b> [a](http://b)"
+    row = replace(shown("=1+1", {1: 50.0}, "5\n| 6"), failed=(f"seed 2: {attack}",))
+    table = replace(a_table(), rows=[row], verdicts=[], footer=[attack, "=1+1"])
+    lines = latex(table).splitlines()
+    after = lines[lines.index(r"\end{table}") + 1 :]
+    assert len(after) == 4
+    assert all(line.startswith("% ") for line in after)
+    assert [line.count("|") for line in markdown(table).splitlines()[2:5]] == [7, 7, 8]  # one of them is a text
+    assert r"- x\\n\\immediate\\write18\{y}\\x1b[31m \<b> [a\](http\://b)" in markdown(table)
+    assert comma_separated(table).splitlines()[1] == "'=1+1,percentile,1,50.0"
+    assert all(text.replace("\n", "").isprintable() for text in (latex(table), markdown(table), comma_separated(table)))
 
 
 def test_every_training_is_there_to_compute_with() -> None:

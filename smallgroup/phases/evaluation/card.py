@@ -1,18 +1,17 @@
 """The model card beside an export: a page on what the model is and how well it does."""
 
 import platform
-import re
 from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
 
 from smallgroup import __version__
-from smallgroup.data.errors import shown
 from smallgroup.networks import DerivedNetwork, multiply_adds, parameters
 from smallgroup.phases.evaluation.model import TrainedModel
 from smallgroup.phases.evaluation.result import TrainResult
 from smallgroup.runtime.files import write_whole
+from smallgroup.runtime.text import escape_markdown, shown
 from smallgroup.spaces.drawing import draw
 from smallgroup.spaces.genotypes import space_of
 
@@ -90,8 +89,8 @@ def _errors(result: TrainResult | None) -> list[tuple[str, str]]:
 
 
 def escaped(foreign: object) -> str:
-    """A text that is not ours within a line of Markdown: nothing in it is markup, a link or the end of a cell."""
-    return re.sub(r"([\\`*_{}\[\]<>()#+!|&~$:@=^\"])", r"\\\1", shown(foreign)).strip() or "(empty)"
+    """Return a foreign text for a line or a cell of the card."""
+    return escape_markdown(shown(foreign)) or "(empty)"
 
 
 # A result is a file, too, and may hold anything where a number should be.

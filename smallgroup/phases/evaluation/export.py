@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.export import Dim, ExportedProgram
 
 from smallgroup import __version__
-from smallgroup.data.errors import require_folder, shown
+from smallgroup.data.errors import require_folder
 from smallgroup.networks import DerivedNetwork, Outputs
 from smallgroup.phases.evaluation.card import write_card
 from smallgroup.phases.evaluation.load import find_model
@@ -34,6 +34,7 @@ from smallgroup.phases.evaluation.result import TrainResult
 from smallgroup.runtime import stream
 from smallgroup.runtime.checks import check_choice
 from smallgroup.runtime.files import write_whole
+from smallgroup.runtime.text import shown
 from smallgroup.spaces.genotypes import space_of, to_plain
 
 FORMATS = ("onnx", "pt2")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from torch import nn
 
-from smallgroup.data.errors import shown
 from smallgroup.phases.evaluation.model import ABOUT, read_model
+from smallgroup.runtime.text import shown
 
 TRAINING = "training"
 """The folder of the training within that of a whole run."""

@@ -12,10 +12,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from smallgroup.data.errors import reason, shown
+from smallgroup.data.errors import reason
 from smallgroup.networks import DerivedNetwork, NetworkDesign, build_network
 from smallgroup.runtime.files import read_regular, write_whole
 from smallgroup.runtime.tensor_files import read_tensors
+from smallgroup.runtime.text import shown
 from smallgroup.spaces.genotypes import AnyGenotype, from_plain, space_of, to_plain
 
 WEIGHTS, ABOUT = "model.safetensors", "model.json"
