@@ -42,6 +42,14 @@ SHORT = {
 """Keys that may stand at the top, and where they belong."""
 CONFIG = "config.yaml"
 """In the folder of a run."""
+LATER: dict[str, Any] = {
+    "search": {"clip_lookahead": True, "weights": {"nesterov": False}},
+    "training": {"warmup_rate": "full"},
+}
+"""Keys that runs of earlier versions do not have, with the value that says what those runs did.
+
+A run is known by its keys without these: then finished runs are found again, and begun ones resumed.
+"""
 LARGEST = 200_000
 """Bytes of a config file, which take seconds to read."""
 
@@ -166,6 +174,16 @@ class Config(BaseModel):
             self.build_method(learner)
         return self
 
+    @model_validator(mode="after")
+    def _architectures_first_alone(self) -> "Config":
+        search = self.search
+        if search.order == "a-v-w" and search.hypergradient != "first-order" and self.teaching.active:
+            raise ValueError(
+                f"search.order must be v-w-a where learners teach and hypergradient is {search.hypergradient}, because "
+                "a group differentiates the steps of V and W that it takes, but it is a-v-w"
+            )
+        return self
+
     def build_method(self, learner: LearnerConfig) -> Method:
         """A fresh instance of a learner's method."""
         return build_method(learner.method, {**self.methods.get(learner.method, {}), **learner.options})
@@ -201,14 +219,15 @@ class Config(BaseModel):
 
     def of_search(self) -> dict[str, Any]:
         """What a search depends on: a run is resumed with these."""
-        plain = {key: value for key, value in self.to_dict().items() if key != "training"}
+        plain = {key: value for key, value in _without(self.to_dict(), LATER).items() if key != "training"}
         if self.search.labellers is not None:  # where they lie may change; who they are is in the checkpoints
             plain["search"]["labellers"] = "given"
         return {**plain, "run": self.run.identity}
 
     def of_training(self) -> dict[str, Any]:
         """What a training depends on, beside its genotype."""
-        plain = {key: value for key, value in self.to_dict().items() if key in ("seed", "data", "training")}
+        keys = ("seed", "data", "training")
+        plain = {key: value for key, value in _without(self.to_dict(), LATER).items() if key in keys}
         return {**plain, "run": self.run.identity}
 
     def to_yaml(self, environment: Mapping[str, Any] | None = None) -> str:
@@ -250,16 +269,29 @@ def on_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
     }
     space = _part(given.get("space"), "name", None) or recipes.keys(name, {**what, "space": ""})["space"]["name"]
     below = recipes.keys(name, {**what, "space": str(space)})
-    # Options of methods that nobody has are left out, and the order of DARTS (1st) does not fit second-order gradients.
+    # Options of methods that nobody has are left out, and architectures first does not fit second order in a group.
     below["methods"] = {name: options for name, options in below.get("methods", {}).items() if name in methods}
-    if _part(given.get("search"), "hypergradient", "first-order") != "first-order":
+    asked = given.get("search")
+    if what["learners"] == "group" and _part(asked, "hypergradient", "first-order") != "first-order":
         below["search"].pop("order", None)
+    if _part(asked, "order", below["search"].get("order", "v-w-a")) == "v-w-a":  # where a look-ahead is the step taken
+        below["search"].pop("clip_lookahead", None)
     # Two ways to say how fast the architecture moves: who gives the one does not mean the recipe's other.
-    asked = _part(given.get("search"), "architecture", None)
     for one, other in (("lr", "travel"), ("travel", "lr")):
-        if _part(asked, one, None) is not None:
+        if _part(_part(asked, "architecture", None), one, None) is not None:
             below["search"]["architecture"].pop(other, None)
     return recipes.merged(below, given)
+
+
+def _without(plain: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys without those, of sections too, that have these values."""
+    result = {}
+    for key, value in plain.items():
+        if key in values and isinstance(value, Mapping):
+            result[key] = _without(value, values[key])
+        elif key not in values or value != values[key]:
+            result[key] = value
+    return result
 
 
 def _different(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:

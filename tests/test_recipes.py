@@ -92,7 +92,8 @@ def test_rows_that_teach_follow_the_equations_and_others_do_not() -> None:
         assert len(config.learners) == (2 if group else 1)
         second = (group and recipe == "paper") or "2nd" in name
         assert config.search.hypergradient == ("finite-difference" if second else "first-order"), name
-        assert config.search.order == ("v-w-a" if second else "a-v-w"), name
+        assert config.search.order == ("v-w-a" if group and second else "a-v-w"), name
+        assert config.search.clip_lookahead == (group and second), name
 
 
 @pytest.mark.parametrize(
@@ -102,6 +103,8 @@ def test_rows_that_teach_follow_the_equations_and_others_do_not() -> None:
         ("darts-minus", 64, 0.025, 0.001, None),
         ("p-darts", 96, 0.025, 0.0, None),
         ("pc-darts", 256, 0.1, 0.0, None),
+        ("gdas", 64, 0.025, 0.001, None),
+        ("fair-darts", 128, 0.005, 0.001, None),
     ],
 )
 def test_alone_the_settings_are_the_method_s_own_and_in_a_group_the_paper_s(
@@ -114,7 +117,33 @@ def test_alone_the_settings_are_the_method_s_own_and_in_a_group_the_paper_s(
     assert (alone.weights.lr, alone.weights.min_lr, alone.architecture.lr) == (rate, lowest, architecture)
     assert set(group.batch_size.model_dump().values()) == {50}
     assert (group.weights.lr, group.weights.min_lr, group.architecture.lr) == (0.025, lowest, 3e-4)
-    assert group.epochs == alone.epochs == (75 if method == "p-darts" else 50)
+    assert group.epochs == (75 if method == "p-darts" else 50)
+    assert alone.epochs == (250 if method == "gdas" else group.epochs)
+
+
+@pytest.mark.parametrize("space", ["darts", "nas-bench-201"])
+def test_gdas_alone_steps_weights_first_with_nesterov(space: str) -> None:
+    keys = {"recipe": "paper", "dataset": "cifar10", "method": "gdas", "space": space}
+    alone, group = (resolve({**keys, "learners": k}).search for k in (1, 2))
+    assert (alone.order, alone.hypergradient) == ("v-w-a", "first-order")
+    assert (alone.weights.nesterov, alone.weights.momentum, alone.weights.weight_decay) == (True, 0.9, 5e-4)
+    assert (group.weights.nesterov, group.weights.weight_decay) == (False, 3e-4)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "method", "warmup"),
+    [
+        ("paper", "darts", "full"),
+        ("paper", "pc-darts", "full"),
+        ("paper", "p-darts", "decayed"),
+        ("paper", "darts-minus", "decayed"),
+        ("released-code", "darts", "decayed"),
+        ("released-code", "pc-darts", "full"),
+    ],
+)
+def test_warm_up_on_imagenet_is_that_of_each_code(recipe: str, method: str, warmup: str) -> None:
+    training = resolve({"recipe": recipe, "dataset": "imagenet", "method": method}).training
+    assert (training.warmup_epochs, training.warmup_rate) == (5, warmup)
 
 
 def test_pc_darts_on_imagenet() -> None:
@@ -162,11 +191,37 @@ def test_options_of_methods_come_from_recipe_config_and_learner() -> None:
     assert resolve({"method": "darts"}).methods == {}  # of methods that nobody has nothing is said
 
 
-def test_the_order_of_first_order_is_not_kept_for_others() -> None:
-    keys = {"recipe": "paper", "dataset": "cifar10", "learners": 1}
-    assert resolve({**keys, "hypergradient": "finite-difference"}).search.order == "v-w-a"
-    with pytest.raises(ValueError, match="hypergradient must be first-order, but it is exact"):
-        resolve({**keys, "hypergradient": "exact"}, ["search.order=a-v-w"])
+def test_second_order_steps_architectures_first_in_a_learner_alone() -> None:
+    keys = {"recipe": "paper", "dataset": "cifar10", "hypergradient": "finite-difference"}
+    alone, group = (resolve({**keys, "learners": k}).search for k in (1, 2))
+    assert (alone.order, alone.clip_lookahead) == ("a-v-w", False)
+    assert (group.order, group.clip_lookahead) == ("v-w-a", True)
+    other = resolve({**keys, "learners": 1}, ["search.order=v-w-a"]).search
+    assert (other.order, other.clip_lookahead) == ("v-w-a", True)
+    circulating = resolve({**keys, "recipe": "released-code"}).search
+    assert (circulating.order, circulating.clip_lookahead) == ("v-w-a", True)
+    independent = resolve({**keys, "learners": 2, "lambda": 0}, ["search.order=a-v-w"]).search
+    assert independent.order == "a-v-w"
+    with pytest.raises(ValueError, match=r"search\.order must be v-w-a where learners teach and hypergradient is"):
+        resolve({**keys, "learners": 2}, ["search.order=a-v-w"])
+    with pytest.raises(ValueError, match="clip_lookahead can be false only in order a-v-w, but order is v-w-a"):
+        resolve({**keys, "learners": 2}, ["search.clip_lookahead=false"])
+    with pytest.raises(ValueError, match="nesterov needs momentum > 0, but got momentum=0"):
+        resolve(keys, ["search.weights.nesterov=true", "search.weights.momentum=0"])
+
+
+def test_later_keys_are_not_what_a_run_is_known_by() -> None:
+    """Runs of versions without them are found and resumed; where they say something else than those did, they count."""
+    config = resolve({"recipe": "quick"})
+    search, training = config.of_search()["search"], config.of_training()["training"]
+    assert "clip_lookahead" not in search
+    assert "nesterov" not in search["weights"]
+    assert "momentum" in search["weights"]
+    assert "warmup_rate" not in training
+    assert "warmup_epochs" in training
+    other = resolve({"recipe": "quick"}, ["search.weights.nesterov=true", "training.warmup_rate=decayed"])
+    assert other.of_search()["search"]["weights"]["nesterov"] is True
+    assert other.of_training()["training"]["warmup_rate"] == "decayed"
 
 
 def test_quick_is_the_default_and_made_for_short_searches() -> None:

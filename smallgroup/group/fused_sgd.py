@@ -17,9 +17,17 @@ class FusedSGD(SGD):
     """
 
     def __init__(
-        self, weights: Sequence[Tensor], *, lr: float, momentum: float = 0.0, weight_decay: float = 0.0
+        self,
+        weights: Sequence[Tensor],
+        *,
+        lr: float,
+        momentum: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
     ) -> None:
-        super().__init__(list(weights), lr=lr, momentum=momentum, weight_decay=weight_decay, fused=True)
+        super().__init__(
+            list(weights), lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov, fused=True
+        )
         # Else a scaler of gradients would leave it to the kernel to undo the scale, and to leave out steps.
         self._step_supports_amp_scaling = False
         for weight in weights:
@@ -47,7 +55,7 @@ class FusedSGD(SGD):
                 momentum=group["momentum"],
                 lr=group["lr"],
                 dampening=0.0,
-                nesterov=False,
+                nesterov=group["nesterov"],
                 maximize=False,
             )
 

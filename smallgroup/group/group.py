@@ -145,15 +145,33 @@ class SmallGroup:
         self.steps += 1
         return StepReport(self.steps - 1, reports, self._seconds)
 
-    def step_architectures(self, validation: Batch, *, moving: Sequence[bool] | None = None) -> StepReport:
-        """A alone, along grad_A L(W_k, A_k, D_val) where W stands: what the circulating code does before its V and W.
+    def step_architectures(
+        self,
+        validation: Batch,
+        *,
+        look_ahead: Batch | None = None,
+        clip_look_ahead: bool = True,
+        moving: Sequence[bool] | None = None,
+    ) -> StepReport:
+        """Step A alone, before V and W: along grad_A L(W_k, A_k, D_val) where W stands.
 
-        It does not count as a step: the next one draws other phases of the same random numbers.
+        With a training batch as `look_ahead`, along grad_A L(W'_k, A_k, D_val) instead, Eq. (7), through the step W'_k
+        that the optimizer of W would take on that batch. W and its optimizer stay where they were. This is the order
+        of DARTS (2nd), whose look-ahead is not clipped (`clip_look_ahead=False`); it is for learners that nobody
+        teaches. It does not count as a step: the next one draws other phases of the same random numbers.
         """
         if validation is None:
             raise TypeError("the architecture gradient needs a validation batch, but validation is None")
-        given = (validation, None, validation)
-        reports = self._commit(given, third_stage_alone, self._moving(moving))
+        if look_ahead is None:
+            reports = self._commit((validation, None, validation), third_stage_alone, self._moving(moving))
+            return StepReport(self.steps, reports, self._seconds)
+        if self.setting.teaching.active:
+            raise ValueError(
+                "architectures can look ahead before V and W only where nobody teaches, because a group differentiates "
+                "the steps of V and W that it takes; use step"
+            )
+        given = (look_ahead, None, validation)
+        reports = self._commit(given, iterate, self._moving(moving), keep_weights=False, clip=clip_look_ahead)
         return StepReport(self.steps, reports, self._seconds)
 
     def _moving(self, given: Sequence[bool] | None) -> Sequence[bool]:
@@ -171,8 +189,11 @@ class SmallGroup:
         given: tuple[Batch, Tensor | None, Batch | None],
         run: Callable[[Workings], list[LearnerReport]],
         moving: Sequence[bool],
+        *,
+        keep_weights: bool = True,
+        clip: bool = True,
     ) -> list[LearnerReport]:
-        """Take the steps that `run` asks for, in place, or none of them."""
+        """Take the steps that `run` asks for, in place, or none of them; those of V and W are undone on request."""
         with_xi = self.setting.product is not None and given[2] is not None
         self._look_at_tensors()
         saved = self._saved()
@@ -185,12 +206,13 @@ class SmallGroup:
 
         def move_w(k: int, gradient: Vector[Tensor | None]) -> Move:
             own, w, after = self.optimizers[k], self.learners[k].w, self._standing[k].w
-            return committed_move(
-                w, gradient, _required(own.w), own.w_clip, before=saved.w[k], after=after, with_xi=with_xi
-            )
+            limit = own.w_clip if clip else None
+            return committed_move(w, gradient, _required(own.w), limit, before=saved.w[k], after=after, with_xi=with_xi)
 
         try:
             reports = self._iterate(given, move_v, move_w, run)
+            if not keep_weights:
+                saved.restore()
             for k, report in enumerate(reports):
                 if moving[k]:
                     self._move_architecture(k, report, saved.architecture[k])

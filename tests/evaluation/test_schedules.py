@@ -48,6 +48,18 @@ def test_imagenet_rises_and_falls_in_lines(epoch: int, rate: float) -> None:
     assert of_paper("imagenet").rate(epoch) == pytest.approx(rate)
 
 
+@pytest.mark.parametrize("epoch", [0, 1, 2, 3, 4, 5, 100])
+def test_warm_up_of_p_darts_scales_the_rate_that_has_fallen(epoch: int) -> None:
+    """Its code, and that of DARTS-: the line from lr to 0 over 245 epochs, times (epoch + 1) / 5 in the first five."""
+    expected = 0.5 * (250 - 5 - epoch) / (250 - 5) * min(1, (epoch + 1) / 5)
+    for method in ("p-darts", "darts-minus"):
+        training = resolve({"recipe": "paper", "dataset": "imagenet", "method": method}).training
+        assert training.rate(epoch) == pytest.approx(expected, rel=1e-12)
+    cosine = TrainingConfig(epochs=10, lr=0.1, warmup_epochs=5, warmup_rate="decayed")
+    falling = 0.05 * (1 + math.cos(math.pi * min(epoch, 9) / 10))
+    assert cosine.rate(min(epoch, 9)) == pytest.approx(falling * min(1, (epoch + 1) / 5))
+
+
 @pytest.mark.parametrize("epochs", [1, 2, 3, 5, 6])
 @pytest.mark.parametrize("schedule", ["cosine", "linear"])
 def test_short_trainings_have_rates_too(epochs: int, schedule: Any) -> None:

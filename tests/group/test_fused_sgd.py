@@ -8,7 +8,13 @@ from torch.optim import SGD
 from smallgroup.group import step_derivative
 from smallgroup.group.fused_sgd import FusedSGD
 
-SETTINGS = {"plain": (0.0, 0.0), "decay": (0.0, 0.1), "momentum": (0.9, 0.0), "both": (0.9, 0.1)}
+SETTINGS = {
+    "plain": (0.0, 0.0, False),
+    "decay": (0.0, 0.1, False),
+    "momentum": (0.9, 0.0, False),
+    "both": (0.9, 0.1, False),
+    "nesterov": (0.9, 0.1, True),
+}
 
 
 def weights(dtype: torch.dtype) -> list[Tensor]:
@@ -30,11 +36,11 @@ def gradient(weight: Tensor, generator: torch.Generator, layout: str) -> Tensor:
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_it_equals_the_plain_one(setting: str, layout: str, dtype: torch.dtype) -> None:
     """Weights take part now and then: some for the first time in a later step, some never."""
-    momentum, decay = SETTINGS[setting]
+    momentum, decay, nesterov = SETTINGS[setting]
     plain, fused = weights(dtype), weights(dtype)
     optimizers = [
-        SGD(plain, lr=0.1, momentum=momentum, weight_decay=decay, foreach=False),
-        FusedSGD(fused, lr=0.1, momentum=momentum, weight_decay=decay),
+        SGD(plain, lr=0.1, momentum=momentum, weight_decay=decay, nesterov=nesterov, foreach=False),
+        FusedSGD(fused, lr=0.1, momentum=momentum, weight_decay=decay, nesterov=nesterov),
     ]
     generator = torch.Generator().manual_seed(1)
     for step in range(5):
@@ -81,6 +87,8 @@ def test_its_derivative_is_that_of_sgd() -> None:
     weight = torch.ones(3)
     fused = FusedSGD([weight], lr=0.1, momentum=0.9)
     assert step_derivative(fused, fused.param_groups[0], weight, weight) == 0.1
+    nesterov = FusedSGD([weight], lr=0.1, momentum=0.9, nesterov=True)
+    assert step_derivative(nesterov, nesterov.param_groups[0], weight, weight) == pytest.approx(0.19)
 
 
 def test_a_scaler_leaves_out_a_step_that_overflowed() -> None:

@@ -50,6 +50,7 @@ def same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
         ({"hypergradient": "finite-difference"}, 6),
         ({"methods": ("gdas", "fair-darts")}, 3),
         ({"order": "a-v-w", "v_warmup": 0.25}, 5),
+        ({"order": "a-v-w", "hypergradient": "finite-difference", "clip_lookahead": False, "lam": 0}, 5),
         ({"architecture_warmup": 0.5}, 2),
     ],
 )
@@ -177,6 +178,25 @@ def test_evaluation_is_the_mean_over_all_images(data: SearchData) -> None:
     share = float((labels >= 5).float().mean())
     assert one.loss == pytest.approx((1 - share) * right + share * wrong, rel=1e-5)
     assert one.recognised == [100.0] * 5 + [0.0] * 5
+
+
+@pytest.mark.parametrize("clip", [True, False])
+def test_second_order_before_the_step_of_w_is_that_of_the_group(data: SearchData, clip: bool) -> None:
+    """A looks ahead on the batch of its step, clipped or not, and W follows on the same batch at the new A."""
+    given: dict[str, Any] = {"order": "a-v-w", "hypergradient": "finite-difference"}
+    given |= {"weights": {"clip": 0.01, "nesterov": True}}
+    search, by_hand = (job(data, ("darts",), clip_lookahead=clip, **given) for _ in range(2))
+    for step in range(2):
+        search.advance()
+        group, (searcher,) = by_hand.group, by_hand.searchers
+        searcher.prepare(step)
+        train, validation = by_hand.train.batch(step), by_hand.validation.batch(step)
+        group.step_architectures(validation, look_ahead=train, clip_look_ahead=clip)
+        group.step(train, None, None)
+    assert same(everything(search), everything(by_hand))
+    optimizer = search.searchers[0].optimizers.w
+    assert optimizer is not None
+    assert optimizer.param_groups[0]["nesterov"]
 
 
 def test_a_step_in_the_order_of_the_circulating_code_happens_whole_or_not_at_all(data: SearchData) -> None:

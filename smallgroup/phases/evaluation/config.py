@@ -67,6 +67,8 @@ class TrainingConfig(BaseModel):
     """How the rate falls from epoch to epoch; linear: as for ImageNet, with five slow epochs at the end."""
     warmup_epochs: int = Field(default=0, ge=0)
     """Epochs in which the rate rises to lr in equal steps."""
+    warmup_rate: Literal["full", "decayed"] = "full"
+    """What warm-up takes a growing share of: lr, or the rate that the schedule already gives that epoch."""
     momentum: float = Field(default=0.9, ge=0, lt=1)
     """Of SGD."""
     weight_decay: float = Field(default=3e-4, ge=0)
@@ -97,8 +99,13 @@ class TrainingConfig(BaseModel):
 
     def rate(self, epoch: int) -> float:
         """The learning rate of an epoch."""
-        if epoch < self.warmup_epochs:
-            return self.lr * (epoch + 1) / self.warmup_epochs
+        if epoch >= self.warmup_epochs:
+            return self._scheduled(epoch)
+        top = self.lr if self.warmup_rate == "full" else self._scheduled(epoch)
+        return top * (epoch + 1) / self.warmup_epochs
+
+    def _scheduled(self, epoch: int) -> float:
+        """The learning rate of an epoch without warm-up."""
         if self.schedule == "cosine":
             return self.min_lr + (self.lr - self.min_lr) * (1 + math.cos(math.pi * epoch / self.epochs)) / 2
         last = min(LAST, self.epochs - 1)

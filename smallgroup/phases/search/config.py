@@ -38,10 +38,18 @@ class WeightsConfig(BaseModel):
     """Epochs at the beginning in which the rate rises in even steps up to lr, for large batches."""
     momentum: float = Field(default=0.9, ge=0, lt=1)
     """Of SGD."""
+    nesterov: bool = False
+    """Whether the momentum is Nesterov's, as in the code of GDAS and NAS-Bench-201."""
     weight_decay: float = Field(default=3e-4, ge=0)
     """Of V and W."""
     clip: float | None = Field(default=5.0, gt=0)
     """Largest L2 norm of a gradient; null: any."""
+
+    @model_validator(mode="after")
+    def _nesterov_has_momentum(self) -> "WeightsConfig":
+        if self.nesterov and self.momentum == 0:
+            raise ValueError("nesterov needs momentum > 0, but got momentum=0")
+        return self
 
 
 class ArchitectureConfig(BaseModel):
@@ -97,7 +105,9 @@ class SearchConfig(BaseModel):
     label_path: bool = True
     """Whether labels are differentiated also in the architecture that makes them; the paper does not."""
     order: Literal["v-w-a", "a-v-w"] = "v-w-a"
-    """The paper's order of stages, or that of the circulating code (architectures first, where the weights stand)."""
+    """The paper's order of stages, or architectures first, as in DARTS; second-order a-v-w is for learners alone."""
+    clip_lookahead: bool = True
+    """Whether weights.clip also clips the step of W that second-order gradients look ahead to; in DARTS it does not."""
     v_warmup: float = Field(default=0.0, ge=0, lt=1)
     """Share of the steps in which V alone is trained, of each stage: labels of an untrained V are mere smoothing."""
     architecture_warmup: float | None = Field(default=None, ge=0, lt=1)
@@ -125,10 +135,10 @@ class SearchConfig(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _order_of_first_order(self) -> "SearchConfig":
-        if self.order == "a-v-w" and self.hypergradient != "first-order":
+    def _look_ahead_of_its_own(self) -> "SearchConfig":
+        if not self.clip_lookahead and self.hypergradient != "first-order" and self.order == "v-w-a":
             raise ValueError(
-                "order a-v-w steps architectures where the weights stand, so that hypergradient must be first-order, "
-                f"but it is {self.hypergradient}"
+                "clip_lookahead can be false only in order a-v-w, but order is v-w-a, in which the look-ahead is the "
+                "step that W takes"
             )
         return self

@@ -1,6 +1,7 @@
 """A search as a job: what a step is, what an epoch leaves behind, and the state between two steps."""
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -164,9 +165,17 @@ class SearchJob:
         validation: tuple[Tensor, Tensor],
         moving: Sequence[bool] | None,
     ) -> StepReport:
-        """A, then V and W: two steps of the group, of which both happen or none."""
+        """A, then V and W: two steps of the group, of which both happen or none.
+
+        In second order A looks ahead to the step of W on the very batch that W then takes, as in DARTS.
+        """
         saved = Snapshot(self.group.learners, self.group.optimizers, with_v=False)
-        first = self.group.step_architectures(validation, moving=moving)
+        first = self.group.step_architectures(
+            validation,
+            look_ahead=None if self.config.hypergradient == "first-order" else train,
+            clip_look_ahead=self.config.clip_lookahead,
+            moving=moving,
+        )
         try:
             second = self.group.step(train, unlabeled, None)
         except BaseException:
@@ -256,4 +265,6 @@ def _merged(architectures: StepReport, weights: StepReport) -> StepReport:
         replace(after, validation_loss=before.validation_loss, terms=before.terms, gradient=before.gradient)
         for before, after in parts
     ]
-    return StepReport(weights.step, learners, architectures.seconds | weights.seconds)
+    seconds = Counter(architectures.seconds)
+    seconds.update(weights.seconds)
+    return StepReport(weights.step, learners, dict(seconds))

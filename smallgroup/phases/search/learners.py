@@ -161,7 +161,13 @@ def _at_a_stage(relaxed: Relaxed, schedule: Schedule, kept: Searcher | None = No
 
     def sgd(tensors: Mapping[str, Tensor]) -> FusedSGD:
         values = list(tensors.values())
-        return FusedSGD(values, lr=weights.lr, momentum=weights.momentum, weight_decay=weights.weight_decay)
+        return FusedSGD(
+            values,
+            lr=weights.lr,
+            momentum=weights.momentum,
+            weight_decay=weights.weight_decay,
+            nesterov=weights.nesterov,
+        )
 
     def adam() -> Adam:
         return Adam(

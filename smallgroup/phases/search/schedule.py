@@ -17,6 +17,7 @@ Kind = Literal["labellers", "weights", "all"]
 # Passes of one learner in a step, a backward pass counted as two forward ones: for a learner by itself and for one in a
 # group that teaches. The exact mode carries tangents along, which is counted by its measured time.
 _ALONE = {"weights": 3, "first-order": 6, "finite-difference": 12, "exact": 15}
+_LOOK_AHEAD = 3  # the gradient of W once more, where second order comes before the step of W
 _TAUGHT = {"labellers": 3, "weights": 10, "first-order": 13, "finite-difference": 34, "exact": 42}
 
 
@@ -206,5 +207,7 @@ class Course:
 
     def work(self, kind: Kind) -> int:
         """What a step costs one learner, in forward passes over a batch: for estimates of time."""
-        mode = self.schedules[0].config.hypergradient
-        return (_TAUGHT if self.teaches else _ALONE)[mode if kind == "all" else kind]
+        config = self.schedules[0].config
+        passes = (_TAUGHT if self.teaches else _ALONE)[config.hypergradient if kind == "all" else kind]
+        looks_ahead = kind == "all" and config.order == "a-v-w" and config.hypergradient != "first-order"
+        return passes + (_LOOK_AHEAD if looks_ahead else 0)
