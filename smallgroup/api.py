@@ -4,13 +4,16 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from smallgroup import kernels
 from smallgroup.config import CONFIG, Config, RunConfig, load_own, overlaid, resolve
 from smallgroup.data import DataConfig, SearchData, data_root, open_search_data
+from smallgroup.data.folder import class_parents
+from smallgroup.data.roots import expanded
+from smallgroup.data.sources import FOLDER
 from smallgroup.data.training_data import open_training_data
 from smallgroup.networks import NetworkDesign
 from smallgroup.pages import REPORT, draw_all
@@ -25,6 +28,7 @@ from smallgroup.phases.search.record import recorder as search_recorder
 from smallgroup.phases.search.result import ARCHITECTURES, SearchResult
 from smallgroup.phases.search.result import conclude as conclude_search
 from smallgroup.phases.search.timing import fitted, measure, reckoned
+from smallgroup.places import check_for_run, holds_run, is_begun, nothing_to_resume
 from smallgroup.runner import CHECKPOINTS, Runner, Watcher, check_identity
 from smallgroup.runner.skips import Skips
 from smallgroup.runtime.allocator import keep_memory
@@ -79,6 +83,7 @@ def search(
         return conclude_search(job, seed=resolved.seed, seconds=runner.run(job, resume=resume), folder=runner.folder)
 
     plan = _Plan(resolved, resolved.of_search(), begun, SearchResult.read, carry_out, LOWER_IN_SEARCH)
+    plan = replace(plan, says_what=config is not None)
     return _carried_out(plan, out, resume=resume, allow_drift=allow_drift, watcher=watcher)
 
 
@@ -121,6 +126,7 @@ def train(
     files = {genotypes.FILE: genotypes.dumps(chosen.genotype) + "\n"}
     identity = {**resolved.of_training(), **own}
     plan = _Plan(resolved, identity, begun, TrainResult.read, carry_out, LOWER_IN_TRAINING, files)
+    plan = replace(plan, says_what=config is not None or _is_run(genotype))
     return _carried_out(plan, out, resume=resume, allow_drift=allow_drift, watcher=watcher)
 
 
@@ -167,7 +173,13 @@ def train_mutually(
     identity = {**resolved.of_training(), **group.to_dict()}
     advice, files = f"{LOWER_IN_TRAINING}, or take fewer learners", {peers.FILE: group.dumps()}
     plan = _Plan(resolved, identity, begun, MutualResult.read, carry_out, advice, files)
+    plan = replace(plan, says_what=config is not None or _is_run(named[0]))
     return _carried_out(plan, out, resume=resume, allow_drift=allow_drift, watcher=watcher)
+
+
+def _is_run(genotype: AnyGenotype | Path | str) -> bool:
+    """Whether a cell is named by the folder of its search, which says what data it is for."""
+    return isinstance(genotype, str | Path) and holds_run(Path(genotype))
 
 
 def _cell(genotype: AnyGenotype | Path | str) -> AnyGenotype:
@@ -348,6 +360,8 @@ class _Plan(Generic[Result]):
     """What to do when memory runs out."""
     files: Mapping[str, str] = field(default_factory=dict)
     """What is written when the run begins, beside its config."""
+    says_what: bool = True
+    """Whether the caller gave more than defaults: else a folder without a run is not resumed but refused."""
 
 
 def _carried_out(
@@ -359,6 +373,8 @@ def _carried_out(
         folder: Path = Path(name)
         if (folder.parent / CONFIG).exists():  # a part of another run, such as the training of a search
             check_not_link(folder)
+        if resume and not plan.says_what and not is_begun(folder):
+            raise nothing_to_resume(folder, "give a config that says what to run")
         if resume and (folder / CONFIG).exists():
             check_identity(plan.identity, plan.begun(folder))
             if (finished := plan.read(folder)) is not None:
@@ -378,11 +394,22 @@ def _carried_out(
                 skips=Skips(config.run.most_skipped if config.run.on_nonfinite == "skip" else 0),
                 files={CONFIG: config.to_yaml(asdict(environment)), **plan.files},
             )
+            check_for_run(folder)
+            _check_outside(folder, config.data.dataset)
             runner.check(resume=resume)
             result = plan.carry_out(runner)
         if out is not None:
             draw_all(folder, tell)
         return result
+
+
+def _check_outside(folder: Path, dataset: str) -> None:
+    """Refuse a run among the classes of its images: it would be one of them when it is resumed."""
+    if not dataset.startswith(FOLDER):
+        return
+    for parent in class_parents(expanded(dataset.removeprefix(FOLDER))):
+        if folder.resolve().is_relative_to(parent.resolve()):
+            raise ValueError(f"every folder in {shown(str(parent))} is a class, but the run's folder {folder} is in it")
 
 
 @contextmanager

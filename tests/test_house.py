@@ -13,7 +13,7 @@ FLOORS = [
     ["testing"],
     ["study"],
     ["api", "bench"],
-    ["pages"],
+    ["pages", "places"],
     ["config"],
     ["report"],
     ["phases"],

@@ -301,7 +301,10 @@ def study(
     only: Annotated[str, typer.Option(metavar="TEXT", help="Only rows with this in their name.")] = "",
     changes: options.Changes = None,
     workers: Annotated[int, typer.Option(metavar="N", help="Processes, of one thread each.")] = 1,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where runs and tables are kept.")] = Path("studies"),
+    out: Annotated[
+        Path,
+        typer.Option(metavar="DIR", help="Where runs and tables are kept: a new or empty folder, or one of studies."),
+    ] = Path("studies"),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs, and how long they would take.")] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Try runs again that failed before.")] = False,
     lines: Annotated[bool, typer.Option("--lines", help="A line for every run that begins or ends.")] = False,

@@ -47,7 +47,7 @@ def train_group(group: Peers, wanted: Wanted, folder: Path | None, title: str) -
     folder = folder or next_folder("mutual", config.data.dataset)
     with TrainingDisplay(title=title) as display:
         finished = wanted.resume and MutualResult.read(folder) is not None
-        wanted.say_if_new(folder, display.say)
+        wanted.check_begun(folder, display.say)
         result = api.train_mutually(
             group.genotypes,
             config,

@@ -106,10 +106,19 @@ Changes = Annotated[
     ),
 ]
 Out = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="The run's folder. The default is a new one below runs/.")
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="The run's folder: a new or empty one, or that of a run. The default is a new one below runs/.",
+    ),
 ]
 Resume = Annotated[
-    bool, typer.Option("--resume", help="Go on with the run in --out, bit for bit, with the config it was begun with.")
+    bool,
+    typer.Option(
+        "--resume",
+        help="Go on with the run in --out, bit for bit, with the config it was begun with. If there is none, a new run "
+        "begins, but only if other options say what to run.",
+    ),
 ]
 AllowDrift = Annotated[
     bool, typer.Option("--allow-drift", help="Resume even where other software or hardware may give other bits.")

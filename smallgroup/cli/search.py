@@ -14,12 +14,10 @@ from smallgroup.cli.search_display import SearchDisplay
 from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.config import Config, load_own, seeds_of
 from smallgroup.phases.search.result import SearchResult
+from smallgroup.places import SEEDS, check_for_seeds
 from smallgroup.runtime.files import check_not_link, write_whole
 from smallgroup.spaces.drawing import draw
 from smallgroup.spaces.genotypes import from_plain
-
-SEEDS = "seeds.yaml"
-"""In the folder of several searches: the config that they share but for the seed."""
 
 
 def run(wanted: Wanted, *, as_json: bool) -> None:
@@ -51,7 +49,7 @@ def search_one(
     folder = folder or next_folder(config.data.dataset, config.method_names)
     with SearchDisplay(title=title) as display:
         finished = wanted.resume and SearchResult.read(folder) is not None
-        wanted.say_if_new(folder, display.say)
+        wanted.check_begun(folder, display.say)
         if wanted.time_budget is not None:
             config = _sized(config, wanted, display)
         result = api.search(
@@ -73,8 +71,11 @@ def _for_all(wanted: Wanted, seeds: Sequence[int]) -> tuple[Path, Wanted]:
     It is written down, so that searches that are not begun yet when the others are resumed are of the same size.
     """
     folder = wanted.out
-    if wanted.resume and folder is not None and (folder / SEEDS).exists():
-        wanted = replace(wanted, base=load_own(folder / SEEDS))
+    if folder is not None:
+        check_for_seeds(folder)
+        wanted.check_begun(folder, lambda _: None)  # it is said of every search
+        if wanted.resume and (folder / SEEDS).exists():
+            wanted = replace(wanted, base=load_own(folder / SEEDS))
     configs = [wanted.resolved({"seed": seed}) for seed in seeds]  # all of them before hours are spent
     folder = folder or next_folder(configs[0].data.dataset, configs[0].method_names)
     if wanted.time_budget is not None:

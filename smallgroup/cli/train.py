@@ -48,7 +48,7 @@ def train(
     folder = folder or next_folder("train", config.data.dataset)
     with TrainingDisplay(title=title) as display:
         finished = wanted.resume and TrainResult.read(folder) is not None
-        wanted.say_if_new(folder, display.say)
+        wanted.check_begun(folder, display.say)
         if wanted.time_budget is not None:
             display.say(MEASURING)
             config = api.training_within(config, [genotype], wanted.time_left())

@@ -9,12 +9,14 @@ from typing import Any
 
 from smallgroup.cli.durations import seconds_of
 from smallgroup.config import CONFIG, Config, changed, load, load_own, overlaid, resolve
+from smallgroup.places import RUNS, is_begun, nothing_to_resume
 from smallgroup.runner import Watcher
-from smallgroup.runner.runner import CHECKPOINTS
 from smallgroup.runner.tensorboard import EVENTS, EventFiles, check_installed
 from smallgroup.runtime.files import check_not_link
 
-RUNS = Path("runs")
+_NOT_WHAT = ("data_root", "on_nonfinite")
+"""Options that say where and how to run, and not what."""
+_NOT_WHAT_CHANGES = ("run.", *(f"{name}=" for name in _NOT_WHAT), "data.data_root=")
 OVERHEAD = 0.93
 """The part of a time budget that is shared out; checkpoints and the last look at the images take the rest."""
 
@@ -56,10 +58,20 @@ class Wanted:
             check_not_link(folder / EVENTS)
         return [EventFiles(folder / EVENTS)] if self.tensorboard else []
 
-    def say_if_new(self, folder: Path, say: Callable[[str], None]) -> None:
-        """Who resumes a run should know that there is none."""
-        if self.resume and not (folder / CONFIG).exists() and not (folder / CHECKPOINTS).exists():
-            say(f"there is nothing to resume in {folder}; a new run begins")
+    def check_begun(self, folder: Path, say: Callable[[str], None]) -> None:
+        """Say that there is no run to resume and a new one begins; refuse that unless it is known what to run."""
+        if not self.resume or is_begun(folder):
+            return
+        if not self._says_what:
+            raise nothing_to_resume(folder, "say what to run, such as --dataset, --method, --recipe or --config")
+        say(f"there is nothing to resume in {folder}; a new run begins")
+
+    @property
+    def _says_what(self) -> bool:
+        """Whether anything is given that a run would be known by; a folder that is misspelt is not."""
+        named = any(key not in _NOT_WHAT for key in self.options)
+        changed_ = any(not change.startswith(_NOT_WHAT_CHANGES) for change in self.changes)
+        return named or changed_ or self.config is not None or bool(self.base)
 
     def time_left(self) -> Callable[[], float]:
         """What is left of the time budget from now on, whenever it is asked."""

@@ -154,6 +154,11 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
         raise DataError(f"{shown(entry.path)} cannot be read: {reason(error)}") from None
 
 
+def class_parents(path: Path) -> list[Path]:
+    """Return the folders of a dataset whose sub-folders are classes."""
+    return [path / part for part in ("train", "test", "val")] if _has_parts(path) else [path]
+
+
 def _has_parts(folder: Path) -> bool:
     """Whether `train` is a part of the data; a folder of images called so is a class, of railway pictures perhaps."""
     return (folder / "train").is_dir() and any(_is_folder(entry) for entry in _entries(folder / "train"))

@@ -14,7 +14,7 @@ from typing import Any
 from smallgroup.runner.signals import watched
 from smallgroup.runtime.files import open_regular, read_regular, write_whole
 from smallgroup.study.plan import Plan, Run
-from smallgroup.study.store import Store
+from smallgroup.study.store import WORKERS, Store
 from smallgroup.study.work import PAUSE, Progress, progress
 
 _MOST_WORKERS = 1_000
@@ -38,6 +38,7 @@ def carry_out_all(plan: Plan, store: Store, workers: int, watch: Callable[[Progr
     """
     if not 1 <= workers <= _MOST_WORKERS:
         raise ValueError(f"1 <= workers <= {_MOST_WORKERS} must hold, but got workers={workers}")
+    store.check()
     crew = _Crew(plan, store)
     with watched() as ending, crew.at_work(workers):
         while crew.is_at_work():
@@ -56,7 +57,7 @@ class _Crew:
     """The workers of this process."""
 
     def __init__(self, plan: Plan, store: Store) -> None:
-        self.logs: Path = store.root / plan.name / "workers"
+        self.logs: Path = store.root / plan.name / WORKERS
         self.broken: list[int] = []
         """Codes of those that ended before all was done, and not because of a run."""
         self._plan, self._store = plan, store

@@ -8,6 +8,7 @@ from typing import Literal
 from smallgroup.data import NAMES
 from smallgroup.phases.evaluation import TrainResult
 from smallgroup.phases.search.result import SearchResult
+from smallgroup.places import check_empty
 from smallgroup.runner.lock import held
 from smallgroup.runtime.files import read_regular, write_whole
 from smallgroup.study.file import RUNS
@@ -16,6 +17,8 @@ from smallgroup.study.plan import Run, Runs
 
 State = Literal["done", "failed", "running", "waiting"]
 FAILED = "failed.json"
+WORKERS = "workers"
+"""In the folder of a study: what its workers are to do, and their logs."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,12 @@ class Store:
     root: Path
     _known: dict[str, SearchResult | TrainResult] = field(default_factory=dict, compare=False, repr=False)
     """Complete runs stay as they are; whoever watches a study asks for them again and again."""
+
+    def check(self) -> None:
+        """Refuse a folder that holds anything else than studies; nothing is written to it."""
+        ours = (f"{RUNS}/*/search", f"{RUNS}/*/train", f"{RUNS}/*/{FAILED}", f"*/{WORKERS}")
+        if not any(next(self.root.glob(pattern), None) for pattern in ours):
+            check_empty(self.root, "a study")
 
     def folder(self, run: Run) -> Path:
         """Of a run: whoever works on it holds its lock."""
