@@ -230,7 +230,7 @@ def keys_for_training(genotype: Path | str, given: Mapping[str, Any]) -> dict[st
     config, above = resolve(load_own(place)), overlaid({}, given)
     own = config.departures()
     dataset = above.get("data", {}).get("dataset", config.data.dataset)
-    data, kept = own.get("data", {}), {"data_root", "workers"}
+    data, kept = own.get("data", {}), {"data_root", "workers", "skip_bad_images"}
     if dataset != config.data.dataset:
         data = {key: value for key, value in data.items() if key in kept}
     elif config.data.held_out:  # with another seed too, what was kept from the search is kept from the training

@@ -38,11 +38,13 @@ SHORT = {
     "lam": "search.lambda",
     "hypergradient": "search.hypergradient",
     "on_nonfinite": "run.on_nonfinite",
+    "skip_bad_images": "data.skip_bad_images",
 }
 """Keys that may stand at the top, and where they belong."""
 CONFIG = "config.yaml"
 """In the folder of a run."""
 LATER: dict[str, Any] = {
+    "data": {"skip_bad_images": False},
     "search": {"clip_lookahead": True, "weights": {"nesterov": False}},
     "training": {"warmup_rate": "full"},
 }

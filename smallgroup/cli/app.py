@@ -95,6 +95,7 @@ def search(
     resume: options.Resume = False,
     allow_drift: options.AllowDrift = False,
     on_nonfinite: options.OnNonfinite = None,
+    skip_bad_images: options.SkipBadImages = False,
     tensorboard: options.TensorBoard = False,
     json: options.Json = False,
 ) -> None:
@@ -120,6 +121,7 @@ def search(
         seed=seed,
         recipe=recipe,
         on_nonfinite=on_nonfinite,
+        skip_bad_images=skip_bad_images or None,
     )
     wanted = Wanted(
         given,
@@ -160,6 +162,7 @@ def train(
     resume: options.Resume = False,
     allow_drift: options.AllowDrift = False,
     on_nonfinite: options.OnNonfinite = None,
+    skip_bad_images: options.SkipBadImages = False,
     tensorboard: options.TensorBoard = False,
     json: options.Json = False,
 ) -> None:
@@ -173,8 +176,15 @@ def train(
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
 
     training = _training(track_test, max_parameters, max_multiply_adds)
-    own = {"dataset": dataset, "data_root": data_root, "seed": seed, "recipe": recipe, "on_nonfinite": on_nonfinite}
-    given = _given(**own, training=training)
+    given = _given(
+        dataset=dataset,
+        data_root=data_root,
+        seed=seed,
+        recipe=recipe,
+        on_nonfinite=on_nonfinite,
+        skip_bad_images=skip_bad_images or None,
+        training=training,
+    )
     wanted = Wanted(
         given,
         changes or (),
@@ -211,6 +221,7 @@ def mutual(
     resume: options.Resume = False,
     allow_drift: options.AllowDrift = False,
     on_nonfinite: options.OnNonfinite = None,
+    skip_bad_images: options.SkipBadImages = False,
     json: options.Json = False,
 ) -> None:
     """Train networks together by deep mutual learning, and the same networks alone beside them.
@@ -222,7 +233,14 @@ def mutual(
     from smallgroup.cli.mutual import run as carry_out  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
 
-    given = _given(dataset=dataset, data_root=data_root, seed=seed, recipe=recipe, on_nonfinite=on_nonfinite)
+    given = _given(
+        dataset=dataset,
+        data_root=data_root,
+        seed=seed,
+        recipe=recipe,
+        on_nonfinite=on_nonfinite,
+        skip_bad_images=skip_bad_images or None,
+    )
     wanted = Wanted(given, changes or (), config, out, None, None, resume=resume, allow_drift=allow_drift)
     carry_out(genotypes, wanted, learners, weight, as_json=json)
 
@@ -250,6 +268,7 @@ def run(
     resume: options.Resume = False,
     allow_drift: options.AllowDrift = False,
     on_nonfinite: options.OnNonfinite = None,
+    skip_bad_images: options.SkipBadImages = False,
     tensorboard: options.TensorBoard = False,
     json: options.Json = False,
 ) -> None:
@@ -274,6 +293,7 @@ def run(
         seed=seed,
         recipe=recipe,
         on_nonfinite=on_nonfinite,
+        skip_bad_images=skip_bad_images or None,
         training=_training(track_test, max_parameters, max_multiply_adds),
     )
     wanted = Wanted(

@@ -131,6 +131,13 @@ OnNonfinite = Annotated[
         "and count it, up to ten in a row (run.most_skipped).",
     ),
 ]
+SkipBadImages = Annotated[
+    bool,
+    typer.Option(
+        "--skip-bad-images",
+        help="Leave out image files that cannot be decoded, and count them; else they are an error.",
+    ),
+]
 TrackTest = Annotated[
     bool,
     typer.Option("--track-test", help="Look at the test images after every epoch; the result then says so."),

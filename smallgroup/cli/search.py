@@ -118,12 +118,19 @@ def _show(result: SearchResult, folder: Path) -> None:
     # Learners of other spaces have no true accuracy.
     columns = list(next((one.true_accuracy for one in result.group if one.true_accuracy), {}))
     titles = [f"true {column} %" for column in columns] + [f"percentile {column}" for column in columns]
-    rows = [("learner", "method", "validation loss", "error %", *titles)]
+    rows = [("learner", "method", "validation loss", "error %", "balanced %", *titles)]
     for k, learner in enumerate(result.group):
         truths = [_number(learner.true_accuracy, column, 2) for column in columns]
         truths += [_number(learner.percentile, column, 1) for column in columns]
         rows.append(
-            (str(k), learner.method, f"{learner.validation_loss:.4f}", f"{learner.validation_error:.2f}", *truths)
+            (
+                str(k),
+                learner.method,
+                f"{learner.validation_loss:.4f}",
+                f"{learner.validation_error:.2f}",
+                "" if learner.balanced_error is None else f"{learner.balanced_error:.2f}",
+                *truths,
+            )
         )
     print_columns(rows)
     say(f"architecture gradient: {result.gradient}")

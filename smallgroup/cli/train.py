@@ -69,6 +69,10 @@ def train(
 def show(result: TrainResult, folder: Path) -> None:
     """What came of it."""
     rows = [("test error %", _number(result.test_error)), ("test images", result.test_set)]
+    if result.balanced_error is not None:
+        rows.insert(1, ("balanced error %", f"{_number(result.balanced_error)}, the mean over the classes"))
+    if result.skipped_images:
+        rows.append(("images left out", f"{result.skipped_images:,} that cannot be decoded; facts.json names them"))
     if result.best_test_error is not None:
         rows.append(("best test error %", f"{_number(result.best_test_error)}, chosen by the test images themselves"))
     rows += [

@@ -32,7 +32,7 @@ class TrainingDisplay(Display):
         assert isinstance(job, Course)
         self._began: tuple[int, float] | None = None
         dataset = job.data.dataset
-        notes = "".join(f"; {note}" for note in dataset.notes)
+        notes = "".join(f"; {note}" for note in job.data.notes)
         tests = 0 if job.data.tested is None else len(job.data.tested[1])
         kind = "test" if job.data.held_out is None else "held-out"
         lines = []

@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from smallgroup.data.augment import Augmentation
+from smallgroup.data.checking import BadImages
 from smallgroup.data.dataset import Proportions
 from smallgroup.data.sources import check_name
 
@@ -61,6 +62,8 @@ class DataConfig(BaseModel):
     """Who is in which part; null: by the seed of the run."""
     augmentation: AugmentationConfig = AugmentationConfig()
     """Departures from the augmentation that suits the dataset."""
+    skip_bad_images: bool = False
+    """Whether image files that cannot be decoded are left out and counted; false: they are an error."""
     workers: int = Field(default=0, ge=0, le=64)
     """Processes that decode image files ahead, for each of the streams of images; data in memory need none."""
 
@@ -76,6 +79,11 @@ class DataConfig(BaseModel):
         if name not in ("split", "train"):
             check_name(name, ", split, train")
         return name
+
+    @property
+    def bad(self) -> BadImages:
+        """What is done about files that cannot be decoded."""
+        return "skip" if self.skip_bad_images else "refuse"
 
     def proportions(self, own: Proportions) -> Proportions:
         """The dataset's own proportions with the departures given here."""

@@ -1,12 +1,15 @@
 """What is known about a set of images once it is opened."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from smallgroup.data.augment import Augmentation
 from smallgroup.data.images import Images
+from smallgroup.data.overlap import everything, overlap_note
+from smallgroup.runtime.text import shown
 
 IMBALANCE = 1.5
 """The largest class may have this many times the images of the smallest before it is worth a note."""
@@ -45,6 +48,15 @@ class Dataset:
     """What a user should know about what was found: a subset, classes of unequal size, ..."""
     proportions: Proportions = field(default_factory=Proportions)
 
+    @cached_property
+    def overlap(self) -> tuple[str, ...]:
+        """A note on test images that occur among the training images, if there are any."""
+        if self.test is None:
+            return ()
+        return overlap_note(
+            ("test", self.test, everything(self.test)), ("training", self.train, everything(self.train))
+        )
+
     def labels(self) -> Tensor:
         """Classes of the training images."""
         if self.train.labels is None:
@@ -64,5 +76,10 @@ def imbalance(labels: Tensor, classes: tuple[str, ...]) -> tuple[str, ...]:
     most, least = max(counts), min(counts)
     if most <= IMBALANCE * least:
         return ()
-    large, small = classes[counts.index(most)], classes[counts.index(least)]
-    return (f"classes are unequal: {large!r} has {most:,} training images, {small!r} has {least:,}",)
+    large, small = (shown(classes[counts.index(count)]) for count in (most, least))
+    ratio = f", {most / least:.3g} times as many" if least else ""
+    share = 100 * most / sum(counts)
+    return (
+        f"classes are unequal: {large!r} has {most:,} training images, {small!r} has {least:,}{ratio}; "
+        f"{share:.3g} % of all are {large!r}: compare the balanced error",
+    )

@@ -5,6 +5,7 @@ fraction of a second. What is random about a picture is drawn by the caller and 
 who decodes it.
 """
 
+import hashlib
 import json
 import math
 import os
@@ -12,7 +13,8 @@ import stat
 import struct
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import IO, Any
 
 import numpy as np
@@ -27,6 +29,8 @@ TRIES = 10
 DRAWS = 2 * TRIES + 2
 """Uniform numbers that a random resized crop takes: area and shape for each try, then the place."""
 
+PRINTED = 64
+"""The size of a picture for which images are decoded to be compared."""
 ORIENTATION = 0x0112
 TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -87,47 +91,67 @@ def picture(
     path: str, *, size: int, channels: int, margin: float, smallest: float | None, draws: Sequence[float] | None
 ) -> NDArray[np.uint8]:
     """A part of an image file, resampled to [channels, size, size]: the drawn part, or the centre without draws."""
+    with _any_failure_told():
+        pixels, box, turn = _decoded(path, size=size, margin=margin, smallest=smallest, draws=draws)
+        pixels = pixels.convert("L" if channels == 1 else "RGB")
+        pixels = pixels.resize((size, size), Image.Resampling.BILINEAR, box=box)
+        if turn in TURNS:
+            pixels = pixels.transpose(TURNS[turn])
+        array = np.asarray(pixels)
+    return array[None] if channels == 1 else np.ascontiguousarray(array.transpose(2, 0, 1))
+
+
+def fingerprint(path: str) -> str:
+    """A text that two images share if their pixels are the same; `Unreadable` where `picture` would raise it.
+
+    Large JPEG files are decoded at a fraction of their size, as for a small picture.
+    """
+    with _any_failure_told():
+        pixels, _, turn = _decoded(path, size=PRINTED, margin=1.0, smallest=None, draws=None)
+        pixels = pixels.convert("RGB")
+        if turn in TURNS:
+            pixels = pixels.transpose(TURNS[turn])
+        content = b"%d x %d:" % pixels.size + pixels.tobytes()
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+@contextmanager
+def _any_failure_told() -> Iterator[None]:
+    """Pillow's decoders raise nearly everything on damaged files; to a user it is one thing."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what matters is raised below; the rest does not concern the pixels
-            with _opened(path) as image:
-                turn, stored = _orientation(image), image.size
-                width, height = stored if turn < 5 else stored[::-1]
-                box = centre_box(width, height, margin)
-                if draws is not None and smallest is not None:
-                    box = random_box(width, height, smallest, draws)
-                shrink = min(box[2] - box[0], box[3] - box[1]) / (2 * size)
-                if shrink > 1:
-                    # A JPEG can be decoded at 1/2, 1/4 or 1/8; still twice as fine as needed, the rest is resampled.
-                    image.draft(None, (math.ceil(stored[0] / shrink), math.ceil(stored[1] / shrink)))
-                scale = _scale(stored, image.size)
-                left, top, right, bottom = _as_stored(box, turn, *stored)
-                box = left / scale, top / scale, min(right / scale, image.width), min(bottom / scale, image.height)
-                pixels = _eight_bits(image)
-            pixels = pixels.convert("L" if channels == 1 else "RGB")
-            pixels = pixels.resize((size, size), Image.Resampling.BILINEAR, box=box)
-            if turn in TURNS:
-                pixels = pixels.transpose(TURNS[turn])
-            array = np.asarray(pixels)
+            warnings.simplefilter("ignore")  # what matters is raised; the rest does not concern the pixels
+            yield
     except Unreadable:
         raise
     except Exception as error:
-        # Pillow's decoders raise nearly everything on damaged files; to a user it is one thing.
         raise Unreadable(f"cannot be decoded: {_words(error)}") from None
-    return array[None] if channels == 1 else np.ascontiguousarray(array.transpose(2, 0, 1))
+
+
+def _decoded(
+    path: str, *, size: int, margin: float, smallest: float | None, draws: Sequence[float] | None
+) -> tuple[Image.Image, Box, int]:
+    """The pixels as stored, the part of them that is wanted, and how they are to be turned."""
+    with _opened(path) as image:
+        turn, stored = _orientation(image), image.size
+        width, height = stored if turn < 5 else stored[::-1]
+        box = centre_box(width, height, margin)
+        if draws is not None and smallest is not None:
+            box = random_box(width, height, smallest, draws)
+        shrink = min(box[2] - box[0], box[3] - box[1]) / (2 * size)
+        if shrink > 1:
+            # A JPEG can be decoded at 1/2, 1/4 or 1/8; still twice as fine as needed, the rest is resampled.
+            image.draft(None, (math.ceil(stored[0] / shrink), math.ceil(stored[1] / shrink)))
+        scale = _scale(stored, image.size)
+        left, top, right, bottom = _as_stored(box, turn, *stored)
+        box = left / scale, top / scale, min(right / scale, image.width), min(bottom / scale, image.height)
+        return _eight_bits(image), box, turn
 
 
 def header(path: str) -> tuple[int, int]:
     """Width and height as shown (after the camera's rotation), from the first bytes of a file."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with _opened(path) as image:
-                return image.size if _orientation(image) < 5 else (image.height, image.width)
-    except Unreadable:
-        raise
-    except Exception as error:
-        raise Unreadable(f"cannot be decoded: {_words(error)}") from None
+    with _any_failure_told(), _opened(path) as image:
+        return image.size if _orientation(image) < 5 else (image.height, image.width)
 
 
 def _opened(path: str) -> Image.Image:
@@ -205,11 +229,26 @@ def answer(request: dict[str, Any]) -> NDArray[np.uint8]:
     return result
 
 
+def examined(paths: Sequence[str]) -> list[tuple[bool, str]]:
+    """For every file whether it can be used, and its fingerprint or why not."""
+    found = []
+    for path in paths:
+        try:
+            found.append((True, fingerprint(path)))
+        except Unreadable as error:
+            found.append((False, str(error)))
+    return found
+
+
 def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
     """Answer requests, one JSON line each, until the other side closes: a worker cannot outlive its owner."""
     for line in requests:
         try:
-            sound, content = True, answer(json.loads(line)).tobytes()
+            request = json.loads(line)
+            if "examine" in request:
+                sound, content = True, json.dumps(examined(request["examine"])).encode()
+            else:
+                sound, content = True, answer(request).tobytes()
         except Exception as error:
             text = str(error) if isinstance(error, Unreadable) else f"a worker failed: {error!r}"
             sound, content = False, json.dumps(text).encode()

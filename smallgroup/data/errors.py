@@ -9,6 +9,10 @@ class DataError(ValueError):
     """The data a user gave cannot be used; the message is one sentence for them, not for a debugger."""
 
 
+class NoClassesError(DataError):
+    """A folder has no classes: its images are of no use as a labelled dataset."""
+
+
 class WorkerError(RuntimeError):
     """A process that decodes images is gone, or could not be started: nobody gave anything wrong."""
 

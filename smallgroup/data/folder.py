@@ -2,14 +2,16 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from smallgroup.data.augment import Augmentation
+from smallgroup.data.checking import BadImages, Checked, skipped_note, usable
 from smallgroup.data.dataset import Dataset, Proportions, imbalance
 from smallgroup.data.decoding import SUFFIXES, Unreadable, header
-from smallgroup.data.errors import DataError, reason, require_folder
+from smallgroup.data.errors import DataError, NoClassesError, reason, require_folder
 from smallgroup.data.images import FileImages
 from smallgroup.data.splits import stratified
 from smallgroup.runtime import stream
@@ -21,11 +23,12 @@ SAMPLE, LARGEST_DEFAULT = 256, 64
 TEST_SHARE = 0.2
 
 
-def open_folder(path: Path, size: int | None = None) -> Dataset:
+def open_folder(path: Path, size: int | None = None, bad: BadImages | None = None) -> Dataset:
     """Images whose class is the name of their folder.
 
     Without a size, images have the median of their short sides, 64 pixels at most. Without `val/` and `test/`
-    a fifth of every class, always the same files, is the test part.
+    a fifth of every class, always the same files, is the test part. All files are decoded first if `bad` says what is
+    done about those that cannot be; everything else is then a function of the others.
     """
     require_folder(path, "a dataset 'folder:PATH'")
     name, notes = f"folder:{path}", []
@@ -38,15 +41,18 @@ def open_folder(path: Path, size: int | None = None) -> Dataset:
     else:
         classes, files, labels = scan_classes(path)
         test = None
+    checked, (classes, files, labels), test = _readable(path, (classes, files, labels), test, bad)
+    notes += skipped_note(checked)
     if test is None:
         classes, files, labels, test = _set_aside(classes, files, labels, notes)
     size = size or _usual_size(files, notes)
     small = size <= LARGEST_DEFAULT
+    known: Any = {"checked": bad is not None, "prints": checked.prints}
     return Dataset(
         name=name,
         classes=classes,
-        train=FileImages(files, labels, size=size),
-        test=None if test is None else FileImages(test[1], test[2], size=size),
+        train=FileImages(files, labels, size=size, **known, skipped=tuple(checked.bad)),
+        test=None if test is None else FileImages(test[1], test[2], size=size, **known),
         mean=MEAN,
         std=STD,
         channels=3,
@@ -58,24 +64,27 @@ def open_folder(path: Path, size: int | None = None) -> Dataset:
     )
 
 
-def open_imagenet(root: Path, size: int | None = None) -> Dataset:
+def open_imagenet(root: Path, size: int | None = None, bad: BadImages | None = None) -> Dataset:
     """ImageNet as `imagenet/train` and `imagenet/val`, one folder per class; a search uses 10 %, 2.5 % and 10 %."""
     folder, size = root / "imagenet", size or 224
     require_folder(
         folder / "train", "ImageNet", "; it is looked for under the data root (--data-root, SMALLGROUP_DATA)"
     )
     classes, files, labels = scan_classes(folder / "train")
+    test = scan_classes(folder / "val", classes) if (folder / "val").is_dir() else None
+    checked, (_, files, labels), test = _readable(folder, (classes, files, labels), test, bad)
     whole = len(classes) == 1000
     note = "" if whole else f"a subset of ImageNet: {len(classes)} of 1,000 classes, {len(files):,} training images"
-    notes = [*filter(None, [note]), *imbalance(labels, classes)]
-    test = scan_classes(folder / "val", classes) if (folder / "val").is_dir() else None
+    notes = [*filter(None, [note]), *imbalance(labels, classes), *skipped_note(checked)]
     if test is None:
         notes.append("ImageNet has no val/ here, so there is no test part")
+    shape: Any = {"size": size, "margin": 256 / 224}
+    known: Any = {"checked": bad is not None, "prints": checked.prints}
     return Dataset(
         name="imagenet",
         classes=classes,
-        train=FileImages(files, labels, size=size, margin=256 / 224, note=note),
-        test=None if test is None else FileImages(test[1], test[2], size=size, margin=256 / 224),
+        train=FileImages(files, labels, **shape, note=note, **known, skipped=tuple(checked.bad)),
+        test=None if test is None else FileImages(test[1], test[2], **shape, **known),
         mean=MEAN,
         std=STD,
         channels=3,
@@ -90,6 +99,20 @@ Scan = tuple[tuple[str, ...], list[str], Tensor]
 """Classes, files, and the class of each file."""
 
 
+def _readable(folder: Path, train: Scan, test: Scan | None, bad: BadImages | None) -> tuple[Checked, Scan, Scan | None]:
+    """What is known about the files, and those of both parts that can be used; all of them if nobody asks."""
+    if bad is None:
+        return Checked(), train, test
+    checked = usable([*train[1], *(() if test is None else test[1])], bad, folder)
+    return checked, _without(train, checked), None if test is None else _without(test, checked)
+
+
+def _without(scan: Scan, checked: Checked) -> Scan:
+    classes, files, labels = scan
+    kept = [place for place, path in enumerate(files) if path not in checked.bad]
+    return classes, [files[place] for place in kept], labels[torch.tensor(kept, dtype=torch.int64)]
+
+
 def scan_classes(folder: Path, known: tuple[str, ...] | None = None) -> Scan:
     """Every image below each class folder, sorted; with `known` classes, the folders must be among those."""
     require_folder(folder, "a part of a dataset")
@@ -101,7 +124,7 @@ def scan_classes(folder: Path, known: tuple[str, ...] | None = None) -> Scan:
         loose = sum(entry.name.lower().endswith(SUFFIXES) for entry in _entries(folder))
         found = f"only {shown(names[0])!r}" if names else "no sub-folder"
         found += f" and {loose:,} images of no class" if loose else ""
-        raise DataError(f"{shown(folder)} must have at least 2 classes, one sub-folder each, but it has {found}")
+        raise NoClassesError(f"{shown(folder)} must have at least 2 classes, one sub-folder each, but it has {found}")
     files: list[str] = []
     labels: list[int] = []
     for number, name in enumerate(classes):

@@ -1,6 +1,8 @@
 """Two kinds of images, one way to get a batch of them: in memory, or files decoded when asked for."""
 
 import hashlib
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -52,6 +54,12 @@ class TensorImages:
         self.size = size or pixels.shape[2]
         self.channels = channels or pixels.shape[1]
 
+    @cached_property
+    def prints(self) -> list[str]:
+        """For each image a text that it shares with those that have the same pixels."""
+        rows = self.pixels.contiguous().numpy()
+        return [hashlib.blake2b(row.tobytes(), digest_size=16).hexdigest() for row in rows]
+
     def __len__(self) -> int:
         return len(self.pixels)
 
@@ -87,7 +95,16 @@ class FileImages:
         channels: int = 3,
         margin: float = 1.0,
         note: str = "",
+        checked: bool = False,
+        prints: Mapping[str, str] | None = None,
+        skipped: Sequence[str] = (),
     ) -> None:
+        self.checked = checked
+        """Whether all files were decoded once."""
+        self.prints = prints or {}
+        """Of files that have the same pixels as another one: a text that they share."""
+        self.skipped = tuple(skipped)
+        """Files that would belong to it, but cannot be decoded."""
         self.paths = paths
         self.labels = labels
         self.note = note
@@ -127,6 +144,11 @@ class FileImages:
             return torch.from_numpy(answer(self.request(indices, parts)))
         except Unreadable as error:
             raise DataError(f"image {shown(error)}") from None
+
+
+def skipped_of(*sets: Images) -> tuple[str, ...]:
+    """Image files that cannot be decoded and are left out of some sets, each once."""
+    return tuple(dict.fromkeys(path for one in sets if isinstance(one, FileImages) for path in one.skipped))
 
 
 def _digest(content: bytes, labels: Tensor | None) -> str:

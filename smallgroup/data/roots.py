@@ -15,6 +15,11 @@ def data_root(given: Path | None = None) -> Path:
         return expanded(given)
     if from_environment := os.environ.get(VARIABLE):
         return expanded(from_environment)
+    return cache_folder()
+
+
+def cache_folder() -> Path:
+    """The user's cache folder for this package."""
     cache = os.environ.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else expanded("~/.cache")) / "smallgroup"
 

@@ -10,8 +10,9 @@ from torch import Tensor
 from smallgroup.data.augment import Augmentation
 from smallgroup.data.config import DataConfig
 from smallgroup.data.dataset import Dataset
-from smallgroup.data.images import Images
+from smallgroup.data.images import Images, skipped_of
 from smallgroup.data.loader import Labelled, Stream
+from smallgroup.data.overlap import overlap_note, places
 from smallgroup.data.roots import data_root
 from smallgroup.data.sources import open_dataset, open_unlabeled
 from smallgroup.data.splits import Splits, check_classes, split
@@ -32,7 +33,20 @@ class SearchData:
     def notes(self) -> tuple[str, ...]:
         """What a user should know about what was found, the unlabelled images of another dataset included."""
         other = "" if self.unlabeled is self.dataset.train else self.unlabeled.note
-        return (*self.dataset.notes, f"{other} (unlabelled)") if other else self.dataset.notes
+        return (*self.labelled_notes, f"{other} (unlabelled)") if other else self.labelled_notes
+
+    @cached_property
+    def labelled_notes(self) -> tuple[str, ...]:
+        """The same of the labelled images alone; images that occur in two parts are among it."""
+        images, splits = self.dataset.train, self.splits
+        train = ("training", images, places(splits.train))
+        validation = overlap_note(("validation", images, places(splits.validation)), train)
+        return (*self.dataset.notes, *self.dataset.overlap, *validation)
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """Image files that cannot be decoded and are left out."""
+        return skipped_of(self.dataset.train, self.unlabeled)
 
     @cached_property
     def digest(self) -> str:
@@ -85,13 +99,13 @@ class SearchData:
 def open_search_data(config: DataConfig, *, seed: int) -> SearchData:
     """Open what a config names and split it by the seed."""
     root = data_root(config.data_root)
-    dataset = open_dataset(config.dataset, root, size=config.size)
+    dataset = open_dataset(config.dataset, root, size=config.size, bad=config.bad)
     check_classes(dataset)
     splits = split_by(config, dataset, seed)
     if splits.unlabeled is not None:
         images, indices = dataset.train, splits.unlabeled
     else:
-        images = open_unlabeled(config.unlabeled, root, dataset)
+        images = open_unlabeled(config.unlabeled, root, dataset, config.bad)
         indices = torch.arange(len(images))
     return SearchData(dataset, splits, images, indices, config.augmentation.over(dataset.augmentation), config.workers)
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from smallgroup.data.augment import Augmentation
 from smallgroup.data.config import AugmentationConfig, DataConfig
 from smallgroup.data.dataset import Dataset
-from smallgroup.data.images import Images
+from smallgroup.data.images import Images, skipped_of
 from smallgroup.data.loader import Labelled, Stream
 from smallgroup.data.roots import data_root
 from smallgroup.data.search_data import split_by
@@ -37,6 +37,16 @@ class TrainingData:
         test, own = self.dataset.test, self.held_out
         held_out = "" if own is None else hashlib.sha256(str(own.tolist()).encode()).hexdigest()[:16]
         return self.dataset.train.digest() + ("" if test is None else test.digest()) + held_out
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know about the images; those that occur in two parts are among it."""
+        return (*self.dataset.notes, *self.dataset.overlap)
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """Image files that cannot be decoded and are left out."""
+        return skipped_of(self.dataset.train)
 
     @property
     def tested(self) -> tuple[Images, Tensor] | None:
@@ -72,7 +82,7 @@ class TrainingData:
 
 def open_training_data(config: DataConfig, augmentation: AugmentationConfig, *, seed: int) -> TrainingData:
     """Open what a config names; the augmentation is the data's, the search's and then the training's."""
-    dataset = open_dataset(config.dataset, data_root(config.data_root), size=config.size)
+    dataset = open_dataset(config.dataset, data_root(config.data_root), size=config.size, bad=config.bad)
     check_classes(dataset)
     augmented = augmentation.over(config.augmentation.over(dataset.augmentation))
     held_out = split_by(config, dataset, seed).held_out if config.held_out else None

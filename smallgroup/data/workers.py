@@ -9,12 +9,12 @@ import json
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
-from typing import IO
+from typing import IO, TypeVar
 
 import torch
 from torch import Tensor
@@ -23,24 +23,38 @@ from smallgroup.data import decoding
 from smallgroup.data.errors import DataError, WorkerError, reason
 from smallgroup.runtime.text import shown
 
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
 AHEAD = 2
 """Requests under way for each worker: one it works on and one whose result waits."""
 
 
 def answers(requests: Iterator[dict[str, object]], workers: int) -> Generator[Tensor, None, None]:
-    """Answer requests in their order by so many processes; closing the iterator ends them."""
+    """Answer requests for pixels in their order by so many processes; closing the iterator ends them."""
+    return asked(requests, workers, Worker.ask)
+
+
+def examinations(parts: Iterator[Sequence[str]], workers: int) -> Generator[list[tuple[bool, str]], None, None]:
+    """See `decoding.examined`, for parts of a list of files, by so many processes."""
+    return asked(parts, workers, Worker.examine)
+
+
+def asked(
+    requests: Iterator[Request], workers: int, method: Callable[["Worker", Request], Answer]
+) -> Generator[Answer, None, None]:
+    """The answers of so many workers in the order of the requests; closing the iterator ends the processes."""
     free: SimpleQueue[Worker] = SimpleQueue()
     team: list[Worker] = []
 
-    def ask(request: dict[str, object]) -> Tensor:
+    def ask(request: Request) -> Answer:
         worker = free.get()
         try:
-            return worker.ask(request)
+            return method(worker, request)
         finally:
             free.put(worker)
 
     pool = ThreadPoolExecutor(workers, thread_name_prefix="smallgroup-data")
-    pending: deque[Future[Tensor]] = deque()
+    pending: deque[Future[Answer]] = deque()
     try:
         for _ in range(workers):
             team.append(Worker())
@@ -81,6 +95,15 @@ class Worker:
 
     def ask(self, request: dict[str, object]) -> Tensor:
         """Pixels for a request; a sentence when an image is unreadable or the worker is gone."""
+        content = self._reply(request)
+        shape = (-1, request["channels"], request["size"], request["size"])
+        return torch.frombuffer(content, dtype=torch.uint8).view(shape)  # type: ignore[arg-type]
+
+    def examine(self, paths: Sequence[str]) -> list[tuple[bool, str]]:
+        """For every file whether it can be used, and its fingerprint or why not."""
+        return [(bool(sound), str(text)) for sound, text in json.loads(self._reply({"examine": list(paths)}))]
+
+    def _reply(self, request: dict[str, object]) -> bytearray:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         try:
@@ -97,8 +120,7 @@ class Worker:
             ) from None
         if not sound:
             raise DataError(f"image {shown(json.loads(content))}")
-        shape = (-1, request["channels"], request["size"], request["size"])
-        return torch.frombuffer(content, dtype=torch.uint8).view(shape)  # type: ignore[arg-type]
+        return content
 
     def stop(self) -> None:
         """End the process, whatever it is doing: what it decodes now nobody waits for."""

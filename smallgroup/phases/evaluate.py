@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import fmean
 
 import torch
 from torch import Tensor
@@ -29,6 +30,12 @@ class Evaluation:
     def recognised(self) -> list[float]:
         """The share of each class that is recognised, in percent; 0 of a class without images."""
         return [100 * row[k] / max(1, sum(row)) for k, row in enumerate(self.confusion)]
+
+    @property
+    def balanced_error(self) -> float:
+        """The mean over the classes of the error on each, in percent; classes without images do not count."""
+        shares = zip(self.recognised, self.confusion, strict=True)
+        return fmean(100 - share for share, row in shares if sum(row))
 
 
 def mixed(indices: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 
 from smallgroup import __version__
 from smallgroup.data import Dataset
-from smallgroup.runner.recorder import cores
+from smallgroup.runtime.environment import cores
 
 
 def facts_of(
@@ -17,6 +17,7 @@ def facts_of(
     dataset: Dataset,
     images: dict[str, int],
     notes: Sequence[str],
+    skipped: Sequence[str],
     **more: Any,  # noqa: ANN401 -- what a kind of run has to say
 ) -> dict[str, Any]:
     """As `facts.json` has it."""
@@ -31,6 +32,7 @@ def facts_of(
         "dataset": dataset.name,
         "classes": list(dataset.classes),
         "notes": list(notes),
+        "skipped_images": [path.encode(errors="replace").decode() for path in skipped],
         "image": {"channels": dataset.channels, "size": dataset.size},
         "images": images,
         **more,

@@ -1,5 +1,8 @@
 """What a run found, before all else."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from smallgroup.report.cells import draw_cell, drawn
 from smallgroup.report.compare import Setting, contributions, differently_trained, head_start
 from smallgroup.report.markup import Markup, joined, tag
@@ -75,11 +78,13 @@ def _search_facts(run: Run) -> list[Markup]:
         tested = number_at(training.result, "test_error")
         used = str(training.result.get("test_set") or "not tested yet")
         facts.append(fact("Test error", percent(tested), "training/result.json: test_error", used))
+        facts += _balanced("Balanced test error", training.result, "training/result.json")
         other = run.parts.get("random")
         if other is not None:
             beside = number_at(other.result, "test_error")
             facts.append(fact("A random cell", percent(beside), "random/result.json: test_error", _beside(run)))
     facts.append(fact("Validation error", percent(error), source, "of W in the mixed network"))
+    facts += _balanced("Balanced validation error", result, "result.json")
     facts += _true_facts(run)
     if training is not None and training.result:
         facts += _sizes(
@@ -93,6 +98,12 @@ def _search_facts(run: Run) -> list[Markup]:
             size.parameters, size.multiply_adds, "counted from the cell and config.yaml: training.network", size.words
         )
     return [*facts, *_cost(run)]
+
+
+def _balanced(title: str, result: Mapping[str, Any], file: str) -> list[Markup]:
+    """The mean of the errors on each class; nothing for results of earlier versions."""
+    error = number_at(result, "balanced_error")
+    return [] if error is None else [fact(title, percent(error), f"{file}: balanced_error", "mean over the classes")]
 
 
 def _beside(run: Run) -> str:
@@ -154,6 +165,7 @@ def _training_facts(run: Run) -> list[Markup]:
     if "test_error" in result:
         used = str(result.get("test_set") or "")
         facts.append(fact("Test error", percent(number_at(result, "test_error")), "result.json: test_error", used))
+        facts += _balanced("Balanced test error", result, "result.json")
         best = number_at(result, "best_test_error")
         if best is not None:
             facts.append(

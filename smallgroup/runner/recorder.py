@@ -1,7 +1,6 @@
 """What a run writes down beside its metrics: what it is, and where its time goes. None of it is needed to go on."""
 
 import json
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -73,8 +72,3 @@ class Recorder(Watcher):
     def _write(self, name: str, text: str) -> None:
         with suppress(OSError):
             write_whole(self.folder / name, text)
-
-
-def cores() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,6 +1,7 @@
 """What the bits of a result depend on beside the code: torch, processor, threads, the kernels in use, the device."""
 
 import ctypes
+import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,6 +37,11 @@ class Environment:
             for name, mine in asdict(self).items()
             if mine != theirs[name]
         ]
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager

@@ -32,7 +32,7 @@ def test_the_options_are_these() -> None:
     group: Any = typer.main.get_command(app)
     found = {name for each in group.commands["mutual"].params for name in each.opts if name.startswith("--")}
     options = "--allow-drift --config --data-root --dataset --json --learners --on-nonfinite --out --recipe --resume"
-    options += " --seed --set"
+    options += " --seed --set --skip-bad-images"
     assert found == {*options.split(), "--weight"}
 
 

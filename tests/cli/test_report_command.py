@@ -10,6 +10,7 @@ import pytest
 from smallgroup import pages
 from smallgroup.cli import main
 from smallgroup.cli.show import BARS, sparkline
+from smallgroup.report import page
 from smallgroup.report.pdf import write_pdf
 from smallgroup.report.shapes import Drawing
 from tests.report.makers import CELLS, add_training, make_run
@@ -117,6 +118,24 @@ def test_show_retains_nobody_before_the_end(capsys: Captured, tmp_path: Path) ->
     folder = make_run(tmp_path / "run", finished=False)
     assert "retained" not in run(capsys, "show", str(folder))[1]
     assert json.loads(run(capsys, "show", str(folder), "--json")[1])["retained"] is None
+
+
+def test_the_balanced_error_is_shown_where_a_result_has_it(capsys: Captured, tmp_path: Path) -> None:
+    """Results of earlier versions have none, and stay readable."""
+    folder = make_run(tmp_path / "run", epochs=2, learners=1)
+    add_training(folder)
+    for word in (run(capsys, "show", str(folder))[1], page(pages.read_runs([folder]))):
+        assert "balanced validation error" not in word.lower()
+        assert "balanced test error" not in word.lower()
+    for place, error in ((folder, 23.4567), (folder / "training", 34.5678)):
+        result = json.loads((place / "result.json").read_text())
+        (place / "result.json").write_text(json.dumps({**result, "balanced_error": error}))
+    out = run(capsys, "show", str(folder))[1]
+    assert "balanced validation error  23.46 %\n" in out
+    assert "balanced test error        34.57 %\n" in out
+    made = page(pages.read_runs([folder]))
+    assert "Balanced validation error" in made
+    assert "34.57" in made
 
 
 def test_show_rounds_names_units_and_cuts_no_warning(capsys: Captured, tmp_path: Path) -> None:

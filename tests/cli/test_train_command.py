@@ -47,13 +47,14 @@ def refused(capsys: Captured, *arguments: str) -> str:
         (
             "train",
             "--allow-drift --config --data-root --dataset --json --max-multiply-adds --max-parameters "
-            "--on-nonfinite --out --recipe --resume --seed --set --tensorboard --time-budget --track-test",
+            "--on-nonfinite --out --recipe --resume --seed --set --skip-bad-images --tensorboard --time-budget "
+            "--track-test",
         ),
         (
             "run",
             "--allow-drift --config --data-root --dataset --hypergradient --json --lambda --learners "
             "--max-multiply-adds --max-parameters --method --on-nonfinite --out --recipe --resume --seed --set "
-            "--space --tensorboard --time-budget --track-test --unlabeled",
+            "--skip-bad-images --space --tensorboard --time-budget --track-test --unlabeled",
         ),
     ],
 )

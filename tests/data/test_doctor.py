@@ -1,8 +1,12 @@
+import json
+import shutil
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from smallgroup.cli import main
+from smallgroup.config import resolve
 from smallgroup.data import examine
 from tests.data.makers import REAL, cifar10_folder, class_folders, needs_real_data, picture, write_pickle
 
@@ -30,24 +34,48 @@ def test_damage_is_a_finding_and_no_error(tmp_path: Path) -> None:
     assert "imagenet/train does not exist" in imagenet.sentence
 
 
-@pytest.mark.parametrize("decoded", [2000, 5])
-def test_damaged_images_are_found_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decoded: int) -> None:
-    monkeypatch.setattr("smallgroup.data.doctor.DECODED", decoded)
-    monkeypatch.setattr("smallgroup.data.folder.SAMPLE", 1)
+def test_damaged_images_are_all_named(tmp_path: Path) -> None:
     class_folders(tmp_path / "train", 4)
-    class_folders(tmp_path / "val", 2)
+    class_folders(tmp_path / "val", 2, ("ants", "bees"))
     (sound,) = examine(tmp_path, (f"folder:{tmp_path}",))
     assert sound.status == "ok"
-    assert sound.sentence.startswith("12 training and 6 test images of 3 classes")
+    assert sound.sentence.startswith("12 training and 4 test images of 3 classes")
     (tmp_path / "val" / "ants" / "0.png").write_text("no image")
-    path = tmp_path / "val" / "cats" / "0.png"  # a JPEG all the same: names do not matter, and PNGs are always decoded
+    path = tmp_path / "val" / "bees" / "0.png"  # a JPEG all the same: names do not matter, and PNGs are always decoded
     Image.effect_noise((64, 64), 50).convert("RGB").save(path, "JPEG")
     path.write_bytes(path.read_bytes()[:-1000])
     (finding,) = examine(tmp_path, (f"folder:{tmp_path}",))
     assert finding.status == "damaged"
+    assert "2 of 16 are not: " in finding.sentence
     assert "val/ants/0.png cannot be decoded" in finding.sentence
-    # A file cut off in the middle has a sound header: large sets are only read so far.
-    assert ("(2 such files)" in finding.sentence) == (decoded == 2000)
+    assert "val/bees/0.png cannot be decoded" in finding.sentence
+
+
+def test_of_imagenet_the_headers_are_read(tmp_path: Path) -> None:
+    """It is looked at whenever somebody asks for a doctor: decoding all of it would take hours."""
+    class_folders(tmp_path / "imagenet" / "train", 2)
+    (tmp_path / "imagenet" / "train" / "ants" / "0.png").write_text("no image")
+    (finding,) = examine(tmp_path, ("imagenet",))
+    assert finding.status == "damaged"
+    assert finding.sentence.startswith("1 images cannot be used: ")
+
+
+def test_the_size_is_that_of_a_search(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("ants", "bees"):
+        for number in range(5):
+            picture(tmp_path / name / f"{number}.png", 100, 90, key=f"{name}{number}")
+    main(["doctor", f"folder:{tmp_path}", "--data-root", str(tmp_path / "none"), "--json"])
+    (finding,) = (one for one in json.loads(capsys.readouterr().out)["findings"] if one["what"].startswith("folder:"))
+    size = resolve({"dataset": f"folder:{tmp_path}"}).data.size
+    assert size == 32
+    assert f"of 2 classes, {size} x {size} x 3" in finding["sentence"]
+
+
+def test_images_in_both_parts_are_told(tmp_path: Path) -> None:
+    class_folders(tmp_path / "train", 4)
+    shutil.copytree(tmp_path / "train" / "cats", tmp_path / "val" / "cats")
+    (finding,) = examine(tmp_path, (f"folder:{tmp_path}",))
+    assert "4 of 4 test images also occur among the training images" in finding.sentence
 
 
 def test_names_that_are_none_are_findings_too(tmp_path: Path) -> None:
@@ -70,12 +98,22 @@ def test_loose_images_are_fit_for_the_unlabelled_set(tmp_path: Path) -> None:
     assert "b.png cannot be decoded" in finding.sentence
 
 
+@pytest.mark.parametrize("place", ["camera", "2024/may"])
+def test_unlabelled_images_in_a_folder_of_their_own_are_not_damaged(tmp_path: Path, place: str) -> None:
+    for number in range(3):
+        picture(tmp_path / place / f"{number}.png")
+    (finding,) = examine(tmp_path, (f"folder:{tmp_path}",))
+    assert finding.status == "ok"
+    assert finding.sentence.startswith("3 images of no class, fit for the unlabelled set, but not for a dataset: ")
+
+
 def test_unequal_classes_are_told(tmp_path: Path) -> None:
     class_folders(tmp_path, 2)
     for number in range(9):
         picture(tmp_path / "ants" / f"more{number}.png")
     (finding,) = examine(tmp_path, (f"folder:{tmp_path}",))
-    assert "classes are unequal: 'ants' has 11 training images, 'bees' has 2" in finding.sentence
+    assert "classes are unequal: 'ants' has 11 training images, 'bees' has 2, 5.5 times as many" in finding.sentence
+    assert "73.3 % of all are 'ants'" in finding.sentence
 
 
 @needs_real_data

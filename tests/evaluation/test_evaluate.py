@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from smallgroup.data import Augmentation, Dataset, TensorImages
-from smallgroup.phases.evaluate import evaluate
+from smallgroup.phases.evaluate import Evaluation, evaluate
 
 
 def ranked(classes: int) -> tuple[TensorImages, Tensor]:
@@ -39,3 +39,8 @@ def test_every_measure_has_its_closed_form(classes: int) -> None:
     for label, row in zip(images.labels.tolist(), logits, strict=True):
         expected[label, int(row.argmax())] += 1
     assert found.confusion == expected.tolist()
+
+
+def test_the_balanced_error_is_the_mean_over_the_classes_that_have_images() -> None:
+    found = Evaluation(0.0, 0.0, 0.0, [[90, 10, 0], [3, 1, 0], [0, 0, 0]])
+    assert found.balanced_error == pytest.approx((10 + 75) / 2)

@@ -183,7 +183,9 @@ def test_a_finished_training_says_all_and_its_model_does_the_same(tmp_path: Path
     result = smallgroup.train(genotype, config, out=tmp_path)
     written = json.loads((tmp_path / "result.json").read_text())
     assert written == result.to_dict()
-    promised = "test_error test_error_top5 best_test_error parameters multiply_adds epochs seconds genotype"
+    promised = (
+        "test_error test_error_top5 balanced_error best_test_error parameters multiply_adds epochs seconds genotype"
+    )
     assert written.keys() >= set(promised.split())
     data = open_training_data(DataConfig(), AugmentationConfig(), seed=1).dataset
     assert data.test is not None

@@ -34,6 +34,8 @@ class LearnerResult:
     """From the answers of the peers, over the last epoch."""
     test_error: float | None
     test_error_top5: float | None
+    balanced_error: float | None = None
+    """The mean over the classes of the test error on each; results of earlier versions have none."""
 
 
 @dataclass(frozen=True)
@@ -125,4 +127,5 @@ def _learner(learner: int, result: TrainResult, divergence: float) -> LearnerRes
         divergence=divergence,
         test_error=result.test_error,
         test_error_top5=result.test_error_top5,
+        balanced_error=result.balanced_error,
     )

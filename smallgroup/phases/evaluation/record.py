@@ -18,4 +18,4 @@ def facts(job: Course) -> dict[str, Any]:
     dataset = job.data.dataset
     images = {"train": len(dataset.train), "test": 0 if dataset.test is None else len(dataset.test)}
     course = {"steps": job.steps, "steps_per_epoch": job.steps_per_epoch, "epochs": job.config.epochs}
-    return facts_of("training", dataset, images, dataset.notes, course=course)
+    return facts_of("training", dataset, images, job.data.notes, job.data.skipped, course=course)

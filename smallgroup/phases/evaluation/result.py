@@ -55,6 +55,10 @@ class TrainResult:
     class_errors: dict[str, float] | None
     confusion: list[list[int]] | None
     """Test images by their class (rows) and the class they were given (columns)."""
+    balanced_error: float | None = None
+    """The mean over the classes of the test error on each; results of earlier versions have none."""
+    skipped_images: int = 0
+    """Image files that cannot be decoded and were left out; `facts.json` names them."""
     learner: int | None = None
     """Whose cell it is, where limits of size chose it among those of a search."""
     choice: str | None = None
@@ -120,6 +124,8 @@ def write_result(
         best_test_error=min(tracked) if tracked else None,
         class_errors=None if recognised is None else {name: 100 - share for name, share in recognised.items()},
         confusion=None if found is None else found.confusion,
+        balanced_error=None if found is None else found.balanced_error,
+        skipped_images=len(trainee.data.skipped),
         learner=None if chosen is None else chosen.learner,
         choice=None if chosen is None else chosen.sentence or None,
     )

@@ -105,7 +105,7 @@ class SearchJob:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a user should know about the images that are used."""
-        return self.data.notes if self.group.setting.teaching.active else self.data.dataset.notes
+        return self.data.notes if self.group.setting.teaching.active else self.data.labelled_notes
 
     def close(self) -> None:
         """End the processes that read images."""

@@ -42,7 +42,7 @@ def facts(job: SearchJob) -> dict[str, Any]:
         for one in job.searchers
     ]
     course = {"steps": job.course.steps, "steps_per_epoch": job.course.steps_per_epoch, "epochs": job.config.epochs}
-    return facts_of("search", data.dataset, images, job.notes, learners=learners, course=course)
+    return facts_of("search", data.dataset, images, job.notes, data.skipped, learners=learners, course=course)
 
 
 def files(job: SearchJob) -> dict[str, str]:

@@ -35,6 +35,8 @@ class LearnerResult:
     percentile: dict[str, float] | None = None
     held_out_error: float | None = None
     """On the images that were kept from the search, if there are any."""
+    balanced_error: float | None = None
+    """The mean over the classes of the validation error on each; results of earlier versions have none."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,10 @@ class SearchResult:
     true_accuracy: dict[str, float] | None = None
     percentile: dict[str, float] | None = None
     held_out_error: float | None = None
+    balanced_error: float | None = None
+    """Of the validation images, over the classes."""
+    skipped_images: int | None = None
+    """Image files that cannot be decoded and were left out, if there are any; `facts.json` names them."""
 
     @property
     def gradient(self) -> str:
@@ -123,6 +129,8 @@ def conclude(job: SearchJob, *, seed: int, seconds: float, folder: Path) -> Sear
         true_accuracy=best.true_accuracy,
         percentile=best.percentile,
         held_out_error=best.held_out_error,
+        balanced_error=best.balanced_error,
+        skipped_images=len(job.data.skipped) or None,
     )
     write_architectures(folder / ARCHITECTURES, job.searchers, genotypes)
     write(folder / FILE, genotypes[retained], Origin(best.method, result.dataset, seed))
@@ -156,7 +164,7 @@ def _learner(k: int, searcher: Searcher, genotype: AnyGenotype, job: SearchJob) 
         return found
 
     found, kept = on(data.splits.validation, "validation"), data.splits.held_out
-    known: dict[str, Any] = standing(job.metrics.truth, genotype)
+    known: dict[str, Any] = {**standing(job.metrics.truth, genotype), "balanced_error": found.balanced_error}
     if len(kept):
         known["held_out_error"] = on(kept, "held-out").error
     return LearnerResult(searcher.relaxed.method.name, found.loss, found.error, to_plain(genotype), **known)
