@@ -4,7 +4,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -38,6 +38,7 @@ from smallgroup.runtime.files import check_not_link, remove_unfinished
 from smallgroup.runtime.memory import memory_explained
 from smallgroup.runtime.text import shown
 from smallgroup.spaces import genotypes
+from smallgroup.spaces.canary import canary
 from smallgroup.spaces.genotypes import AnyGenotype
 from smallgroup.spaces.nas_bench_201 import NasBench201Space, Truth
 
@@ -82,8 +83,9 @@ def search(
         runner.recorders = (*recorders, search_recorder(job, runner.folder))
         return conclude_search(job, seed=resolved.seed, seconds=runner.run(job, resume=resume), folder=runner.folder)
 
+    also = ("plain",) if resolved.search.hypergradient == "exact" else ()
     plan = _Plan(resolved, resolved.of_search(), begun, SearchResult.read, carry_out, LOWER_IN_SEARCH)
-    plan = replace(plan, says_what=config is not None)
+    plan = replace(plan, says_what=config is not None, also=also)
     return _carried_out(plan, out, resume=resume, allow_drift=allow_drift, watcher=watcher)
 
 
@@ -126,7 +128,7 @@ def train(
     files = {genotypes.FILE: genotypes.dumps(chosen.genotype) + "\n"}
     identity = {**resolved.of_training(), **own}
     plan = _Plan(resolved, identity, begun, TrainResult.read, carry_out, LOWER_IN_TRAINING, files)
-    plan = replace(plan, says_what=config is not None or _is_run(genotype))
+    plan = replace(plan, says_what=config is not None or _is_run(genotype), also=_precision(resolved))
     return _carried_out(plan, out, resume=resume, allow_drift=allow_drift, watcher=watcher)
 
 
@@ -173,13 +175,18 @@ def train_mutually(
     identity = {**resolved.of_training(), **group.to_dict()}
     advice, files = f"{LOWER_IN_TRAINING}, or take fewer learners", {peers.FILE: group.dumps()}
     plan = _Plan(resolved, identity, begun, MutualResult.read, carry_out, advice, files)
-    plan = replace(plan, says_what=config is not None or _is_run(named[0]))
+    plan = replace(plan, says_what=config is not None or _is_run(named[0]), also=_precision(resolved))
     return _carried_out(plan, out, resume=resume, allow_drift=allow_drift, watcher=watcher)
 
 
 def _is_run(genotype: AnyGenotype | Path | str) -> bool:
     """Whether a cell is named by the folder of its search, which says what data it is for."""
     return isinstance(genotype, str | Path) and holds_run(Path(genotype))
+
+
+def _precision(config: Config) -> tuple[str, ...]:
+    """The mixed precision of a training, if it has one."""
+    return () if config.training.precision == "float32" else (config.training.precision,)
 
 
 def _cell(genotype: AnyGenotype | Path | str) -> AnyGenotype:
@@ -362,6 +369,8 @@ class _Plan(Generic[Result]):
     """What is written when the run begins, beside its config."""
     says_what: bool = True
     """Whether the caller gave more than defaults: else a folder without a run is not resumed but refused."""
+    also: Sequence[str] = ()
+    """How it computes beside the kernel path in use, see `canary`."""
 
 
 def _carried_out(
@@ -383,7 +392,7 @@ def _carried_out(
                     draw_all(folder, tell)
                 return finished
         with _machine(config.run), memory_explained(plan.advice):
-            environment = Environment.current(kernels.describe(kernels.current()))
+            environment = Environment.current(kernels.describe(kernels.current()), canary(*plan.also))
             runner = Runner(
                 folder,
                 identity=plan.identity,
@@ -392,7 +401,7 @@ def _carried_out(
                 minutes=config.run.checkpoint_minutes,
                 allow_drift=allow_drift,
                 skips=Skips(config.run.most_skipped if config.run.on_nonfinite == "skip" else 0),
-                files={CONFIG: config.to_yaml(asdict(environment)), **plan.files},
+                files={CONFIG: config.to_yaml(environment.summary()), **plan.files},
             )
             check_for_run(folder)
             _check_outside(folder, config.data.dataset)

@@ -243,10 +243,10 @@ class Runner:
             return 0.0
         run, record = parts_of(found)
         check_identity(self.identity, run.identity)
-        drift = run.environment.differences(self.environment)
+        drift = _drift(run.environment, self.environment)
         if drift and not self.allow_drift:
             raise ValueError(
-                f"a run is resumed where it gives the same bits, but {'; '.join(drift)} (--allow-drift goes on anyway)"
+                f"a run is resumed where it gives the same bits, but {drift} (--allow-drift goes on anyway)"
             )
         metrics.check(run.metrics)
         _load(job, found, record)
@@ -254,6 +254,10 @@ class Runner:
         metrics.cut(run.metrics)
         for sentence in found.passed_over:
             self._tell(sentence)
+        if drift:
+            self._tell(f"the result may differ from that of an uninterrupted run: {drift}")
+        if self.environment.canary and not run.environment.shares_canary(self.environment):
+            self._tell("the checkpoint is of an earlier version: whether this machine rounds as before is not checked")
         if run.metrics_sha256 not in (None, metrics.digest()):
             self._tell(f"{metrics.path} was changed after it was written: what it says of the past may be wrong")
         for name, text in self.files.items():
@@ -272,6 +276,12 @@ def _told_what_is_left() -> Iterator[None]:
     except OSError as error:
         error.add_note("--resume goes on from the newest checkpoint, once there is room again")
         raise
+
+
+def _drift(before: Environment, now: Environment) -> str:
+    """Say what may change the bits of a run, and what else differs; empty if nothing is known to change them."""
+    found, causes = before.differences(now), before.causes(now)
+    return "; ".join([*found, *(f"also {cause}" for cause in causes)]) if found else ""
 
 
 def _load(job: Job, found: Checkpoint, record: Mapping[str, Any]) -> None:

@@ -1,21 +1,34 @@
-"""What the bits of a result depend on beside the code: torch, processor, threads, the kernels in use, the device."""
+"""What the bits of a result depend on beside the config: versions, processor, threads, kernels, device, rounding."""
 
 import ctypes
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import numpy
+import PIL
 import torch
 
-from smallgroup.runtime.checks import check_counts
+from smallgroup import __version__
+from smallgroup.runtime.checks import LONGEST, check_counts
+
+SUMMARY = ("torch", "cpu", "threads", "kernels", "device")
+"""What the config of a run says of its environment; checkpoints have all of it."""
+DECIDING = ("smallgroup", "Pillow")
+"""Packages of which another version is refused: one computes, one decodes images. NumPy passes integers on."""
+MOST_CAUSES = 5
+"""How many of the other differences a sentence names."""
+VARIABLES = ("OMP_", "GOMP_", "MKL_", "ONEDNN_", "DNNL_", "ATEN_", "OPENBLAS_", "GLIBC_TUNABLES")
+"""How the names of the environment variables begin by which numerical libraries choose their routines."""
 
 
 @dataclass(frozen=True)
 class Environment:
-    """Where these are the same, a run that is repeated or resumed gives the same bits."""
+    """Where these are the same, a run that is repeated or resumed is bit-identical."""
 
     torch: str
     cpu: str
@@ -24,19 +37,62 @@ class Environment:
     device: str = "cpu"
     """Where the tensors are; runs are made on the CPU, and those that do not say it were."""
 
+    canary: Mapping[str, str] = field(default_factory=dict)
+    """Hashes of fixed computations by name; empty where none were made, as by earlier versions."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Of packages beside torch."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables of numerical libraries, to explain what the canary shows."""
+
     @staticmethod
-    def current(kernels: str) -> "Environment":
-        """What this process runs on."""
-        return Environment(str(torch.__version__), _cpu(), torch.get_num_threads(), kernels)
+    def current(kernels: str, canary: Mapping[str, str] | None = None) -> "Environment":
+        """Describe what this process runs on."""
+        versions = {"smallgroup": __version__, "numpy": numpy.__version__, "Pillow": PIL.__version__}
+        variables = {name: value[:LONGEST] for name, value in os.environ.items() if name.startswith(VARIABLES)}
+        own = (str(torch.__version__), _cpu(), torch.get_num_threads(), kernels)
+        return Environment(*own, canary=canary or {}, versions=versions, variables=variables)
+
+    def summary(self) -> dict[str, Any]:
+        """Return what the config of a run records."""
+        return {name: getattr(self, name) for name in SUMMARY}
 
     def differences(self, other: "Environment") -> list[str]:
-        """A phrase for everything that differs in the other one."""
-        theirs = asdict(other)
-        return [
-            f"{name} was {mine!r} and is {theirs[name]!r}"
-            for name, mine in asdict(self).items()
-            if mine != theirs[name]
-        ]
+        """Return a phrase for everything in the other one that may change bits.
+
+        What one of the two did not record, as earlier versions did not, is not compared.
+        """
+        mine, theirs = self._deciding(), other._deciding()
+        found = _changes(mine, theirs, [name for name in mine if name in theirs])
+        changed = [name for name, known in self.canary.items() if other.canary.get(name, known) != known]
+        if changed:
+            found.append(f"these computations round differently: {', '.join(changed)[: 3 * LONGEST]}")
+        return found
+
+    def causes(self, other: "Environment") -> list[str]:
+        """Return a phrase for what else differs: by itself it proves nothing, but it may explain a difference."""
+        if not self.versions:  # of an earlier version
+            return []
+        mine, theirs = ({**one.versions, **one.variables} for one in (self, other))
+        return _changes(mine, theirs, sorted((mine.keys() | theirs.keys()) - set(DECIDING)))[:MOST_CAUSES]
+
+    def shares_canary(self, other: "Environment") -> bool:
+        """Whether there is a computation of which both have a hash."""
+        return bool(self.canary.keys() & other.canary.keys())
+
+    def _deciding(self) -> dict[str, Any]:
+        return self.summary() | {name: self.versions[name] for name in DECIDING if name in self.versions}
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    return [
+        f"{name[:LONGEST]} was {_shown(before.get(name))} and is {_shown(after.get(name))}"
+        for name in names
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _shown(value: object) -> str:
+    return "not set" if value is None else repr(value)[:LONGEST]
 
 
 def cores() -> int:

@@ -136,6 +136,13 @@ FORGED: dict[str, tuple[Any, str]] = {
     "a length beyond the file": (recorded("run", "metrics", value=10**9), "must have the 1,000,000,000 bytes"),
     "no time": (recorded("run", "seconds", value="x"), "must be one of a run"),
     "another environment": (recorded("run", "environment", "torch", value="1.0"), "torch was '1.0' and is"),
+    "other rounding": (
+        recorded("run", "environment", "canary", "stem", value="0"),
+        "these computations round differently: stem .--allow-drift",
+    ),
+    "another Pillow": (recorded("run", "environment", "versions", "Pillow", value="1.0"), "Pillow was '1.0' and is"),
+    "another smallgroup": (recorded("run", "environment", "versions", "smallgroup", value="9"), "smallgroup was '9'"),
+    "hashes of another kind": (recorded("run", "environment", "canary", value=[1]), "must be one of a run"),
     "another device": (recorded("run", "environment", "device", value="cuda:0"), "device was 'cuda:0' and is 'cpu'"),
     "strange environment": (recorded("run", "environment", value={"gpu": 1}), "must be one of a run"),
     "another config": (recorded("run", "identity", "seed", value=7), "seed was 7 and is 0"),
@@ -176,6 +183,24 @@ def test_a_checkpoint_that_says_no_device_is_of_the_cpu(finished: Path, tmp_path
     run = copied(finished, tmp_path / "run")
     forge(run, lambda _, record: record["run"]["environment"].pop("device"))
     assert "resumed after step 6" in resumed(run, capsys)
+
+
+def test_a_checkpoint_without_a_canary_is_resumed_with_a_warning(
+    finished: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    """As those of earlier versions."""
+    run = copied(finished, tmp_path / "run")
+    shutil.rmtree(max((run / "checkpoints").iterdir()))
+
+    def forget(_: Any, record: dict[str, Any]) -> None:
+        for name in ("canary", "versions", "variables"):
+            del record["run"]["environment"][name]
+
+    forge(run, forget)
+    said = resumed(run, capsys)
+    assert "resumed after step 5" in said
+    assert "whether this machine rounds as before is not checked" in said
+    assert same(finished, run)
 
 
 def test_the_checkpoints_of_another_run_are_refused(finished: Path, tmp_path: Path, capsys: Captured) -> None:

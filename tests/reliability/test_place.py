@@ -54,6 +54,32 @@ def test_images_named_by_a_path_that_leads_nowhere_now_are_refused(
     resumed(Path("run"), capsys)
 
 
+def test_a_machine_that_rounds_differently_is_refused_unless_allowed(
+    finished: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Torch without oneDNN, as another value of a variable would make it; name and version are the same."""
+    run = begun(finished, tmp_path / "run")
+    monkeypatch.setenv("MKL_CBWR", "AVX2")  # changes nothing now, and is named
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        said = refused(capsys, "search", "--out", str(run), "--resume")
+        assert "but these computations round differently: stem, " in said
+        assert "also MKL_CBWR was not set and is 'AVX2'" in said
+        said = resumed(run, capsys, "--allow-drift")
+        assert "the result may differ from that of an uninterrupted run: these computations round" in said
+    finally:
+        torch._C._set_mkldnn_enabled(True)
+
+
+def test_a_variable_that_changes_no_bits_is_no_reason_to_refuse(
+    finished: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = begun(finished, tmp_path / "run")
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    assert "MKL_CBWR" not in resumed(run, capsys)
+    assert same(finished, run)
+
+
 def test_the_number_of_threads_is_restored_or_refused(finished: Path, tmp_path: Path, capsys: Captured) -> None:
     run = begun(finished, tmp_path / "run")
     said = refused(capsys, "search", "--out", str(run), "--resume", "--set=run.threads=2")
