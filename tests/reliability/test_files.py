@@ -128,7 +128,7 @@ def at_another_step(_: Any, record: dict[str, Any]) -> None:
 
 
 FORGED: dict[str, tuple[Any, str]] = {
-    "a tensor is missing": (without("0.w."), "must fit the run"),
+    "a tensor is missing": (without("0.w."), "must hold every weight of"),
     "a tensor of another shape": (reshaped, r"must be \[.*, but it is \[1, 1, 1, 1\]"),
     "a tensor of another kind": (retyped, "but it is .* of torch.float64"),
     "no part of the run": (recorded("run", value=None), "must be one of a run"),
