@@ -1,14 +1,19 @@
 """Any `nn.Module` as the pure function of a learner."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
 
 from smallgroup.group.tensors import Tensors
 from smallgroup.runtime import Phase, seed_of
+
+Batch = Tensor | Sequence[Tensor]
+"""Inputs, or inputs and labels; labels are not used."""
 
 
 class ModuleApply:
@@ -16,7 +21,7 @@ class ModuleApply:
 
     It makes any module pure: buffers (running statistics) are updated on copies that are thrown away, and
     what the module draws from torch's global generator (dropout) is replayed per (seed, step, phase), the
-    generator itself left as it was.
+    generator itself left as it was. `trained` gives a module to use after the search, running statistics included.
     """
 
     def __init__(self, module: nn.Module, *, seed: int = 0) -> None:
@@ -52,6 +57,59 @@ class ModuleApply:
             logits: Tensor = functional_call(self.module, {**state, **weights, **architecture}, (inputs,))
             self.draws = self.draws or not torch.equal(before, torch.get_rng_state())
         return logits
+
+    def trained(self, weights: Tensors, architecture: Tensors, batches: Iterable[Batch] | None = None) -> nn.Module:
+        """Return a copy of the module in eval mode with the given tensors and with running statistics to match.
+
+        The passes of a group keep no running statistics, so they are estimated here: the average over `batches`, each
+        passed once through the module as the group does it, without gradients. Layers that were put into eval mode
+        keep theirs, and so do other buffers than running statistics. The module itself is not changed.
+
+        Args:
+            weights: `learner.v` or `learner.w`.
+            architecture: `learner.architecture`.
+            batches: inputs, or pairs of inputs and labels, such as a `DataLoader` gives. A module without running
+                statistics needs none.
+        """
+        self.check_names(weights, architecture)
+        module = deepcopy(self.module)
+        own = dict(module.named_parameters()) | dict(module.named_buffers())
+        with torch.no_grad():
+            for name, tensor in {**weights, **architecture}.items():
+                if tensor.shape != own[name].shape:
+                    expected, found = list(own[name].shape), list(tensor.shape)
+                    raise ValueError(f"{name!r} must have the module's shape {expected}, but it has {found}")
+                own[name].copy_(tensor)
+        norms = {
+            name: layer
+            for name, layer in module.named_modules()
+            if isinstance(layer, _NormBase) and layer.training and layer.running_mean is not None
+        }
+        if norms and batches is None:
+            raise ValueError(
+                "a module with running statistics must be given batches to estimate them from, but there are none and "
+                f"its layer {next(iter(norms))!r} has such statistics"
+            )
+        if norms and batches is not None:
+            self._estimate(module, list(norms.values()), batches)
+        return module.eval()
+
+    def _estimate(self, module: nn.Module, norms: Sequence[_NormBase], batches: Iterable[Batch]) -> None:
+        """Set the running statistics of some layers to their average over batches."""
+        momenta, count, device = [norm.momentum for norm in norms], 0, next(norms[0].buffers()).device
+        for norm in norms:
+            norm.reset_running_stats()
+        for count, batch in enumerate(batches, start=1):
+            inputs = (batch if isinstance(batch, Tensor) else batch[0]).to(device)
+            for norm in norms:
+                # None is torch's cumulative average, right also for a layer used twice; instance norms ignore it.
+                norm.momentum = None if isinstance(norm, _BatchNorm) else 1 / count
+            with torch.no_grad(), _replayed(inputs.device, seed_of(self.seed, "statistics", count)):
+                module(inputs)
+        if not count:
+            raise ValueError("running statistics must be estimated from at least one batch, but batches is empty")
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum
 
 
 @contextmanager
