@@ -9,8 +9,8 @@ import smallgroup
 
 PACKAGE = Path(smallgroup.__file__).parent
 FLOORS = [
-    ["cli"],
     ["testing"],
+    ["cli"],
     ["study"],
     ["api", "bench"],
     ["pages", "places"],
