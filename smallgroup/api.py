@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from smallgroup import kernels
-from smallgroup.config import CONFIG, Config, RunConfig, load_own, overlaid, resolve
-from smallgroup.data import DataConfig, SearchData, data_root, open_search_data
+from smallgroup.config import CONFIG, Config, RunConfig, keys_for_training, load_own, overlaid, resolve
+from smallgroup.data import SearchData, data_root, open_search_data
 from smallgroup.data.folder import class_parents
+from smallgroup.data.names import FOLDER
 from smallgroup.data.roots import expanded
-from smallgroup.data.sources import FOLDER
 from smallgroup.data.training_data import open_training_data
 from smallgroup.networks import NetworkDesign
 from smallgroup.pages import REPORT, draw_all
@@ -225,38 +225,9 @@ def _resolved_for_training(genotype: AnyGenotype | Path | str, given: Mapping[st
     return resolve(overlaid(overlaid(below, given), space))
 
 
-def keys_for_training(genotype: Path | str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What the config of a search says of a training: data, seed, and how, where it differs from the recipe.
-
-    What another dataset or recipe has to say, if `given` names one, is left to it. Nothing, if the genotype is not the
-    folder of a search.
-    """
-    place = Path(genotype) / CONFIG
-    if not place.is_file():
-        return {}
-    config, above = resolve(load_own(place)), overlaid({}, given)
-    own = config.departures()
-    dataset = above.get("data", {}).get("dataset", config.data.dataset)
-    data, kept = own.get("data", {}), {"data_root", "workers", "skip_bad_images"}
-    if dataset != config.data.dataset:
-        data = {key: value for key, value in data.items() if key in kept}
-    elif config.data.held_out:  # with another seed too, what was kept from the search is kept from the training
-        data = {"split_seed": config.seed, **data}
-    # The learners say which of a recipe's variants counts: releases of methods train their cells differently.
-    result = {
-        "seed": config.seed,
-        "data": {**data, "dataset": dataset},
-        "learners": config.to_dict()["learners"],
-        "run": own.get("run", {}),
-    }
-    if "recipe" in above:
-        return result
-    return {**result, "recipe": config.recipe, "training": own.get("training", {})}
-
-
 def make_job(config: Config, data: SearchData | None = None) -> SearchJob:
     """The search that a config describes, at its beginning; on other data than those it names, if given."""
-    data = data or open_search_data(_needed(config), seed=config.seed)
+    data = data or open_search_data(config.data_in_search, seed=config.seed)
     images = {"classes": len(data.dataset.classes), "image_channels": data.dataset.channels}
     learners = [
         ((one.space or config.space).build(image_size=data.dataset.size, **images), config.build_method(one))
@@ -283,14 +254,6 @@ def read_labellers(folder: Path, data: SearchData) -> Labellers:
         raise ValueError(f"learners in {shown(str(folder))} must fit {data.dataset.name}, but do not: {why}") from None
     finally:
         job.close()
-
-
-def _needed(config: Config) -> DataConfig:
-    """Where nobody teaches, images of other data are not asked for; the split is the same with them and without."""
-    own = config.data
-    if config.teaching.active or own.unlabeled in ("split", "train"):
-        return own
-    return own.model_copy(update={"unlabeled": "train"})
 
 
 def within(config: Config, seconds: Callable[[], float]) -> Config:

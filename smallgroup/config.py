@@ -5,27 +5,31 @@ dataset, unlabeled, data_root, method, space (a name), learners (a number), lamb
 comes from the recipe.
 """
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
 from smallgroup import recipes
-from smallgroup.data import DataConfig
+from smallgroup.data.config import DataConfig
 from smallgroup.group.teaching import Teaching
-from smallgroup.methods import METHODS, Method
+from smallgroup.methods import METHODS
 from smallgroup.phases.evaluation.config import TrainingConfig
 from smallgroup.phases.search.config import SearchConfig
-from smallgroup.runtime.checks import check_choice
+from smallgroup.runner.lock import FILE as LOCK
+from smallgroup.runner.place import METRICS
+from smallgroup.runtime.checks import check_choice, nearest, suggestion
 from smallgroup.runtime.files import read_regular
 from smallgroup.runtime.plain_yaml import NotTakenError, dumped, parsed
 from smallgroup.spaces.config import SpaceConfig
+
+if TYPE_CHECKING:
+    from smallgroup.methods import Method
 
 _FROZEN = ConfigDict(
     frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True, use_attribute_docstrings=True
@@ -76,11 +80,17 @@ class LearnerConfig(BaseModel):
 
     @model_validator(mode="after")
     def _buildable(self) -> "LearnerConfig":
-        build_method(self.method, self.options)
+        check_options(self.method, self.options)
         return self
 
 
-def build_method(name: str, options: Mapping[str, Any]) -> Method:
+def check_options(name: str, options: Mapping[str, Any]) -> None:
+    """Refuse options that a method does not take. Without any there is nothing to check, and torch stays unloaded."""
+    if options:
+        build_method(name, options)
+
+
+def build_method(name: str, options: Mapping[str, Any]) -> "Method":
     """A fresh instance of a method, if these are options of it."""
     known = method_options(name)
     given = {}
@@ -167,13 +177,13 @@ class Config(BaseModel):
     def _options_of_methods(cls, given: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         for name, options in given.items():
             check_choice("a key of methods", name, tuple(METHODS))
-            build_method(name, options)
+            check_options(name, options)
         return given
 
     @model_validator(mode="after")
     def _learners_can_be_made(self) -> "Config":
         for learner in self.learners:
-            self.build_method(learner)
+            check_options(learner.method, self.options_of(learner))
         return self
 
     @model_validator(mode="after")
@@ -186,9 +196,30 @@ class Config(BaseModel):
             )
         return self
 
-    def build_method(self, learner: LearnerConfig) -> Method:
+    def __init__(self, **given: Any) -> None:  # noqa: ANN401 -- what a user wrote
+        """Take keys like a file's, short ones too; raise a ValueError of one sentence if something is wrong."""
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            raise ValueError(_sentence(error)) from None
+
+    # Otherwise pydantic validates twice: before it calls this method, and within.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    def options_of(self, learner: LearnerConfig) -> dict[str, Any]:
+        """The options of a learner's method: its own above those in `methods`."""
+        return {**self.methods.get(learner.method, {}), **learner.options}
+
+    def build_method(self, learner: LearnerConfig) -> "Method":
         """A fresh instance of a learner's method."""
-        return build_method(learner.method, {**self.methods.get(learner.method, {}), **learner.options})
+        return build_method(learner.method, self.options_of(learner))
+
+    @property
+    def data_in_search(self) -> DataConfig:
+        """The images a search opens: where nobody teaches, unlabeled images of other data are not needed."""
+        if self.teaching.active or self.data.unlabeled in ("split", "train"):
+            return self.data
+        return self.data.model_copy(update={"unlabeled": "train"})  # the split is the same with them and without
 
     @property
     def lam(self) -> float:
@@ -339,6 +370,9 @@ def _learners(below: object, method: object, given: object) -> object:
     """The list of learners out of a number, a method for all of them, and the list there was before."""
     counted = isinstance(given, int) and not isinstance(given, bool)
     if given is not None and not counted:
+        if not isinstance(given, list | tuple):
+            got = str(given)[:60]
+            raise ValueError(f"learners must be a number from 1 to 64 or a list of learners, but got {got!r}")
         if method is not None:
             raise ValueError("method names that of all learners, but learners is a list that names them one by one")
         return given
@@ -375,6 +409,12 @@ def load(path: Path) -> dict[str, Any]:
 def load_own(path: Path) -> dict[str, Any]:
     """The keys of the file of a run."""
     return _keys(read_regular(path, LARGEST), path)
+
+
+def check_run(folder: Path) -> None:
+    """Refuse a folder in which no run was begun."""
+    if not any((folder / name).exists() for name in (CONFIG, METRICS, LOCK)):
+        raise ValueError(f"a run is a folder with {CONFIG} and {METRICS}, but {folder} has neither")
 
 
 def _keys(content: bytes, path: Path) -> dict[str, Any]:
@@ -416,6 +456,35 @@ def _check_switches(given: object, taken: object, path: str = "") -> None:
             _check_switches(one, other, f"{path}.{i}".lstrip("."))
 
 
+def keys_for_training(genotype: Path | str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the config of a search says of a training: data, seed, and how, where it differs from the recipe.
+
+    What another dataset or recipe has to say, if `given` names one, is left to it. Nothing, if the genotype is not the
+    folder of a search.
+    """
+    place = Path(genotype) / CONFIG
+    if not place.is_file():
+        return {}
+    config, above = resolve(load_own(place)), overlaid({}, given)
+    own = config.departures()
+    dataset = above.get("data", {}).get("dataset", config.data.dataset)
+    data, kept = own.get("data", {}), {"data_root", "workers", "skip_bad_images"}
+    if dataset != config.data.dataset:
+        data = {key: value for key, value in data.items() if key in kept}
+    elif config.data.held_out:  # with another seed too, what was kept from the search is kept from the training
+        data = {"split_seed": config.seed, **data}
+    # The learners say which of a recipe's variants counts: releases of methods train their cells differently.
+    result = {
+        "seed": config.seed,
+        "data": {**data, "dataset": dataset},
+        "learners": config.to_dict()["learners"],
+        "run": own.get("run", {}),
+    }
+    if "recipe" in above:
+        return result
+    return {**result, "recipe": config.recipe, "training": own.get("training", {})}
+
+
 def changed(given: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
     """Keys in long form with changes like `search.epochs=3` above them."""
     keys = long_form(given)
@@ -423,7 +492,7 @@ def changed(given: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
         path, separator, text = change.partition("=")
         if not separator or not path:
             raise ValueError(f"--set takes key=value, but got {change[:80]!r}")
-        path = SHORT.get(path, path)
+        path = {**SHORT, "search.lam": "search.lambda"}.get(path, path)
         check_key(path)
         above: Any = _value(path, text)
         for key in reversed(path.split(".")):
@@ -448,25 +517,28 @@ def seeds_of(text: str) -> list[int]:
 
 def check_key(path: str) -> None:
     """Refuse a key that a config does not have, and name the nearest one."""
-    if path not in _known_keys():
+    if path not in _known_keys(path):
         raise ValueError(_no_key(path))
 
 
-def _known_keys() -> list[str]:
-    """Every key, at its place or at the top."""
+def _known_keys(wanted: str) -> list[str]:
+    """Every key, at its place or at the top; of the options of methods, those of the method in `wanted`."""
     of_learners = [f"learners.{name}" for name in LearnerConfig.model_fields]
-    of_methods = [f"methods.{name}.{option}" for name in METHODS for option in method_options(name)]
+    room, _, rest = wanted.partition(".")
+    method = rest.partition(".")[0]
+    of_methods = [f"methods.{name}" for name in METHODS]
+    if room == "methods" and method in METHODS:
+        of_methods = [f"methods.{method}.{option}" for option in method_options(method)]
     return [*keys_of(Config), *SHORT, "method", *of_learners, *of_methods]
 
 
 def _no_key(path: str) -> str:
     """What is said of a key that is not there; the place of a learner in the list does not matter."""
     plain = ".".join(part for part in path.split(".") if not part.isdigit())[:80]
-    known, section = _known_keys(), plain.rpartition(".")[0]
+    known, section = _known_keys(plain), plain.rpartition(".")[0]
     # A key of the same section, if that is one.
     known = [key for key in known if key.startswith(f"{section}.")] or known
-    near = difflib.get_close_matches(plain, known, n=1, cutoff=0.0)
-    return f"a config has no key {path[:80]!r}; the nearest is {near[0]}"
+    return f"a config has no key {path[:80]!r}; the nearest is {nearest(plain, known, likeness=0)}"
 
 
 def keys_of(model: type[BaseModel]) -> list[str]:
@@ -505,6 +577,17 @@ def _is_section(kind: Any) -> bool:  # noqa: ANN401
     return isinstance(kind, type) and issubclass(kind, BaseModel) and kind is not LearnerConfig
 
 
+def _no_section(path: str, value: object) -> str:
+    """What is said of a single value in place of a section."""
+    plain = ".".join(part for part in path.split(".") if not part.isdigit())
+    inside = [key.removeprefix(f"{plain}.") for key in _known_keys(plain) if key.startswith(f"{plain}.")]
+    keys = [key for key in inside if "." not in key]
+    rule = f"{path} must be a section of keys ({', '.join(keys)}), but got {str(value)[:60]!r}"
+    if not keys:
+        return rule
+    return f"{rule}; {f'write {{{keys[0]}: ...}}' if plain == 'learners' else f'set each, such as {plain}.{keys[0]}'}"
+
+
 def _value(path: str, text: str) -> object:
     try:
         return parsed(text)
@@ -521,6 +604,11 @@ def _sentence(error: ValidationError) -> str:
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         return _no_key(path)
+    if first["type"] in ("model_type", "model_attributes_type"):
+        return _no_section(path, first["input"])
+    if first["type"] == "literal_error":
+        got = suggestion(first["input"], re.findall(r"'([^']*)'", message))
+        return f"{path}: {message}, but got {str(first['input'])[:60]!r}{got}"
     told = isinstance(first["input"], dict | list | tuple | BaseModel) or ", but got " in message
     got = "" if told else f", but got {str(first['input'])[:60]!r}"
     return f"{path}: {message}{got}" if path else message

@@ -6,13 +6,11 @@ from pathlib import Path
 
 import torch
 
-from smallgroup.config import CONFIG, Config, load_own, resolve
+from smallgroup.config import CONFIG, Config, check_run, load_own, resolve
 from smallgroup.networks import NetworkDesign, build_network, multiply_adds, parameters
 from smallgroup.phases.search.schedule import Course, schedule_of
 from smallgroup.report import Given, Run, Size, Steps, page, read_run
 from smallgroup.report.run import PARTS, at, told_apart, whole
-from smallgroup.runner.lock import FILE as LOCK
-from smallgroup.runner.runner import METRICS
 from smallgroup.runtime.files import write_whole
 from smallgroup.spaces import genotypes
 from smallgroup.spaces.genotypes import AnyGenotype
@@ -43,8 +41,7 @@ def read_runs(folders: Sequence[Path | str]) -> list[Run]:
 
 def read_one_run(folder: Path) -> Run:
     """A run's folder with its config, and the trainings within it."""
-    if not any((folder / name).exists() for name in (CONFIG, METRICS, LOCK)):
-        raise ValueError(f"a run is a folder with {CONFIG} and {METRICS}, but {folder} has neither")
+    check_run(folder)
     parts = {
         name: replace(read_one_run(folder / name), front=f"{name}/")
         for name in PARTS

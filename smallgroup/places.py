@@ -5,9 +5,8 @@ import os
 from pathlib import Path
 
 from smallgroup.config import CONFIG
-from smallgroup.phases.search.result import RESULT
 from smallgroup.runner.lock import FILE as LOCK
-from smallgroup.runner.runner import CHECKPOINTS, METRICS
+from smallgroup.runner.place import CHECKPOINTS, METRICS, RESULT
 
 RUNS = Path("runs")
 """Where commands make folders for runs that have no `--out`."""

@@ -94,4 +94,4 @@ def test_true_accuracies_stand_beside_where_the_table_is_found() -> None:
 
 def test_what_is_not_there_is_said() -> None:
     with pytest.raises(AttributeError, match="no attribute 'serach'"):
-        smallgroup.serach  # noqa: B018
+        smallgroup.serach  # type: ignore[attr-defined]  # noqa: B018

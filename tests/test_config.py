@@ -9,7 +9,7 @@ from smallgroup.config import Config, keys_of, load, resolve
 
 
 def test_common_keys_may_stand_at_the_top() -> None:
-    short = Config(dataset="cifar10", unlabeled="cifar100", method="gdas", space="darts", learners=3, lam=0.5)  # type: ignore[call-arg, arg-type]
+    short = Config(dataset="cifar10", unlabeled="cifar100", method="gdas", space="darts", learners=3, lam=0.5)
     assert (short.data.dataset, short.data.unlabeled) == ("cifar10", "cifar100")
     assert [learner.method for learner in short.learners] == ["gdas"] * 3
     assert short.space.name == "darts"
@@ -72,7 +72,30 @@ def test_keys_are_set_by_their_path(change: str, value: object) -> None:
         ({}, ["search.hypergradient=best"], "search.hypergradient: Input should be 'first-order'"),
         ({"serach": {"epochs": 1}}, [], "no key 'serach'; the nearest is search"),
         ({"search": {"epoch": 1}}, [], "no key 'search.epoch'; the nearest is search.epochs"),
-        ({"search": 3}, [], "search: Input should be"),
+        (
+            {"search": 3},
+            [],
+            "search must be a section of keys .epochs.*, but got '3'; set each, such as search",
+        ),
+        (
+            {},
+            ["search.batch_size=64"],
+            "search.batch_size must be a section of keys .train, unlabeled, validation., but got '64'; set each, "
+            "such as search.batch_size.train",
+        ),
+        ({"learners": "two"}, [], "learners must be a number from 1 to 64 or a list of learners, but got 'two'"),
+        (
+            {"learners": ["darts"]},
+            [],
+            "learners.0 must be a section of keys .method.*, but got 'darts'; write {m",
+        ),
+        ({"method": "PC-DARTS"}, [], "but got 'PC-DARTS'; did you mean pc-darts"),
+        ({"space": "NAS_Bench_201"}, [], "but got 'NAS_Bench_201'; did you mean nas-bench-201"),
+        ({"recipe": "Paper"}, [], "but got 'Paper'; did you mean paper"),
+        ({"dataset": "CIFAR-10"}, [], "but got 'CIFAR-10'; did you mean cifar10"),
+        ({"unlabeled": "noimg"}, [], "split, train, but got 'noimg'; a folder of images is written folder:noimg"),
+        ({}, ["methods.PC-Darts.part=2"], "no key 'methods.PC-Darts.part'; the nearest is methods.pc-darts"),
+        ({}, ["search.EPOCHS=2"], "no key 'search.EPOCHS'; the nearest is search.epochs"),
         ({"dataset": "mnist"}, [], "data must be one of digits, cifar10.*but got 'mnist'"),
         (
             {"method": "magic"},
@@ -204,3 +227,14 @@ def test_every_key_can_be_set() -> None:
             resolve({}, [f"{key}={yaml.safe_dump(value, default_flow_style=True).strip().removesuffix('...').strip()}"])
             == config
         )
+
+
+def test_a_config_in_python_is_refused_in_the_same_sentence() -> None:
+    with pytest.raises(ValueError, match=r"^a config has no key 'datset'; the nearest is dataset$"):
+        Config(datset="digits")
+    with pytest.raises(ValueError, match=r"^search.epochs: Input should be greater than or equal to 1, but got '0'$"):
+        Config(search={"epochs": 0})
+
+
+def test_lambda_may_be_written_as_in_python() -> None:
+    assert resolve({}, ["search.lam=0.25"]) == resolve({"search": {"lam": 0.25}}) == Config(lam=0.25)

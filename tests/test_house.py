@@ -1,6 +1,7 @@
 """One room per concern, and imports go downwards only."""
 
 import ast
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,30 @@ def test_a_room_imports_from_floors_below_alone(room: str) -> None:
                 parts = (name or "").split(".")
                 if parts[0] == "smallgroup" and len(parts) > 1:
                     assert parts[1] in below, f"{file} imports {name}"
+
+
+LAZY = [file for file in sorted(PACKAGE.rglob("__init__.py")) if "lazy_names(" in file.read_text()]
+
+
+@pytest.mark.parametrize("file", LAZY, ids=lambda file: file.parent.name)
+def test_names_imported_on_first_use_are_those_that_type_checkers_see(file: Path) -> None:
+    package = ".".join(("smallgroup", *file.parent.relative_to(PACKAGE).parts))
+    branch = next(node for node in ast.parse(file.read_text()).body if isinstance(node, ast.If))
+    seen = {
+        (node.module or "").removeprefix(f"{package}."): [alias.name for alias in node.names]
+        for node in branch.body
+        if isinstance(node, ast.ImportFrom)
+    }
+    call = branch.orelse[0]
+    assert isinstance(call, ast.Assign)
+    assert isinstance(call.value, ast.Call)
+    assert ast.literal_eval(call.value.args[1]) == seen
+    module = import_module(package)
+    assert {name for names in seen.values() for name in names} <= set(module.__all__) <= set(dir(module))
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+    with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'nothing'"):
+        module.nothing  # noqa: B018
 
 
 UNSAFE_MODULES = {"pickle", "_pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "joblib", "jsonpickle"}

@@ -1,4 +1,4 @@
-"""The commands and their options. What they do is imported when they are called: `--help` waits for nothing."""
+"""The commands and their options. What they do is imported when they are called, and their input is sound."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -69,6 +69,9 @@ def describe(
     Multiply-adds are those of convolutions and linear layers for one image, which has 32x32 pixels for CIFAR and
     224x224 for ImageNet. Around a cell of NAS-Bench-201, imagenet is that benchmark's own: 16x16 and 120 classes.
     """
+    from smallgroup.cli import early  # noqa: PLC0415
+
+    early.check_described(genotypes, network)
     from smallgroup.cli.describe import run  # noqa: PLC0415
 
     run(genotypes, network, auxiliary, as_json=json)
@@ -106,7 +109,7 @@ def search(
     and learner), checkpoints, genotype.json, result.json and report.html. Ctrl-C saves and ends; a second one ends at
     once.
     """
-    from smallgroup.cli.search import run  # noqa: PLC0415
+    from smallgroup.cli import early  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
 
     given = _given(
@@ -134,7 +137,10 @@ def search(
         allow_drift=allow_drift,
         tensorboard=tensorboard,
     )
-    run(wanted, as_json=json)
+    early.check_search(wanted)
+    from smallgroup.cli.search import run as carry_out  # noqa: PLC0415
+
+    carry_out(wanted, as_json=json)
 
 
 @app.command()
@@ -172,7 +178,7 @@ def train(
     that of the search) has config.yaml, metrics.jsonl, checkpoints, genotype.json, result.json with errors by class and
     the confusion matrix, and the model.
     """
-    from smallgroup.cli.train import run  # noqa: PLC0415
+    from smallgroup.cli import early  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
 
     training = _training(track_test, max_parameters, max_multiply_adds)
@@ -196,7 +202,11 @@ def train(
         allow_drift=allow_drift,
         tensorboard=tensorboard,
     )
-    run(genotype, wanted, as_json=json)
+    wanted = early.with_folder(genotype, wanted)
+    early.check_training([genotype], wanted)
+    from smallgroup.cli.train import run as carry_out  # noqa: PLC0415
+
+    carry_out(genotype, wanted, as_json=json)
 
 
 @app.command()
@@ -230,7 +240,7 @@ def mutual(
     the same batches. The folder has config.yaml, peers.json, metrics.jsonl, checkpoints, result.json and a model in
     `learner-0`, `learner-1`, ...; the control, from the same initial weights with weight 0, is in `alone` within it.
     """
-    from smallgroup.cli.mutual import run as carry_out  # noqa: PLC0415
+    from smallgroup.cli import early  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
 
     given = _given(
@@ -242,6 +252,9 @@ def mutual(
         skip_bad_images=skip_bad_images or None,
     )
     wanted = Wanted(given, changes or (), config, out, None, None, resume=resume, allow_drift=allow_drift)
+    early.check_training(genotypes, wanted)
+    from smallgroup.cli.mutual import run as carry_out  # noqa: PLC0415
+
     carry_out(genotypes, wanted, learners, weight, as_json=json)
 
 
@@ -278,7 +291,7 @@ def run(
     `training` and `random`. Of a time budget the search gets three fifths; both trainings
     get the same number of epochs, which fits the rest.
     """
-    from smallgroup.cli.run import run as carry_out  # noqa: PLC0415
+    from smallgroup.cli import early  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
 
     given = _given(
@@ -307,6 +320,9 @@ def run(
         allow_drift=allow_drift,
         tensorboard=tensorboard,
     )
+    early.check_search(wanted)
+    from smallgroup.cli.run import run as carry_out  # noqa: PLC0415
+
     carry_out(wanted, as_json=json)
 
 
@@ -336,6 +352,9 @@ def study(
     folder, and a study that was stopped goes on. Ctrl-C saves and ends. Beside the table there are files of it
     (Markdown, CSV, LaTeX, JSON) and figures (SVG, PDF).
     """
+    from smallgroup.cli import early  # noqa: PLC0415
+
+    early.check_study(name, recipe, seeds, changes or ())
     from smallgroup.cli.study import Asked, run  # noqa: PLC0415
 
     run(
@@ -372,6 +391,9 @@ def report(
     several: a table, their curves in one chart, and what the group contributed where one of them is the same search
     with lambda = 0. Every run draws its own page when it ends.
     """
+    from smallgroup.cli import early  # noqa: PLC0415
+
+    early.check_runs(runs)
     from smallgroup.cli.report import run as carry_out  # noqa: PLC0415
 
     carry_out(runs, out, svg, pdf, as_json=json)
@@ -380,6 +402,9 @@ def report(
 @app.command()
 def show(run: options.OneRun, json: options.Json = False) -> None:
     """Print what a run found: its numbers, its cell, and its curves as small bars."""
+    from smallgroup.cli import early  # noqa: PLC0415
+
+    early.check_runs([run])
     from smallgroup.cli.show import run as carry_out  # noqa: PLC0415
 
     carry_out(run, as_json=json)
@@ -393,6 +418,9 @@ def watch(
     ] = 0,
 ) -> None:
     """Serve the page of a run on this machine alone, and keep it up to date while the run goes. Ctrl-C ends it."""
+    from smallgroup.cli import early  # noqa: PLC0415
+
+    early.check_runs([run])
     from smallgroup.cli.watch import run as carry_out  # noqa: PLC0415
 
     carry_out(run, port)
@@ -414,6 +442,9 @@ def predict(
     images below it are classified, sorted by name. A file that cannot be used gets a line that says why; the others
     are classified all the same, and the exit code is 1.
     """
+    from smallgroup.phases.evaluation.place import find_model  # noqa: PLC0415
+
+    find_model(run)
     from smallgroup.cli.predict import run as carry_out  # noqa: PLC0415
 
     carry_out(run, images, top, as_json=json)
@@ -438,6 +469,9 @@ def export(
     Classes, image size and normalisation stand inside the file. It is compared with the trained model on random images
     before it is written. A pt2 file of ours has no pickle in it; loading one of a stranger can run code.
     """
+    from smallgroup.phases.evaluation.place import find_model  # noqa: PLC0415
+
+    find_model(run)
     from smallgroup.cli.export import run as carry_out  # noqa: PLC0415
 
     carry_out(run, format_, out, as_json=json)

@@ -1,13 +1,14 @@
 """`smallgroup list`."""
 
-import inspect
 from collections.abc import Callable
 
 from smallgroup import recipes
 from smallgroup.cli.output import print_columns, print_json
+from smallgroup.methods import METHODS
 from smallgroup.runtime.checks import check_choice
 from smallgroup.spaces import SPACES
 from smallgroup.spaces.genotypes import published_about
+from smallgroup.study.names import built_in, keys_of_built_in
 
 
 def run(what: str, *, as_json: bool) -> None:
@@ -21,17 +22,11 @@ def run(what: str, *, as_json: bool) -> None:
 
 
 def _methods() -> dict[str, str]:
-    from smallgroup.methods import METHODS  # noqa: PLC0415 -- the other lists do not need it
-
-    return {name: _about(method) for name, method in METHODS.items()}
+    return {name: METHODS.about(name) for name in METHODS}
 
 
 def _spaces() -> dict[str, str]:
-    return {name: _about(space) for name, space in SPACES.items()}
-
-
-def _about(kind: type) -> str:
-    return (inspect.getdoc(kind) or "").partition("\n")[0]
+    return {name: SPACES.about(name) for name in SPACES}
 
 
 def _recipes() -> dict[str, str]:
@@ -52,9 +47,7 @@ def _rows() -> dict[str, str]:
 
 
 def _studies() -> dict[str, str]:
-    from smallgroup.study import built_in, open_study  # noqa: PLC0415
-
-    return {name: open_study(name)[1].about for name in built_in()}
+    return {name: str(keys_of_built_in(name).get("about", "")) for name in built_in()}
 
 
 def _keys() -> dict[str, str]:

@@ -8,6 +8,7 @@ from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.cli.train_display import TrainingDisplay
 from smallgroup.cli.wanted import Wanted, next_folder
+from smallgroup.config import keys_for_training
 from smallgroup.phases.evaluation import MutualResult, Peers, peers
 from smallgroup.spaces import genotypes
 
@@ -19,8 +20,7 @@ LONGEST = 24
 
 def run(texts: list[str], wanted: Wanted, learners: int | None, weight: float | None, *, as_json: bool) -> None:
     """Networks together, and then each of them alone."""
-    wanted.check()
-    wanted = replace(wanted, base=api.keys_for_training(texts[0], wanted.given()))
+    wanted = replace(wanted, base=keys_for_training(texts[0], wanted.given()))
     named = [genotypes.resolve(text) for text in texts]
     cells = tuple(cell for _, cell in named)
     begun = _begun(wanted)
@@ -32,7 +32,7 @@ def run(texts: list[str], wanted: Wanted, learners: int | None, weight: float | 
     alone = together
     if group.weight:
         # The config of the run is below the control: it need not be given again either.
-        control = replace(wanted, base=api.keys_for_training(folder, {}))
+        control = replace(wanted, base=keys_for_training(folder, {}))
         alone, _ = train_group(replace(group, weight=0.0), control, folder / ALONE, ALONE)
     if as_json:
         print_json({"mutual": together.to_dict(), "alone": alone.to_dict(), "run": str(folder)})

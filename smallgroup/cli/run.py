@@ -13,10 +13,10 @@ from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.cli.search import search_one
 from smallgroup.cli.train import train
 from smallgroup.cli.wanted import Wanted, next_folder
-from smallgroup.config import CONFIG, load_own, resolve
+from smallgroup.config import CONFIG, keys_for_training, load_own, resolve
 from smallgroup.phases.evaluation import TrainResult
 from smallgroup.phases.evaluation.limits import TooLargeError
-from smallgroup.phases.evaluation.load import TRAINING
+from smallgroup.phases.evaluation.place import TRAINING
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.runtime import stream
 from smallgroup.spaces.choices import random_genotype
@@ -33,12 +33,11 @@ RANDOM = "random"
 
 def run(wanted: Wanted, *, as_json: bool) -> None:
     """The whole job."""
-    wanted.check()
     config = wanted.resolved({}, wanted.out)
     folder = wanted.out or next_folder(config.data.dataset, config.method_names)
     found, _ = search_one(_part(wanted, SEARCH_SHARE), folder, {}, "search")
     # The trainings have the config of the search below them: a resumed run need not be given it again.
-    base = api.keys_for_training(folder, wanted.given())
+    base = keys_for_training(folder, wanted.given())
     wanted = replace(_part(wanted, 1 - SEARCH_SHARE), base=base)
     cell = _trained_cell(folder, wanted)
     rival = _random_cell(space_of(cell), found.seed, wanted)

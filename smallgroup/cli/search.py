@@ -22,7 +22,6 @@ from smallgroup.spaces.genotypes import from_plain
 
 def run(wanted: Wanted, *, as_json: bool) -> None:
     """One search, or one per seed."""
-    wanted.check()
     seeds = None if wanted.seeds is None else seeds_of(wanted.seeds)
     if seeds is None:
         result, folder = search_one(wanted, wanted.out, {})

@@ -9,34 +9,22 @@ from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.cli.train_display import TrainingDisplay
 from smallgroup.cli.wanted import Wanted, next_folder
-from smallgroup.config import CONFIG
+from smallgroup.config import CONFIG, keys_for_training
 from smallgroup.phases.evaluation import TrainResult
-from smallgroup.phases.evaluation.load import TRAINING
-from smallgroup.phases.evaluation.model import ABOUT
 from smallgroup.spaces import genotypes
 from smallgroup.spaces.genotypes import AnyGenotype
 
 
 def run(genotype: str, wanted: Wanted, *, as_json: bool) -> None:
     """Train one cell."""
-    place = genotype_of(genotype)
-    if isinstance(place, Path) and wanted.out is None:
-        wanted = replace(wanted, out=place / TRAINING)
-    wanted.check()
-    wanted = replace(wanted, base=api.keys_for_training(genotype, wanted.given()))
+    folder = Path(genotype)
+    place = folder if (folder / CONFIG).is_file() else genotypes.resolve(genotype)[1]
+    wanted = replace(wanted, base=keys_for_training(genotype, wanted.given()))
     result, folder = train(place, wanted, wanted.out)
     if as_json:
         print_json({**result.to_dict(), "run": str(folder)})
     else:
         show(result, folder)
-
-
-def genotype_of(text: str) -> AnyGenotype | Path:
-    """The folder of a search, or a cell that is named in another way."""
-    folder = Path(text)
-    if (folder / CONFIG).is_file() and (folder / ABOUT).is_file():
-        raise ValueError(f"what is trained is a cell, or that of a search, but {folder} is the folder of a training")
-    return folder if (folder / CONFIG).is_file() else genotypes.resolve(text)[1]
 
 
 def train(

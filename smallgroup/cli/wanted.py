@@ -3,15 +3,14 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from smallgroup.cli.durations import seconds_of
 from smallgroup.config import CONFIG, Config, changed, load, load_own, overlaid, resolve
 from smallgroup.places import RUNS, is_begun, nothing_to_resume
-from smallgroup.runner import Watcher
 from smallgroup.runner.tensorboard import EVENTS, EventFiles, check_installed
+from smallgroup.runner.watcher import Watcher
 from smallgroup.runtime.files import check_not_link
 
 _NOT_WHAT = ("data_root", "on_nonfinite")
@@ -38,6 +37,9 @@ class Wanted:
 
     base: Mapping[str, Any] = field(default_factory=dict)
     """Keys below all others, such as those of the search whose cell is trained."""
+
+    files: dict[Path, dict[str, Any]] = field(default_factory=dict, repr=False)
+    """The keys of files that were read."""
 
     def check(self) -> None:
         """Refuse what does not go together."""
@@ -79,10 +81,14 @@ class Wanted:
         total, start = OVERHEAD * seconds_of(self.time_budget), time.monotonic()
         return lambda: total - (time.monotonic() - start)
 
-    @cached_property
+    @property
     def _file(self) -> dict[str, Any]:
-        """Read once: a pipe is empty afterwards."""
-        return {} if self.config is None else load(self.config)
+        """The keys of the file. It is read once, also where parts of this object are replaced: it may be a pipe."""
+        if self.config is None:
+            return {}
+        if self.config not in self.files:
+            self.files[self.config] = load(self.config)
+        return self.files[self.config]
 
     def given(self) -> dict[str, Any]:
         """What was asked for: changes above options above the file."""

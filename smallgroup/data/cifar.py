@@ -11,12 +11,11 @@ from torch import Tensor
 
 from smallgroup.data.augment import Augmentation
 from smallgroup.data.dataset import Dataset, imbalance
-from smallgroup.data.errors import DataError, require_folder
+from smallgroup.data.errors import DataError
 from smallgroup.data.images import TensorImages
+from smallgroup.data.names import require_data
 from smallgroup.data.unpickle import read_pickle
 from smallgroup.runtime.text import shown
-
-SOURCE = "https://www.cs.toronto.edu/~kriz/cifar.html"
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,6 @@ class Layout:
 
     name: str
     title: str
-    folder: str
     train: dict[str, str]
     test: dict[str, str]
     meta: dict[str, str]
@@ -39,7 +37,6 @@ class Layout:
 CIFAR10 = Layout(
     name="cifar10",
     title="CIFAR-10",
-    folder="cifar-10-batches-py",
     train={
         "data_batch_1": "c99cafc152244af753f735de768cd75f",
         "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
@@ -58,7 +55,6 @@ CIFAR10 = Layout(
 CIFAR100 = Layout(
     name="cifar100",
     title="CIFAR-100",
-    folder="cifar-100-python",
     train={"train": "16019d7e3df5f24257cddd939b257f8d"},
     test={"test": "f0ef6b0ae62326f3e7ffdfab6717acfc"},
     meta={"meta": "7973b15100ade9c7d40fb424638fde48"},
@@ -83,9 +79,7 @@ class Part:
 
 def open_cifar(layout: Layout, root: Path, size: int | None = None) -> Dataset:
     """Read a CIFAR; what is not the official files is used all the same if it is sound, and the notes say so."""
-    folder = root / layout.folder
-    where = f"; {layout.title} comes from {SOURCE} and is looked for under the data root (--data-root, SMALLGROUP_DATA)"
-    require_folder(folder, f"{layout.title}, python version,", where)
+    folder = require_data(layout.name, root)
     train, test = _part(layout, folder, layout.train), _part(layout, folder, layout.test)
     if train is None:
         raise DataError(f"{shown(folder)} must hold {' or '.join(layout.train)}, but it holds none of them")

@@ -1,14 +1,21 @@
 """The part of a config that is about data."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from smallgroup.data.augment import Augmentation
-from smallgroup.data.checking import BadImages
-from smallgroup.data.dataset import Proportions
-from smallgroup.data.sources import check_name
+from smallgroup.data.names import check_name, require_data
+from smallgroup.data.roots import data_root
+
+if TYPE_CHECKING:
+    from smallgroup.data.augment import Augmentation
+    from smallgroup.data.checking import BadImages
+    from smallgroup.data.dataset import Proportions
+
+MADE = ("split", "train")
+"""Unlabeled images that are made of the training images."""
 
 
 class AugmentationConfig(BaseModel):
@@ -27,7 +34,7 @@ class AugmentationConfig(BaseModel):
     cutout: int | None = Field(default=None, ge=0, le=4096)
     """Side in pixels of a square that is cut out; null: the dataset's own, as a rule none."""
 
-    def over(self, own: Augmentation) -> Augmentation:
+    def over(self, own: "Augmentation") -> "Augmentation":
         """The dataset's own augmentation with these departures."""
         return own.model_copy(update=self.model_dump(exclude_none=True))
 
@@ -76,19 +83,22 @@ class DataConfig(BaseModel):
     @field_validator("unlabeled")
     @classmethod
     def _known_or_made(cls, name: str) -> str:
-        if name not in ("split", "train"):
-            check_name(name, ", split, train")
+        check_name(name, MADE)
         return name
 
     @property
-    def bad(self) -> BadImages:
+    def bad(self) -> "BadImages":
         """What is done about files that cannot be decoded."""
         return "skip" if self.skip_bad_images else "refuse"
 
-    def proportions(self, own: Proportions) -> Proportions:
+    def require(self, *, unlabeled: bool) -> None:
+        """Refuse data whose folder is not there, and unlabeled data too where they are used. Nothing is read."""
+        root = data_root(self.data_root)
+        require_data(self.dataset, root)
+        if unlabeled and self.unlabeled not in MADE:
+            require_data(self.unlabeled, root, "unlabelled images")
+
+    def proportions(self, own: "Proportions") -> "Proportions":
         """The dataset's own proportions with the departures given here."""
-        return Proportions(
-            own.labelled if self.labelled_fraction is None else self.labelled_fraction,
-            own.train if self.train_fraction is None else self.train_fraction,
-            own.unlabeled if self.unlabeled_fraction is None else self.unlabeled_fraction,
-        )
+        given = {"labelled": self.labelled_fraction, "train": self.train_fraction, "unlabeled": self.unlabeled_fraction}
+        return replace(own, **{name: share for name, share in given.items() if share is not None})

@@ -13,8 +13,9 @@ from smallgroup.data.decoding import Unreadable, header
 from smallgroup.data.errors import DataError, NoClassesError, reason
 from smallgroup.data.folder import images_below
 from smallgroup.data.images import FileImages, Images
+from smallgroup.data.names import FOLDER, NAMES
 from smallgroup.data.roots import expanded
-from smallgroup.data.sources import FOLDER, NAMES, open_dataset
+from smallgroup.data.sources import open_dataset
 from smallgroup.runtime import stream
 from smallgroup.runtime.text import shown
 

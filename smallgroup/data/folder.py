@@ -13,6 +13,7 @@ from smallgroup.data.dataset import Dataset, Proportions, imbalance
 from smallgroup.data.decoding import SUFFIXES, Unreadable, header
 from smallgroup.data.errors import DataError, NoClassesError, reason, require_folder
 from smallgroup.data.images import FileImages
+from smallgroup.data.names import require_data
 from smallgroup.data.splits import stratified
 from smallgroup.runtime import stream
 from smallgroup.runtime.text import shown
@@ -66,10 +67,7 @@ def open_folder(path: Path, size: int | None = None, bad: BadImages | None = Non
 
 def open_imagenet(root: Path, size: int | None = None, bad: BadImages | None = None) -> Dataset:
     """ImageNet as `imagenet/train` and `imagenet/val`, one folder per class; a search uses 10 %, 2.5 % and 10 %."""
-    folder, size = root / "imagenet", size or 224
-    require_folder(
-        folder / "train", "ImageNet", "; it is looked for under the data root (--data-root, SMALLGROUP_DATA)"
-    )
+    folder, size = require_data("imagenet", root).parent, size or 224
     classes, files, labels = scan_classes(folder / "train")
     test = scan_classes(folder / "val", classes) if (folder / "val").is_dir() else None
     checked, (_, files, labels), test = _readable(folder, (classes, files, labels), test, bad)

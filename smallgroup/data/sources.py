@@ -6,14 +6,11 @@ from smallgroup.data.checking import BadImages, Checked, skipped_note, usable
 from smallgroup.data.cifar import CIFAR10, CIFAR100, open_cifar
 from smallgroup.data.dataset import Dataset
 from smallgroup.data.digits import open_digits
-from smallgroup.data.errors import DataError, require_folder
+from smallgroup.data.errors import DataError
 from smallgroup.data.folder import images_below, open_folder, open_imagenet
 from smallgroup.data.images import FileImages, Images, TensorImages
-from smallgroup.data.roots import expanded
+from smallgroup.data.names import check_name, is_folder, require_data
 from smallgroup.runtime.text import shown
-
-NAMES = ("digits", "cifar10", "cifar100", "imagenet")
-FOLDER = "folder:"
 
 
 def open_dataset(name: str, root: Path, *, size: int | None = None, bad: BadImages | None = None) -> Dataset:
@@ -32,7 +29,7 @@ def open_dataset(name: str, root: Path, *, size: int | None = None, bad: BadImag
         return open_cifar(CIFAR100, root, size)
     if name == "imagenet":
         return open_imagenet(root, size, bad)
-    return open_folder(expanded(name.removeprefix(FOLDER)), size, bad)
+    return open_folder(require_data(name, root), size, bad)
 
 
 def open_unlabeled(name: str, root: Path, like: Dataset, bad: BadImages | None = None) -> Images:
@@ -41,9 +38,8 @@ def open_unlabeled(name: str, root: Path, like: Dataset, bad: BadImages | None =
     They come in the size and number of channels of the labelled dataset, whose statistics also normalise them.
     """
     check_name(name)
-    if name.startswith(FOLDER):
-        folder = expanded(name.removeprefix(FOLDER))
-        require_folder(folder, "unlabelled images 'folder:PATH'")
+    if is_folder(name):
+        folder = require_data(name, root, "unlabelled images")
         if not (files := images_below(folder)):
             raise DataError(f"{shown(folder)} must hold images for the unlabelled set, but there is none in it")
         checked = Checked() if bad is None else usable(files, bad, folder)
@@ -66,9 +62,3 @@ def open_unlabeled(name: str, root: Path, like: Dataset, bad: BadImages | None =
         )
     assert isinstance(images, TensorImages)
     return TensorImages(images.pixels, None, size=like.size, channels=like.channels, note=images.note)
-
-
-def check_name(name: str, more: str = "") -> None:
-    """Refuse a name under which there is no data."""
-    if name not in NAMES and not (name.startswith(FOLDER) and len(name) > len(FOLDER)):
-        raise DataError(f"data must be one of {', '.join(NAMES)}, folder:PATH{more}, but got {shown(name)!r}")

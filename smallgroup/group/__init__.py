@@ -4,13 +4,30 @@ No image, cell or file in here: a learner is a pure function of (weights, archit
 learners meet only in two small tables per iteration. See `docs/hypergradient.md` for the mathematics.
 """
 
-from smallgroup.group.errors import NonFiniteError
-from smallgroup.group.group import SmallGroup
-from smallgroup.group.learner import Apply, Labeller, Learner
-from smallgroup.group.module_apply import ModuleApply
-from smallgroup.group.optimizers import Optimizers, step_derivative
-from smallgroup.group.report import LearnerReport, StepReport
+from typing import TYPE_CHECKING
+
 from smallgroup.runtime import Phase
+from smallgroup.runtime.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from smallgroup.group.errors import NonFiniteError
+    from smallgroup.group.group import SmallGroup
+    from smallgroup.group.learner import Apply, Labeller, Learner
+    from smallgroup.group.module_apply import ModuleApply
+    from smallgroup.group.optimizers import Optimizers, step_derivative
+    from smallgroup.group.report import LearnerReport, StepReport
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "errors": ["NonFiniteError"],
+            "group": ["SmallGroup"],
+            "learner": ["Apply", "Labeller", "Learner"],
+            "module_apply": ["ModuleApply"],
+            "optimizers": ["Optimizers", "step_derivative"],
+            "report": ["LearnerReport", "StepReport"],
+        },
+    )
 
 __all__ = [
     "Apply",

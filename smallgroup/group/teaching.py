@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
-from torch import Tensor
-
-from smallgroup.group.learner import Labeller
 from smallgroup.runtime.checks import check_choice, check_number
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from smallgroup.group.learner import Labeller
 
 LabelsFrom = Literal["v", "w", "w-joint"]
 Targets = Literal["peers", "own", "uniform"]
@@ -32,7 +34,7 @@ class Teaching:
 
     size: int
     lam: float
-    labels_from: LabelsFrom | Sequence[Labeller] = "v"
+    labels_from: "LabelsFrom | Sequence[Labeller]" = "v"
     targets: Targets = "peers"
     human_labels: bool = True
 
@@ -93,14 +95,14 @@ class Teaching:
         """What the labels a learner learns from add up to per image; the controls keep that of K - 1 peers."""
         return max(self.size - 1, 1)
 
-    def received(self, k: int, tables: Sequence[Tensor]) -> Tensor:
+    def received(self, k: int, tables: "Sequence[Tensor]") -> "Tensor":
         """What reaches learner k of a table of every learner: the labels t_k, or the sensitivities S_k.
 
         One sum for both, because j learns from k exactly if k learns from j, and with the same weight.
         """
         return self.mass * tables[k] if self.targets == "own" else self.from_peers(k, tables)
 
-    def from_peers(self, k: int, tables: Sequence[Tensor]) -> Tensor:
+    def from_peers(self, k: int, tables: "Sequence[Tensor]") -> "Tensor":
         """The sum over j != k in learner order: never a total minus one, which would lose bits."""
         first, *others = [table for j, table in enumerate(tables) if j != k]
         for table in others:

@@ -1,18 +1,45 @@
 """How a choice is relaxed: one small file per published method, on one protocol whose defaults are DARTS."""
 
-from smallgroup.methods.darts import Darts
-from smallgroup.methods.darts_minus import DartsMinus
-from smallgroup.methods.decisions import Continue, Decision, EpochEnd, Progress, Rebuild, Rollback, Stop
-from smallgroup.methods.fair_darts import FairDarts
-from smallgroup.methods.gdas import Gdas
-from smallgroup.methods.method import Architecture, ArchitectureOptimizer, Method, Noise
-from smallgroup.methods.p_darts import PDarts
-from smallgroup.methods.pc_darts import PcDarts
-from smallgroup.methods.relaxed import Relaxed
+from typing import TYPE_CHECKING
 
-METHODS: dict[str, type[Method]] = {
-    method.name: method for method in (Darts, DartsMinus, FairDarts, Gdas, PDarts, PcDarts)
-}
+from smallgroup.runtime.lazy import LazyClasses, lazy_names
+
+if TYPE_CHECKING:
+    from smallgroup.methods.darts import Darts
+    from smallgroup.methods.darts_minus import DartsMinus
+    from smallgroup.methods.decisions import Continue, Decision, EpochEnd, Progress, Rebuild, Rollback, Stop
+    from smallgroup.methods.fair_darts import FairDarts
+    from smallgroup.methods.gdas import Gdas
+    from smallgroup.methods.method import Architecture, ArchitectureOptimizer, Method, Noise
+    from smallgroup.methods.p_darts import PDarts
+    from smallgroup.methods.pc_darts import PcDarts
+    from smallgroup.methods.relaxed import Relaxed
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "darts": ["Darts"],
+            "darts_minus": ["DartsMinus"],
+            "decisions": ["Continue", "Decision", "EpochEnd", "Progress", "Rebuild", "Rollback", "Stop"],
+            "fair_darts": ["FairDarts"],
+            "gdas": ["Gdas"],
+            "method": ["Architecture", "ArchitectureOptimizer", "Method", "Noise"],
+            "p_darts": ["PDarts"],
+            "pc_darts": ["PcDarts"],
+            "relaxed": ["Relaxed"],
+        },
+    )
+
+METHODS: "LazyClasses[Method]" = LazyClasses(
+    {
+        "darts": "smallgroup.methods.darts:Darts",
+        "darts-minus": "smallgroup.methods.darts_minus:DartsMinus",
+        "fair-darts": "smallgroup.methods.fair_darts:FairDarts",
+        "gdas": "smallgroup.methods.gdas:Gdas",
+        "p-darts": "smallgroup.methods.p_darts:PDarts",
+        "pc-darts": "smallgroup.methods.pc_darts:PcDarts",
+    }
+)
 """The built-in methods by name."""
 
 __all__ = [

@@ -3,12 +3,9 @@
 from torch import Tensor, nn
 from torch.nn import functional
 
+from smallgroup.networks.design import AUXILIARIES
 from smallgroup.runtime.checks import check_choice
 from smallgroup.spaces.layers import FULL, batch_norm
-
-AUXILIARIES = ("none", "one-norm", "two-norms")
-"""No head; with a batch norm behind the first of its convolutions, as DARTS, PC-DARTS and the paper train on ImageNet;
-behind both, as everybody does on CIFAR, and P-DARTS and DARTS- on ImageNet as well."""
 
 MIDDLE, WIDE = 128, 768
 

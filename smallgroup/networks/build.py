@@ -1,44 +1,17 @@
 """A network from a genotype: in the size of the papers, or in any other."""
 
-from dataclasses import replace
-
 import torch
 
 from smallgroup.networks.auxiliary import check_map
 from smallgroup.networks.darts import DartsNetwork
-from smallgroup.networks.design import NetworkDesign
+from smallgroup.networks.design import NetworkDesign, design_of
 from smallgroup.networks.nas_bench_201 import NasBench201Network
 from smallgroup.runtime import stream
-from smallgroup.runtime.checks import check_choice
 from smallgroup.spaces.darts.genotype import Genotype
 from smallgroup.spaces.nas_bench_201.cell import Cell
 from smallgroup.spaces.weights import initialise
 
 DerivedNetwork = DartsNetwork | NasBench201Network
-
-NETWORKS = {
-    "cifar10": NetworkDesign(classes=10, image_size=32, channels=36, cells=20, stem="cifar", auxiliary="two-norms"),
-    "cifar100": NetworkDesign(classes=100, image_size=32, channels=36, cells=20, stem="cifar", auxiliary="two-norms"),
-    "imagenet": NetworkDesign(
-        classes=1000, image_size=224, channels=48, cells=14, stem="imagenet", auxiliary="one-norm"
-    ),
-}
-"""What the papers train in the DARTS space, with the auxiliary head they train it with."""
-
-BENCHMARK_NETWORKS = {
-    "cifar10": NetworkDesign(classes=10, image_size=32, channels=16),
-    "cifar100": NetworkDesign(classes=100, image_size=32, channels=16),
-    "imagenet": NetworkDesign(classes=120, image_size=16, channels=16),
-}
-"""The same of NAS-Bench-201, which has an ImageNet of its own. No auxiliary head."""
-
-
-def design_of(genotype: Genotype | Cell, network: str = "cifar10", *, auxiliary: bool = False) -> NetworkDesign:
-    """The network of the papers for a dataset; with its auxiliary head, if it has one and it is asked for."""
-    check_choice("network", network, tuple(NETWORKS))
-    if isinstance(genotype, Cell):
-        return BENCHMARK_NETWORKS[network]
-    return NETWORKS[network] if auxiliary else replace(NETWORKS[network], auxiliary="none")
 
 
 def build_network(
@@ -62,11 +35,6 @@ def build_network(
     with torch.device("cpu"):  # where weights are drawn, whatever the default device is
         initialise(module, generator or stream("network", "weights"), where)
     return module
-
-
-def image_size(genotype: Genotype | Cell, network: str = "cifar10") -> int:
-    """Height and width of the images that network is made for."""
-    return design_of(genotype, network).image_size
 
 
 def _darts(genotype: Genotype, design: NetworkDesign) -> DartsNetwork:

@@ -7,11 +7,11 @@ from torch import Tensor, nn
 
 from smallgroup.kernels import AnyTerm, Backend, Board, Place, Term, backend_for
 from smallgroup.networks.auxiliary import build_auxiliary
-from smallgroup.networks.drop_path import Key, check_probability, draw_paths, through
+from smallgroup.networks.drop_path import Key, draw_paths, through
 from smallgroup.networks.entrances import enter
 from smallgroup.networks.layout import laid_out
 from smallgroup.networks.outputs import Outputs
-from smallgroup.runtime.checks import check_counts
+from smallgroup.runtime.checks import check_counts, check_probability
 from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, Genotype
 from smallgroup.spaces.darts.operations import build
 from smallgroup.spaces.darts.skeleton import build_stem, reduction_cells

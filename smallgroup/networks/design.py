@@ -1,11 +1,15 @@
 """What a derived network is like apart from its genotype."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from smallgroup.networks.auxiliary import AUXILIARIES
-from smallgroup.networks.drop_path import check_probability
-from smallgroup.runtime.checks import check_choice, check_counts
-from smallgroup.spaces.darts.skeleton import STEMS
+from smallgroup.runtime.checks import check_choice, check_counts, check_probability
+from smallgroup.spaces.darts.genotype import Genotype
+from smallgroup.spaces.darts.names import STEMS
+from smallgroup.spaces.nas_bench_201.cell import Cell
+
+AUXILIARIES = ("none", "one-norm", "two-norms")
+"""No head; with a batch norm behind the first of its convolutions, as DARTS, PC-DARTS and the paper train on ImageNet;
+behind both, as everybody does on CIFAR, and P-DARTS and DARTS- on ImageNet as well."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,3 +61,33 @@ class NetworkDesign:
         """Height and width after the second reduction, in the DARTS space; every halving rounds up."""
         halved = 32 if self.stem_kind == "imagenet" else 4
         return -(-self.image_size // halved)
+
+
+NETWORKS = {
+    "cifar10": NetworkDesign(classes=10, image_size=32, channels=36, cells=20, stem="cifar", auxiliary="two-norms"),
+    "cifar100": NetworkDesign(classes=100, image_size=32, channels=36, cells=20, stem="cifar", auxiliary="two-norms"),
+    "imagenet": NetworkDesign(
+        classes=1000, image_size=224, channels=48, cells=14, stem="imagenet", auxiliary="one-norm"
+    ),
+}
+"""What the papers train in the DARTS space, with the auxiliary head they train it with."""
+
+BENCHMARK_NETWORKS = {
+    "cifar10": NetworkDesign(classes=10, image_size=32, channels=16),
+    "cifar100": NetworkDesign(classes=100, image_size=32, channels=16),
+    "imagenet": NetworkDesign(classes=120, image_size=16, channels=16),
+}
+"""The same of NAS-Bench-201, which has an ImageNet of its own. No auxiliary head."""
+
+
+def design_of(genotype: Genotype | Cell, network: str = "cifar10", *, auxiliary: bool = False) -> NetworkDesign:
+    """The network of the papers for a dataset; with its auxiliary head, if it has one and it is asked for."""
+    check_choice("network", network, tuple(NETWORKS))
+    if isinstance(genotype, Cell):
+        return BENCHMARK_NETWORKS[network]
+    return NETWORKS[network] if auxiliary else replace(NETWORKS[network], auxiliary="none")
+
+
+def image_size(genotype: Genotype | Cell, network: str = "cifar10") -> int:
+    """Height and width of the images that network is made for."""
+    return design_of(genotype, network).image_size

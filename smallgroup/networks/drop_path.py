@@ -8,16 +8,8 @@ import torch
 from torch import Tensor
 
 from smallgroup.runtime import stream
-from smallgroup.runtime.checks import check_number
 
 Key = tuple[int | str | None, ...]
-
-
-def check_probability(name: str, value: float) -> None:
-    """Refuse what is no probability, and the one with which nothing would be left."""
-    if isinstance(value, int | float) and not 0 <= value < 1:
-        raise ValueError(f"0 <= {name} < 1 must hold, but got {name}={value}")
-    check_number(name, value)
 
 
 def draw_paths(images: int, edges: int, probability: float, key: Key) -> Tensor:

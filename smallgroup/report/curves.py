@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from smallgroup.report.charts import Chart, Point, Series
 from smallgroup.report.run import Row, Run, at, number_at, section_at
-from smallgroup.runner.runner import METRICS
+from smallgroup.runner.place import METRICS
 
 MOST = 400
 """Epochs that are drawn; of more every n-th, and the last."""

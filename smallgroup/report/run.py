@@ -12,8 +12,8 @@ from smallgroup.data.errors import reason
 from smallgroup.phases.search.record import GALLERY
 from smallgroup.runner import read_rows
 from smallgroup.runner.lock import held
+from smallgroup.runner.place import METRICS
 from smallgroup.runner.recorder import FACTS, TIMES
-from smallgroup.runner.runner import METRICS
 from smallgroup.runtime.files import NotRegularError, read_regular
 from smallgroup.runtime.text import shown
 from smallgroup.spaces.genotypes import FILE, AnyGenotype, from_plain, read

@@ -1,6 +1,23 @@
 """One loop for every long job: progress, metrics, checkpoints, resumption, signals."""
 
-from smallgroup.runner.metrics import Metrics, read_rows
-from smallgroup.runner.runner import CHECKPOINTS, Interrupted, Job, Runner, Watcher, check_identity
+from typing import TYPE_CHECKING
+
+from smallgroup.runtime.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from smallgroup.runner.metrics import Metrics, read_rows
+    from smallgroup.runner.place import CHECKPOINTS
+    from smallgroup.runner.runner import Interrupted, Runner, check_identity
+    from smallgroup.runner.watcher import Job, Watcher
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "metrics": ["Metrics", "read_rows"],
+            "place": ["CHECKPOINTS"],
+            "runner": ["Interrupted", "Runner", "check_identity"],
+            "watcher": ["Job", "Watcher"],
+        },
+    )
 
 __all__ = ["CHECKPOINTS", "Interrupted", "Job", "Metrics", "Runner", "Watcher", "check_identity", "read_rows"]

@@ -10,81 +10,20 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from signal import Signals
-from typing import Any, Protocol
-
-from torch import Tensor
+from typing import Any
 
 from smallgroup.runner.lock import locked
 from smallgroup.runner.metrics import Metrics
+from smallgroup.runner.place import CHECKPOINTS, METRICS
 from smallgroup.runner.saved import parts_of
 from smallgroup.runner.signals import watched
 from smallgroup.runner.skips import Skips
+from smallgroup.runner.watcher import Job, Watcher
 from smallgroup.runtime.checkpoints import Checkpoint, Checkpoints
 from smallgroup.runtime.checks import LONGEST
 from smallgroup.runtime.environment import Environment
 from smallgroup.runtime.files import check_not_link, remove_unfinished, write_whole
 from smallgroup.runtime.memory import is_out_of_memory
-
-METRICS, CHECKPOINTS = "metrics.jsonl", "checkpoints"
-
-
-class Job(Protocol):
-    """Work in steps that can be saved and taken up again between any two of them."""
-
-    @property
-    def step(self) -> int:
-        """How many steps were taken."""
-        ...
-
-    @property
-    def finished(self) -> bool:
-        """Whether there is no step left."""
-        ...
-
-    def advance(self) -> Sequence[Mapping[str, Any]] | None:
-        """Take a step; where it ends an epoch, give the rows of metrics of that epoch.
-
-        A step that fails changes nothing.
-        """
-        ...
-
-    def state(self) -> tuple[Mapping[str, Tensor], Mapping[str, Any]]:
-        """All that the next step depends on: tensors by name, and a record that JSON can hold."""
-        ...
-
-    def load_state(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
-        """Take up what `state` gave."""
-        ...
-
-    def leave_out(self) -> bool:
-        """Go on as if the next step had been taken, which failed; False if it was no step that failed."""
-        ...
-
-    def close(self) -> None:
-        """Let go of processes and files; called when a run ends, however it ends."""
-        ...
-
-
-class Watcher:
-    """Somebody who is told how a run goes; this one does nothing, and others override what they want to hear of."""
-
-    def told(self, sentence: str) -> None:
-        """Something is not as it should be, such as a checkpoint that is damaged."""
-
-    def resumed(self, step: int) -> None:
-        """The run goes on after so many steps."""
-
-    def started(self, job: Job) -> None:
-        """The first step comes next."""
-
-    def stepped(self, step: int, seconds: float) -> None:
-        """A step was taken; the run has lasted so many seconds in all."""
-
-    def ended_epoch(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """An epoch is over."""
-
-    def saved(self, step: int) -> None:
-        """A checkpoint was written."""
 
 
 class Interrupted(Exception):

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from smallgroup.runner.runner import Watcher
+from smallgroup.runner.watcher import Watcher
 
 EVENTS = "tensorboard"
 """The folder of the event files within a run."""

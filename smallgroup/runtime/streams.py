@@ -6,9 +6,10 @@ numbers again: a probe of a finite difference, a resumed run, another process. T
 
 import hashlib
 import json
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 Phase = Literal["v", "label", "w", "w_unlabeled", "val"]
 """Which pass of an iteration is computed: what is random in a learner is drawn once per phase and step."""
@@ -20,6 +21,8 @@ def seed_of(*key: int | str | None) -> int:
     return int.from_bytes(digest[:8], "little") >> 1
 
 
-def stream(*key: int | str | None, device: torch.device | str = "cpu") -> torch.Generator:
+def stream(*key: int | str | None, device: "torch.device | str" = "cpu") -> "torch.Generator":
     """The private generator of a purpose, always at its beginning."""
+    import torch  # noqa: PLC0415 -- a config is checked without it
+
     return torch.Generator(device).manual_seed(seed_of(*key))

@@ -1,11 +1,13 @@
 """The part of a config that is about the search space."""
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from smallgroup.spaces.darts import DartsSpace
-from smallgroup.spaces.nas_bench_201 import NasBench201Space
+from smallgroup import spaces
+
+if TYPE_CHECKING:
+    from smallgroup.spaces import DartsSpace, NasBench201Space
 
 
 class SpaceConfig(BaseModel):
@@ -24,12 +26,12 @@ class SpaceConfig(BaseModel):
     stem: Literal["auto", "cifar", "small", "imagenet"] = "auto"
     """Of the DARTS space; auto: by the size of the images."""
 
-    def build(self, *, classes: int, image_channels: int, image_size: int) -> DartsSpace | NasBench201Space:
+    def build(self, *, classes: int, image_channels: int, image_size: int) -> "DartsSpace | NasBench201Space":
         """The space for such images."""
         images = {"classes": classes, "image_channels": image_channels, "image_size": image_size}
         if self.name == "nas-bench-201":
-            return NasBench201Space(channels=self.channels, cells_per_stage=self.cells_per_stage, **images)
+            return spaces.NasBench201Space(channels=self.channels, cells_per_stage=self.cells_per_stage, **images)
         stem: str = self.stem
         if stem == "auto":
             stem = "small" if image_size < 32 else "cifar" if image_size < 128 else "imagenet"
-        return DartsSpace(channels=self.channels, cells=self.cells, stem=stem, **images)
+        return spaces.DartsSpace(channels=self.channels, cells=self.cells, stem=stem, **images)

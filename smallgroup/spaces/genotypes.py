@@ -7,7 +7,6 @@ A file is JSON that says where its genotype comes from:
 Files and texts come from anywhere. Whatever is wrong with one is a ValueError that says so in a sentence.
 """
 
-import difflib
 import json
 import os
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from smallgroup.runtime.checks import nearest, unmarked
 from smallgroup.runtime.files import read_regular, write_whole
 from smallgroup.spaces import SPACES
 from smallgroup.spaces.darts import notation, plain
@@ -115,7 +115,7 @@ def resolve(text: str) -> tuple[str, AnyGenotype]:
     """What a user means: a published name, a file or a run's folder, or the genotype itself. With a name for it."""
     known = published()
     for name, genotype in known.items():
-        if text.strip().lower() == name.lower():
+        if unmarked(text) == unmarked(name):
             return name, genotype
     if os.path.isdir(text):
         return text, read(Path(text) / FILE, links=False)[0]
@@ -123,9 +123,8 @@ def resolve(text: str) -> tuple[str, AnyGenotype]:
         return text, read(text)[0]
     if text.lstrip().startswith(("{", "|")) or "(" in text:
         return _parse(text)[:2]
-    nearest = difflib.get_close_matches(text[:100].lower(), [name.lower() for name in known], n=1, cutoff=0.5)
-    hints = [f"did you mean {name}?" for name in known if name.lower() in nearest]
-    hint = hints[0] if hints else "`smallgroup list genotypes` lists the published ones"
+    near = nearest(text, known, likeness=0.5)
+    hint = f"did you mean {near}?" if near else "`smallgroup list genotypes` lists the published ones"
     raise ValueError(f"{show(text)} is no published genotype, no file, and no genotype as text; {hint}")
 
 

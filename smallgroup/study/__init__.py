@@ -1,11 +1,30 @@
 """Many runs: grids, their store, controls, the tables and figures of the paper."""
 
-from smallgroup.study.file import Study, built_in, open_study
-from smallgroup.study.plan import Plan, planned
-from smallgroup.study.processes import carry_out_all
-from smallgroup.study.store import Store
-from smallgroup.study.table import Table, tabulated
-from smallgroup.study.work import progress
+from typing import TYPE_CHECKING
+
+from smallgroup.runtime.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from smallgroup.study.file import Study, open_study
+    from smallgroup.study.names import built_in
+    from smallgroup.study.plan import Plan, planned
+    from smallgroup.study.processes import carry_out_all
+    from smallgroup.study.store import Store
+    from smallgroup.study.table import Table, tabulated
+    from smallgroup.study.work import progress
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "file": ["Study", "open_study"],
+            "names": ["built_in"],
+            "plan": ["Plan", "planned"],
+            "processes": ["carry_out_all"],
+            "store": ["Store"],
+            "table": ["Table", "tabulated"],
+            "work": ["progress"],
+        },
+    )
 
 __all__ = [
     "Plan",

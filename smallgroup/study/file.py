@@ -1,9 +1,7 @@
 """A study as a file: what is run, what its table shows, and which number it stands or falls by."""
 
-import difflib
 from collections.abc import Iterator, Mapping
 from functools import partial
-from importlib.resources import files
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -13,10 +11,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from smallgroup import recipes
 from smallgroup.config import Config, load, overlaid, resolve, seeds_of
-from smallgroup.runtime import plain_yaml
 from smallgroup.runtime.checks import check_choice
 from smallgroup.study.controls import Controls, with_controls
 from smallgroup.study.measures import MEASURES
+from smallgroup.study.names import built_in, check_study, keys_of_built_in
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)
 RUNS = "runs"
@@ -228,27 +226,17 @@ class Study(BaseModel):
         return self
 
 
-def built_in() -> tuple[str, ...]:
-    """The studies that come with the package."""
-    found = files(__package__).joinpath("built_in").iterdir()
-    return tuple(sorted(path.name.removesuffix(".yaml") for path in found if path.name.endswith(".yaml")))
-
-
 def open_study(name: str, changes: Mapping[str, Any] | None = None) -> tuple[str, Study]:
     """A built-in study by name, or one from a file; and its short name. `changes` stand above the file's keys."""
-    path = Path(name)
+    path, keys = Path(name), dict[str, Any]()
     if name in built_in():
-        text = files(__package__).joinpath("built_in", f"{name}.yaml").read_text(encoding="utf-8")
-        keys: Any = plain_yaml.parsed(text)
+        keys = keys_of_built_in(name)
     elif path.is_file():
         keys, name = load(path), path.stem
         if name in (RUNS, ".."):
             raise ValueError(f"a study has a folder of its name beside {RUNS}, but {path.name} would make it {name}")
     else:
-        near = difflib.get_close_matches(name, built_in(), n=1, cutoff=0.0)
-        raise ValueError(
-            f"a study must be a file or one of {', '.join(built_in())}; got {name[:80]!r}, nearest {near[0]}"
-        )
+        check_study(name)
     return name, parsed({**keys, **(changes or {})})
 
 

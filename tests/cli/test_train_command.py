@@ -11,12 +11,11 @@ import pytest
 import typer.main
 
 from smallgroup import kernels
-from smallgroup.api import keys_for_training
 from smallgroup.cli import main
 from smallgroup.cli import run as run_module
 from smallgroup.cli.app import app
 from smallgroup.cli.wanted import Wanted
-from smallgroup.config import load
+from smallgroup.config import keys_for_training, load
 from smallgroup.runner import read_rows
 from smallgroup.spaces.genotypes import from_plain
 from tests.cli.test_search_command import SMALL, Captured

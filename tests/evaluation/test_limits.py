@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from smallgroup.networks import NetworkDesign, build_network, multiply_adds, parameters
+from smallgroup.phases.evaluation.config import Limits
 from smallgroup.phases.evaluation.limits import (
     Architecture,
-    Limits,
     TooLargeError,
     check_fits,
     choose,

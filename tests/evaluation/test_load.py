@@ -14,7 +14,8 @@ from torch import nn
 from smallgroup.data.training_data import TrainingData
 from smallgroup.phases.evaluate import evaluate
 from smallgroup.phases.evaluation import TrainResult, read_model
-from smallgroup.phases.evaluation.load import find_model, load
+from smallgroup.phases.evaluation.load import load
+from smallgroup.phases.evaluation.place import find_model
 from smallgroup.runtime import stream
 
 Trained = dict[str, tuple[Path, TrainingData, TrainResult]]

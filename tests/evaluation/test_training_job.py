@@ -228,7 +228,7 @@ def test_the_trained_network_is_the_cell_that_was_searched(tmp_path: Path) -> No
 
 
 def test_published_cells_have_published_sizes_in_the_recipe_of_the_paper() -> None:
-    config = smallgroup.Config(recipe="paper", dataset="cifar10", space="darts").training  # type: ignore[call-arg, arg-type]
+    config = smallgroup.Config(recipe="paper", dataset="cifar10", space="darts").training
     design = config.network.design(classes=10, image_channels=3, image_size=32, space="darts")
     from smallgroup.networks import build_network, parameters  # noqa: PLC0415
 

@@ -6,7 +6,8 @@ from torch import nn
 
 from smallgroup.networks import DartsNetwork, NasBench201Network, build_network
 from smallgroup.spaces.darts import CellGenotype, Edge, Genotype
-from smallgroup.spaces.darts.skeleton import STEMS, build_stem, reduction_cells
+from smallgroup.spaces.darts.names import STEMS
+from smallgroup.spaces.darts.skeleton import build_stem, reduction_cells
 from smallgroup.spaces.genotypes import published
 from smallgroup.spaces.layers import FULL, SEARCH, FactorizedReduce
 from smallgroup.spaces.nas_bench_201 import Cell

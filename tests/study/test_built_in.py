@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from smallgroup.study import Store, planned, tabulated
+from smallgroup.study import Store, built_in, planned, tabulated
 from smallgroup.study.figures import draw
-from smallgroup.study.file import Study, built_in, open_study, parsed
+from smallgroup.study.file import Study, open_study, parsed
 from smallgroup.study.formats import grid, latex, markdown
 from smallgroup.study.measures import TRUE
 from smallgroup.study.work import work

@@ -3,7 +3,8 @@
 import pytest
 
 from smallgroup.methods import METHODS
-from smallgroup.study.file import Study, built_in, open_study
+from smallgroup.study import built_in
+from smallgroup.study.file import Study, open_study
 from smallgroup.study.plan import planned
 
 PRINTED = {

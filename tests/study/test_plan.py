@@ -6,8 +6,9 @@ import pytest
 
 from smallgroup.config import resolve
 from smallgroup.statistics import smallest_p
+from smallgroup.study import built_in
 from smallgroup.study.controls import independent_learners
-from smallgroup.study.file import built_in, open_study, parsed, points_of
+from smallgroup.study.file import open_study, parsed, points_of
 from smallgroup.study.plan import Run, planned, short_names
 from smallgroup.study.table import SIGNIFICANT
 

@@ -1,12 +1,30 @@
 """The evaluation phase: the retained cell in a large network, trained from scratch and tested once."""
 
-from smallgroup.phases.evaluation.config import NetworkConfig, TrainingConfig
-from smallgroup.phases.evaluation.job import TrainingJob
-from smallgroup.phases.evaluation.model import TrainedModel, read_model
-from smallgroup.phases.evaluation.mutual import MutualJob
-from smallgroup.phases.evaluation.mutual_result import MutualResult
-from smallgroup.phases.evaluation.peers import Peers
-from smallgroup.phases.evaluation.result import TrainResult
+from typing import TYPE_CHECKING
+
+from smallgroup.runtime.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from smallgroup.phases.evaluation.config import NetworkConfig, TrainingConfig
+    from smallgroup.phases.evaluation.job import TrainingJob
+    from smallgroup.phases.evaluation.model import TrainedModel, read_model
+    from smallgroup.phases.evaluation.mutual import MutualJob
+    from smallgroup.phases.evaluation.mutual_result import MutualResult
+    from smallgroup.phases.evaluation.peers import Peers
+    from smallgroup.phases.evaluation.result import TrainResult
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "config": ["NetworkConfig", "TrainingConfig"],
+            "job": ["TrainingJob"],
+            "model": ["TrainedModel", "read_model"],
+            "mutual": ["MutualJob"],
+            "mutual_result": ["MutualResult"],
+            "peers": ["Peers"],
+            "result": ["TrainResult"],
+        },
+    )
 
 __all__ = [
     "MutualJob",

@@ -1,17 +1,43 @@
 """The part of a config that is about training the found cell from scratch."""
 
 import math
-from typing import Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from smallgroup.data import AugmentationConfig
-from smallgroup.networks import NetworkDesign
-from smallgroup.phases.evaluation.limits import Limits
+from smallgroup import networks
+from smallgroup.data.config import AugmentationConfig
+
+if TYPE_CHECKING:
+    from smallgroup.networks import NetworkDesign
 
 _FROZEN = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 LAST = 5
 """Epochs at the end of the linear schedule in which the rate is a fifth of the line."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How large a network may be; None: as it comes."""
+
+    parameters: int | None = None
+    multiply_adds: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.parameters is not None or self.multiply_adds is not None
+
+    def allow(self, size: tuple[int, int]) -> bool:
+        """Whether parameters and multiply-adds are within them."""
+        return all(limit is None or have <= limit for have, limit in zip(size, self._both, strict=True))
+
+    @property
+    def _both(self) -> tuple[int | None, int | None]:
+        return self.parameters, self.multiply_adds
+
+    def __str__(self) -> str:
+        named = zip(self._both, ("parameters", "multiply-adds"), strict=True)
+        return " and ".join(f"{limit:,} {name}" for limit, name in named if limit is not None)
 
 
 class NetworkConfig(BaseModel):
@@ -30,9 +56,9 @@ class NetworkConfig(BaseModel):
     auxiliary: Literal["none", "one-norm", "two-norms"] = "two-norms"
     """The head that helps to train, by its batch norms; there is none in NAS-Bench-201."""
 
-    def design(self, *, classes: int, image_channels: int, image_size: int, space: str) -> NetworkDesign:
+    def design(self, *, classes: int, image_channels: int, image_size: int, space: str) -> "NetworkDesign":
         """The network for such images."""
-        return NetworkDesign(
+        return networks.NetworkDesign(
             classes=classes,
             image_channels=image_channels,
             image_size=image_size,

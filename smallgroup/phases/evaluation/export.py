@@ -28,8 +28,8 @@ from smallgroup import __version__
 from smallgroup.data.errors import require_folder
 from smallgroup.networks import DerivedNetwork, Outputs
 from smallgroup.phases.evaluation.card import write_card
-from smallgroup.phases.evaluation.load import find_model
 from smallgroup.phases.evaluation.model import TrainedModel, read_model
+from smallgroup.phases.evaluation.place import find_model
 from smallgroup.phases.evaluation.result import TrainResult
 from smallgroup.runtime import stream
 from smallgroup.runtime.checks import check_choice

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from smallgroup.networks import NetworkDesign, build_network, multiply_adds, parameters
+from smallgroup.phases.evaluation.config import Limits
 from smallgroup.runtime.files import read_regular
 from smallgroup.spaces.choices import neighbours, score
 from smallgroup.spaces.drawing import one_line
@@ -17,29 +18,6 @@ from smallgroup.spaces.genotypes import AnyGenotype, from_plain
 
 LARGEST = 10_000_000
 """Bytes of the file of architectures."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How large a network may be; None: as it comes."""
-
-    parameters: int | None = None
-    multiply_adds: int | None = None
-
-    def __bool__(self) -> bool:
-        return self.parameters is not None or self.multiply_adds is not None
-
-    def allow(self, size: tuple[int, int]) -> bool:
-        """Whether parameters and multiply-adds are within them."""
-        return all(limit is None or have <= limit for have, limit in zip(size, self._both, strict=True))
-
-    @property
-    def _both(self) -> tuple[int | None, int | None]:
-        return self.parameters, self.multiply_adds
-
-    def __str__(self) -> str:
-        named = zip(self._both, ("parameters", "multiply-adds"), strict=True)
-        return " and ".join(f"{limit:,} {name}" for limit, name in named if limit is not None)
 
 
 @dataclass(frozen=True)

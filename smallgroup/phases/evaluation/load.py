@@ -1,25 +1,11 @@
 """A trained model by the folder of its run."""
 
-import os
 from pathlib import Path
 
 from torch import nn
 
-from smallgroup.phases.evaluation.model import ABOUT, read_model
-from smallgroup.runtime.text import shown
-
-TRAINING = "training"
-"""The folder of the training within that of a whole run."""
-
-
-def find_model(run: str | Path) -> Path:
-    """The folder of the trained model: that of a training, or of a run with a training in it."""
-    for folder in (Path(run), Path(run) / TRAINING):
-        if os.path.isfile(folder / ABOUT):  # which is False also for what can be no path
-            return folder
-    raise ValueError(
-        f"a run must have a trained model, {ABOUT} in its folder or in {TRAINING}/, but {shown(run)} has none"
-    )
+from smallgroup.phases.evaluation.model import read_model
+from smallgroup.phases.evaluation.place import find_model
 
 
 def load(run: str | Path) -> nn.Module:

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 
 from smallgroup.data.errors import reason
 from smallgroup.networks import DerivedNetwork, NetworkDesign, build_network
+from smallgroup.phases.evaluation.place import ABOUT, WEIGHTS
 from smallgroup.runtime.files import read_regular, write_whole
 from smallgroup.runtime.tensor_files import read_tensors
 from smallgroup.runtime.text import shown
 from smallgroup.spaces.genotypes import AnyGenotype, from_plain, space_of, to_plain
 
-WEIGHTS, ABOUT = "model.safetensors", "model.json"
 SCHEMA = 1
 LARGEST = 10_000_000
 """Bytes of what is said about a model; ImageNet's thousand names of classes take a few thousand."""

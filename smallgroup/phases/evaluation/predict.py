@@ -14,8 +14,8 @@ from smallgroup.data.decoding import Unreadable
 from smallgroup.data.errors import DataError
 from smallgroup.data.folder import images_below
 from smallgroup.networks import DerivedNetwork, Outputs
-from smallgroup.phases.evaluation.load import find_model
 from smallgroup.phases.evaluation.model import read_model
+from smallgroup.phases.evaluation.place import find_model
 from smallgroup.runtime.checks import check_counts
 from smallgroup.runtime.text import shown
 

@@ -13,7 +13,8 @@ from smallgroup.networks import multiply_adds, parameters
 from smallgroup.phases.evaluate import Evaluation
 from smallgroup.phases.evaluation.job import TrainingJob
 from smallgroup.phases.evaluation.limits import Choice
-from smallgroup.phases.evaluation.model import ABOUT, WEIGHTS, TrainedModel
+from smallgroup.phases.evaluation.model import TrainedModel
+from smallgroup.phases.evaluation.place import ABOUT, WEIGHTS
 from smallgroup.phases.evaluation.trainee import Trainee
 from smallgroup.runner import read_rows
 from smallgroup.runtime.files import read_regular, write_whole

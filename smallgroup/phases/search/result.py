@@ -16,11 +16,12 @@ from smallgroup.phases.search.config import in_words
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.learners import Searcher
 from smallgroup.phases.search.metrics import standing
+from smallgroup.runner import place
 from smallgroup.runtime.files import read_regular, write_whole
 from smallgroup.runtime.memory import peak_memory
 from smallgroup.spaces.genotypes import FILE, AnyGenotype, Origin, from_plain, read, space_of, to_plain, write
 
-RESULT, ARCHITECTURES = "result.json", "architectures.json"
+RESULT, ARCHITECTURES = place.RESULT, "architectures.json"
 
 
 @dataclass(frozen=True)

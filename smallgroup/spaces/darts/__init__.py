@@ -1,7 +1,21 @@
 """The DARTS space: a normal and a reduction cell of four nodes each, eight operations per edge."""
 
-from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, Edge, Genotype
-from smallgroup.spaces.darts.operations import OPERATIONS
-from smallgroup.spaces.darts.space import DartsSpace
+from typing import TYPE_CHECKING
+
+from smallgroup.runtime.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, Edge, Genotype
+    from smallgroup.spaces.darts.names import OPERATIONS
+    from smallgroup.spaces.darts.space import DartsSpace
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "genotype": ["INPUTS", "CellGenotype", "Edge", "Genotype"],
+            "names": ["OPERATIONS"],
+            "space": ["DartsSpace"],
+        },
+    )
 
 __all__ = ["INPUTS", "OPERATIONS", "CellGenotype", "DartsSpace", "Edge", "Genotype"]

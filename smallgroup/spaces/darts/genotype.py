@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from smallgroup.spaces.darts.operations import BUILDERS
+from smallgroup.spaces.darts.names import KNOWN
 
 INPUTS = 2
 """A cell's nodes 0 and 1 are the outputs of the two cells before it."""
@@ -79,6 +79,5 @@ class Genotype:
 
 
 def _check_operation(place: str, operation: str) -> None:
-    known = [name for name in BUILDERS if name != "none"]
-    if operation not in known:
-        raise ValueError(f"{place} has an unknown operation {operation[:60]!r}; known are {', '.join(known)}")
+    if operation not in KNOWN:
+        raise ValueError(f"{place} has an unknown operation {operation[:60]!r}; known are {', '.join(KNOWN)}")

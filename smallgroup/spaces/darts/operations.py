@@ -7,18 +7,6 @@ from torch import nn
 
 from smallgroup.spaces.layers import Convolutions, FactorizedReduce, Pool, Style, Zero, batch_norm
 
-OPERATIONS = (
-    "none",
-    "max_pool_3x3",
-    "avg_pool_3x3",
-    "skip_connect",
-    "sep_conv_3x3",
-    "sep_conv_5x5",
-    "dil_conv_3x3",
-    "dil_conv_5x5",
-)
-"""What a search chooses from, in the order of the architecture's columns."""
-
 
 def build(name: str, channels: int, stride: int, style: Style) -> nn.Module:
     """One operation from `channels` to `channels` that keeps the size (stride 1) or halves it (stride 2)."""
@@ -77,4 +65,4 @@ BUILDERS: dict[str, Builder] = {
     "dil_conv_5x5": _dilated(5),
     "conv_7x1_1x7": _conv_7x1_1x7,
 }
-"""Everything a genotype may name."""
+"""How each of `names.KNOWN` is built, and `none`."""

@@ -3,10 +3,8 @@
 from torch import Tensor, nn
 
 from smallgroup.runtime.checks import check_choice, check_counts
+from smallgroup.spaces.darts.names import STEMS
 from smallgroup.spaces.layers import Style, batch_norm
-
-STEMS = ("cifar", "small", "imagenet")
-"""For images of about 32x32, for smaller ones such as 8x8 digits, and for about 224x224 (an eighth of it in cells)."""
 
 
 def reduction_cells(cells: int) -> frozenset[int]:

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from smallgroup.runtime.checks import check_choice, check_counts
 from smallgroup.spaces.darts.derive import derive_cell
 from smallgroup.spaces.darts.genotype import INPUTS, Genotype
-from smallgroup.spaces.darts.operations import OPERATIONS
-from smallgroup.spaces.darts.skeleton import STEMS, reduction_cells
+from smallgroup.spaces.darts.names import OPERATIONS, STEMS
+from smallgroup.spaces.darts.skeleton import reduction_cells
 from smallgroup.spaces.darts.supernet import DartsSupernet
 from smallgroup.spaces.space import EdgeBuilder, Kind, Masks, Rule, checked_scores
 

@@ -1,7 +1,21 @@
 """The NAS-Bench-201 space: one cell of four nodes and six edges, five operations, 15,625 cells."""
 
-from smallgroup.spaces.nas_bench_201.cell import EDGES, OPERATIONS, Cell, every_cell
-from smallgroup.spaces.nas_bench_201.space import NasBench201Space
-from smallgroup.spaces.nas_bench_201.truth import Standing, Truth
+from typing import TYPE_CHECKING
+
+from smallgroup.runtime.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from smallgroup.spaces.nas_bench_201.cell import EDGES, OPERATIONS, Cell, every_cell
+    from smallgroup.spaces.nas_bench_201.space import NasBench201Space
+    from smallgroup.spaces.nas_bench_201.truth import Standing, Truth
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "cell": ["EDGES", "OPERATIONS", "Cell", "every_cell"],
+            "space": ["NasBench201Space"],
+            "truth": ["Standing", "Truth"],
+        },
+    )
 
 __all__ = ["EDGES", "OPERATIONS", "Cell", "NasBench201Space", "Standing", "Truth", "every_cell"]

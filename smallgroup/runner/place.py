@@ -1,0 +1,3 @@
+"""Names in the folder of a run."""
+
+METRICS, CHECKPOINTS, RESULT = "metrics.jsonl", "checkpoints", "result.json"

@@ -1,0 +1,82 @@
+"""Bad input is refused, and help and lists are printed, before torch is loaded: it takes seconds."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+HEAVY = ["torch", "scipy", "sklearn", "matplotlib"]
+SCRIPT = """
+import io, json, sys
+from contextlib import redirect_stderr, redirect_stdout
+
+import smallgroup.config
+
+assert smallgroup.config.resolve({}).recipe == "quick"
+assert smallgroup.config.Config(method="gdas").learners[0].method == "gdas"
+told = {"config": [0, "", [name for name in HEAVY if name in sys.modules]]}
+from smallgroup.cli import main
+
+for line in json.load(sys.stdin):
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = main(line.split())
+    told[line] = [code, err.getvalue(), [name for name in HEAVY if name in sys.modules]]
+print(json.dumps(told))
+"""
+REFUSED = {
+    "search --method dartz": "'dartz'",
+    "search --learners two": "'two'",
+    "search --hypergradient second": "'second'",
+    "search --set search.epocs=3": "search.epochs",
+    "search --set methods.pc-dart.part=3": "methods.pc-dart",
+    "search --set search.epochs=three": "'three'",
+    "search --recipe fast": "'fast'",
+    "search --seeds 5-1": "'5-1'",
+    "search --time-budget soon": "soon",
+    "search --resume": "--out",
+    "search --dataset folder:nowhere": "nowhere does not exist",
+    "search --dataset cifar10 --data-root nowhere": "CIFAR-10",
+    "search --unlabeled folder:nowhere": "nowhere does not exist",
+    "search --config nowhere.yaml": "nowhere.yaml",
+    "run --dataset folder:nowhere": "nowhere does not exist",
+    "train nosuch": "nosuch",
+    "train DARTS_V2 --dataset folder:nowhere": "nowhere does not exist",
+    "mutual DARTS_V2 nosuch": "nosuch",
+    "describe nosuch": "nosuch",
+    "describe DARTS_V2 --network mnist": "'mnist'",
+    "study nosuch": "nosuch",
+    "study teaching --set search.epocs=3": "search.epochs",
+    "list nosuch": "nosuch",
+    "report nowhere": "nowhere",
+    "show nowhere": "nowhere",
+    "watch nowhere": "nowhere",
+    "predict nowhere image.png": "nowhere",
+    "export nowhere": "nowhere",
+}
+PRINTED = ["--help", "search --help", "bench step --help", "--version"]
+PRINTED += [f"list {what}" for what in ("genotypes", "methods", "spaces", "datasets", "recipes", "studies")]
+
+
+def test_bad_input_is_refused_and_help_printed_without_torch(tmp_path: Path) -> None:
+    lines = [*REFUSED, *PRINTED]
+    script = f"HEAVY = {HEAVY!r}\n{SCRIPT}"
+    made = subprocess.run(
+        [sys.executable, "-c", script],
+        check=False,
+        input=json.dumps(lines),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert made.returncode == 0, made.stderr
+    told = json.loads(made.stdout)
+    assert told["config"] == [0, "", []]
+    for line, words in REFUSED.items():
+        code, error, loaded = told[line]
+        assert (code, loaded) == (2, []), (line, error)
+        assert words in error, (line, error)
+        assert error.startswith("error: "), (line, error)
+        assert error.count("\n") == 1, (line, error)
+    for line in PRINTED:
+        assert told[line] == [0, "", []], line
