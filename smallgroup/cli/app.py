@@ -456,7 +456,7 @@ def export(
     format_: Annotated[
         str,
         typer.Option(
-            "--format", metavar="onnx|pt2", help="ONNX (needs `pip install 'smallgroup[onnx]'`), or torch.export."
+            "--format", metavar="onnx|pt2", help="ONNX (needs `pip install 'smallgroup\\[onnx]'`), or torch.export."
         ),
     ] = "onnx",
     out: Annotated[
