@@ -203,9 +203,6 @@ class Config(BaseModel):
         except ValidationError as error:
             raise ValueError(_sentence(error)) from None
 
-    # Otherwise pydantic validates twice: before it calls this method, and within.
-    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
-
     def options_of(self, learner: LearnerConfig) -> dict[str, Any]:
         """The options of a learner's method: its own above those in `methods`."""
         return {**self.methods.get(learner.method, {}), **learner.options}
@@ -436,10 +433,7 @@ def _keys(content: bytes, path: Path) -> dict[str, Any]:
 def resolve(given: Mapping[str, Any], changes: Sequence[str] = ()) -> Config:
     """A config out of keys and of changes like `search.epochs=3`, or one sentence that says what is wrong."""
     keys = changed(given, changes)
-    try:
-        config = Config.model_validate(keys)
-    except ValidationError as error:
-        raise ValueError(_sentence(error)) from None
+    config = Config(**{str(key): value for key, value in keys.items()})
     _check_switches(keys, config.to_dict())
     return config
 
