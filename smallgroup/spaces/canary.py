@@ -13,7 +13,8 @@ from torch.nn import functional
 
 from smallgroup.kernels import using
 from smallgroup.runtime import stream
-from smallgroup.spaces.darts.operations import OPERATIONS, build
+from smallgroup.spaces.darts.names import OPERATIONS
+from smallgroup.spaces.darts.operations import build
 from smallgroup.spaces.darts.skeleton import Stem
 from smallgroup.spaces.edges import MixedEdge, MixedNodes
 from smallgroup.spaces.layers import FULL, SEARCH, relu_conv_norm
