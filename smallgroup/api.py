@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from smallgroup import kernels
-from smallgroup.config import CONFIG, Config, RunConfig, keys_for_training, load_own, overlaid, resolve
+from smallgroup.config import CONFIG, Config, RunConfig, keys_for_training, keys_of_any, load_own, overlaid, resolve
 from smallgroup.data import SearchData, data_root, open_search_data
 from smallgroup.data.folder import class_parents
 from smallgroup.data.names import FOLDER
@@ -55,7 +55,7 @@ Result = TypeVar("Result", SearchResult, TrainResult, MutualResult)
 
 
 def search(
-    config: Config | Mapping[str, Any] | None = None,
+    config: Config | Mapping[str, Any] | Path | str | None = None,
     *,
     out: Path | str | None = None,
     resume: bool = False,
@@ -66,14 +66,15 @@ def search(
     """Search, and give the result.
 
     Args:
-        config: what to search; a dictionary may have the short keys. None: the embedded default.
+        config: what to search: a config, a dictionary, which may have the short keys, or the path of a YAML file. None:
+            the embedded default.
         out: the run's folder; None: nothing is kept but the result.
         resume: go on with the run in that folder; a finished one gives its result.
         allow_drift: resume even where the same bits cannot be promised.
         watcher: who is told how it goes.
         recorders: who else is, such as `smallgroup.runner.tensorboard.EventFiles`.
     """
-    resolved = config if isinstance(config, Config) else resolve(config or {})
+    resolved = config if isinstance(config, Config) else resolve(keys_of_any(config))
 
     def begun(folder: Path) -> Mapping[str, Any]:
         return resolve(load_own(folder / CONFIG)).of_search()
@@ -91,7 +92,7 @@ def search(
 
 def train(
     genotype: AnyGenotype | Path | str,
-    config: Config | Mapping[str, Any] | None = None,
+    config: Config | Mapping[str, Any] | Path | str | None = None,
     *,
     out: Path | str | None = None,
     resume: bool = False,
@@ -103,16 +104,16 @@ def train(
 
     Args:
         genotype: the cell; a published name, a file, the folder of a search, or its text.
-        config: data, seed and `training`. Of a dictionary, what is not given comes from the search, if the genotype is
-            the folder of one, and from the recipe; a `Config` says everything by itself. With
-            `training.max_parameters` or `max_multiply_adds` the cell of a search is chosen to fit.
+        config: data, seed and `training`, as in `search`. Of a dictionary or a file, what is not given comes from the
+            search, if the genotype is the folder of one, and from the recipe; a `Config` says everything by itself.
+            With `training.max_parameters` or `max_multiply_adds` the cell of a search is chosen to fit.
         out: the run's folder; None: nothing is kept but the result.
         resume: go on with the run in that folder; a finished one gives its result.
         allow_drift: resume even where the same bits cannot be promised.
         watcher: who is told how it goes.
         recorders: who else is, such as `smallgroup.runner.tensorboard.EventFiles`.
     """
-    resolved = config if isinstance(config, Config) else _resolved_for_training(genotype, config or {})
+    resolved = config if isinstance(config, Config) else _resolved_for_training(genotype, keys_of_any(config))
     chosen = cell_for(genotype, resolved)
     own = {"genotype": genotypes.to_plain(chosen.genotype)}
 
@@ -134,7 +135,7 @@ def train(
 
 def train_mutually(
     genotypes: AnyGenotype | Path | str | Sequence[AnyGenotype | Path | str],
-    config: Config | Mapping[str, Any] | None = None,
+    config: Config | Mapping[str, Any] | Path | str | None = None,
     *,
     weight: float = 1.0,
     learners: int | None = None,
@@ -161,7 +162,7 @@ def train_mutually(
     named = list(genotypes) if isinstance(genotypes, Sequence) and not isinstance(genotypes, str) else [genotypes]
     cells = tuple(_cell(one) for one in named)
     group = Peers.of(cells, learners, weight)
-    resolved = config if isinstance(config, Config) else _resolved_for_training(named[0], config or {})
+    resolved = config if isinstance(config, Config) else _resolved_for_training(named[0], keys_of_any(config))
 
     def begun(folder: Path) -> Mapping[str, Any]:
         return {**resolve(load_own(folder / CONFIG)).of_training(), **Peers.read(folder).to_dict()}

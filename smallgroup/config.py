@@ -26,6 +26,7 @@ from smallgroup.runner.place import METRICS
 from smallgroup.runtime.checks import check_choice, nearest, suggestion
 from smallgroup.runtime.files import read_regular
 from smallgroup.runtime.plain_yaml import NotTakenError, dumped, parsed
+from smallgroup.runtime.text import shown
 from smallgroup.spaces.config import SpaceConfig
 
 if TYPE_CHECKING:
@@ -401,6 +402,16 @@ def load(path: Path) -> dict[str, Any]:
     if len(content) > LARGEST:
         raise ValueError(f"a config file has at most {LARGEST:,} bytes, but {path} has more")
     return _keys(content, path)
+
+
+def keys_of_any(config: object) -> Mapping[str, Any]:
+    """Return the keys of a config given as keys or as the path of a YAML file; None has no keys."""
+    if isinstance(config, str | Path) and Path(config).exists():
+        return load(Path(config))
+    if config is None or isinstance(config, Mapping):
+        return config or {}
+    got = f"there is no file {shown(config)!r}" if isinstance(config, str | Path) else f"got {str(config)[:60]!r}"
+    raise ValueError(f"a config must be a Config, a dictionary of keys or the path of a YAML file, but {got}")
 
 
 def load_own(path: Path) -> dict[str, Any]:

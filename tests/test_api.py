@@ -10,6 +10,7 @@ import torch
 
 import smallgroup
 from smallgroup.config import load, resolve
+from smallgroup.data.errors import DataError
 from smallgroup.spaces.genotypes import Origin, read
 
 QUICK = {
@@ -95,3 +96,15 @@ def test_true_accuracies_stand_beside_where_the_table_is_found() -> None:
 def test_what_is_not_there_is_said() -> None:
     with pytest.raises(AttributeError, match="no attribute 'serach'"):
         smallgroup.serach  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_a_config_may_be_the_path_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("dataset: folder:nowhere\n")
+    with pytest.raises(DataError, match="nowhere does not exist"):
+        smallgroup.search(str(path))
+    with pytest.raises(DataError, match="nowhere does not exist"):
+        smallgroup.train("DARTS_V2", path)
+    for wrong, said in (("digits", "there is no file 'digits'"), (["digits"], r"got \"\['digits'\]\"")):
+        with pytest.raises(ValueError, match=f"^a config must be a Config, .* YAML file, but {said}$"):
+            smallgroup.search(wrong)  # type: ignore[arg-type]
