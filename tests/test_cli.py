@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import smallgroup
@@ -245,7 +247,7 @@ def test_help_and_version(capsys: Captured) -> None:
     ("command", "words"),
     [
         ("describe", ("GENOTYPE", "--network", "cifar10|cifar100|imagenet", "--json")),
-        ("list", ("genotypes|methods|spaces|datasets", "--json")),
+        ("list", ("genotypes, methods, spaces, datasets", "--json")),
         ("doctor", ("folder:PATH", "--data-root", "SMALLGROUP_DATA", "--json")),
     ],
 )
@@ -254,6 +256,32 @@ def test_help_of_commands(command: str, words: tuple[str, ...]) -> None:
     assert result.exit_code == 0
     for word in words:
         assert word in result.output
+
+
+def names_of_commands(group: Any, before: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """The group itself, its commands, and those of the groups in it."""
+    inside = getattr(group, "commands", {})
+    return [before, *(each for name in inside for each in names_of_commands(inside[name], (*before, name)))]
+
+
+def test_help_and_lists_fit_80_columns(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    commands = names_of_commands(get_command(app))
+    assert {("search",), ("bench", "step")} <= set(commands)
+    for words in [*((*command, "--help") for command in commands), *(("list", what) for what in lists.LISTS)]:
+        code, out, _ = run(capsys, *words)
+        assert code == 0
+        assert max(map(len, out.splitlines())) <= 80, words
+        assert "<bool>" not in out, words
+        assert not re.search(r"[a-z]\.\.\.$", out, re.MULTILINE), words  # the line on a command is not cut off
+    assert "pip install 'smallgroup[onnx]'" in " ".join(run(capsys, "export", "--help")[1].split())
+    assert "\n  about a minute. What is given here stands above --config" in run(capsys, "search", "--help")[1]
+
+
+def test_lists_in_a_pipe_have_one_line_per_entry(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    out = run(capsys, "list", "rows")[1]
+    assert len(out.splitlines()) == len(lists.LISTS["rows"]())
 
 
 def process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:

@@ -13,6 +13,7 @@ app = typer.Typer(
     help="Neural architecture search in which a small group of learners teach one another.",
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # markup eats [onnx] and keeps the line breaks of docstrings
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -172,11 +173,11 @@ def train(
     tensorboard: options.TensorBoard = False,
     json: options.Json = False,
 ) -> None:
-    """Train a cell from scratch in a large network, and test it once, after the last epoch.
+    """Train a cell from scratch in a large network, and test it.
 
-    All training images are used, those of the search's validation part too. The folder (by default `training` inside
-    that of the search) has config.yaml, metrics.jsonl, checkpoints, genotype.json, result.json with errors by class and
-    the confusion matrix, and the model.
+    It is tested once, after the last epoch. All training images are used, those of the search's validation part too.
+    The folder (by default `training` inside that of the search) has config.yaml, metrics.jsonl, checkpoints,
+    genotype.json, result.json with errors by class and the confusion matrix, and the model.
     """
     from smallgroup.cli import early  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
@@ -234,11 +235,12 @@ def mutual(
     skip_bad_images: options.SkipBadImages = False,
     json: options.Json = False,
 ) -> None:
-    """Train networks together by deep mutual learning, and the same networks alone beside them.
+    """Train networks together by deep mutual learning.
 
     A baseline without architecture search: networks of given cells learn the labels and the answers of one another, on
     the same batches. The folder has config.yaml, peers.json, metrics.jsonl, checkpoints, result.json and a model in
-    `learner-0`, `learner-1`, ...; the control, from the same initial weights with weight 0, is in `alone` within it.
+    `learner-0`, `learner-1`, ... As the control, the same networks are then trained alone, from the same initial
+    weights with weight 0, in `alone` within it.
     """
     from smallgroup.cli import early  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
@@ -285,11 +287,11 @@ def run(
     tensorboard: options.TensorBoard = False,
     json: options.Json = False,
 ) -> None:
-    """Search, train the retained cell from scratch, and a random cell beside it: the whole job.
+    """Search, then train the retained cell and a random one.
 
-    Without options, handwritten digits: a minute or two. The folder is that of the search, with the trainings in
-    `training` and `random`. Of a time budget the search gets three fifths; both trainings
-    get the same number of epochs, which fits the rest.
+    Both are trained from scratch. Without options, handwritten digits: a minute or two. The folder is that of the
+    search, with the trainings in `training` and `random`. Of a time budget the search gets three fifths; both
+    trainings get the same number of epochs, which fits the rest.
     """
     from smallgroup.cli import early  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
@@ -401,7 +403,7 @@ def report(
 
 @app.command()
 def show(run: options.OneRun, json: options.Json = False) -> None:
-    """Print what a run found: its numbers, its cell, and its curves as small bars."""
+    """Print the numbers, the cell and the curves of a run."""
     from smallgroup.cli import early  # noqa: PLC0415
 
     early.check_runs([run])
@@ -417,7 +419,10 @@ def watch(
         int, typer.Option(parser=options.whole_number, metavar="NUMBER", help="0, the default: one that is free.")
     ] = 0,
 ) -> None:
-    """Serve the page of a run on this machine alone, and keep it up to date while the run goes. Ctrl-C ends it."""
+    """Serve the page of a run, updated while the run goes.
+
+    It is served on this machine alone. Ctrl-C ends it.
+    """
     from smallgroup.cli import early  # noqa: PLC0415
 
     early.check_runs([run])
@@ -456,7 +461,7 @@ def export(
     format_: Annotated[
         str,
         typer.Option(
-            "--format", metavar="onnx|pt2", help="ONNX (needs `pip install 'smallgroup\\[onnx]'`), or torch.export."
+            "--format", metavar="onnx|pt2", help="ONNX (needs `pip install 'smallgroup[onnx]'`), or torch.export."
         ),
     ] = "onnx",
     out: Annotated[
@@ -464,10 +469,11 @@ def export(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Write a trained model as one file for other programs, with a model card beside it.
+    """Write a trained model as one file for other programs.
 
-    Classes, image size and normalisation stand inside the file. It is compared with the trained model on random images
-    before it is written. A pt2 file of ours has no pickle in it; loading one of a stranger can run code.
+    A model card is written beside it. Classes, image size and normalisation stand inside the file. It is compared with
+    the trained model on random images before it is written. A pt2 file of ours has no pickle in it; loading one of a
+    stranger can run code.
     """
     from smallgroup.phases.evaluation.place import find_model  # noqa: PLC0415
 
@@ -491,7 +497,10 @@ def _given(**values: Any) -> dict[str, Any]:  # noqa: ANN401
 @app.command("list")
 def list_(
     what: Annotated[
-        str, typer.Argument(metavar="genotypes|methods|spaces|datasets|recipes|studies|rows|keys", help="What to list.")
+        str,
+        typer.Argument(
+            metavar="WHAT", help="One of genotypes, methods, spaces, datasets, recipes, studies, rows and keys."
+        ),
     ],
     json: options.Json = False,
 ) -> None:
@@ -509,7 +518,7 @@ def doctor(
     data_root: options.DataRoot = None,
     json: options.Json = False,
 ) -> None:
-    """What this machine has: versions, devices, data, and what is wrong with them.
+    """Check this machine: versions, devices and data.
 
     The exit code is 1 if data is damaged or a folder named here cannot be used. Data that is not there is no error.
     """

@@ -8,6 +8,7 @@ from smallgroup.cli import options
 
 app = typer.Typer(
     name="bench",
+    short_help="How fast this machine searches.",
     help="How fast this machine searches: the textbook form of a computation against the fast path, in turn, in one "
     "run. Ratios are what counts; on a machine that does other things beside, look at their spread.",
 )
@@ -77,7 +78,7 @@ def step(
     quick: Quick = False,
     json: options.Json = False,
 ) -> None:
-    """Whole steps: the textbook form of a group's step against `smallgroup search`.
+    """Whole steps, in the textbook form and as in a search.
 
     Without options: two DARTS learners at the size of the paper (first-order and finite differences), NAS-Bench-201
     supernets, four learners beside two, and a training step of the network of DARTS_V2. That takes a quarter of an hour
@@ -106,9 +107,10 @@ def ops(
     quick: Quick = False,
     json: options.Json = False,
 ) -> None:
-    """Every operation of both spaces by itself, with strides 1 and 2: output, and gradients of input and weights.
+    """Every operation of both spaces by itself.
 
-    By default 16 channels and a batch of 32 images of 32x32, as at the beginning of a supernet.
+    With strides 1 and 2: output, and gradients of input and weights. By default 16 channels and a batch of 32 images of
+    32x32, as at the beginning of a supernet.
     """
     from smallgroup.cli import bench_display  # noqa: PLC0415
 
@@ -139,7 +141,9 @@ def scaling(
     quick: Quick = False,
     json: options.Json = False,
 ) -> None:
-    """How a fast step grows: 1 to 8 learners, and one to four times the batch, the cells and the channels.
+    """How a step grows with learners, batch, cells and channels.
+
+    The fast step, of 1 to 8 learners, and of one to four times the batch, the cells and the channels.
 
     For each the exponent e of seconds = c size^e, by least squares of the logarithms: 1 is in proportion. Sizes that
     are given are those the others grow from. A learner alone takes another step than one in a group: K = 1 is shown,
@@ -170,10 +174,11 @@ def memory(
     quick: Quick = False,
     json: options.Json = False,
 ) -> None:
-    """Peak memory of a step, beyond what the process had before its first one; the ratio is fast / plain.
+    """Peak memory of a step, fast and plain.
 
-    Each form has a process of its own. Without options: two DARTS learners at the size of the paper, first-order, for
-    which the plain form needs several gigabytes.
+    It is what a step takes beyond what the process had before its first one; the ratio is fast / plain. Each
+    form has a process of its own. Without options: two DARTS learners at the size of the paper, first-order, for which
+    the plain form needs several gigabytes.
     """
     from smallgroup.cli import bench_display  # noqa: PLC0415
 

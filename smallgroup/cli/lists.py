@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from smallgroup import recipes
-from smallgroup.cli.output import print_columns, print_json
+from smallgroup.cli.output import print_entries, print_json
 from smallgroup.methods import METHODS
 from smallgroup.runtime.checks import check_choice
 from smallgroup.spaces import SPACES
@@ -18,7 +18,7 @@ def run(what: str, *, as_json: bool) -> None:
     if as_json:
         print_json([{"name": name, "about": about} for name, about in entries.items()])
     else:
-        print_columns(entries.items())
+        print_entries(entries.items())
 
 
 def _methods() -> dict[str, str]:

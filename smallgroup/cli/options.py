@@ -24,7 +24,9 @@ def _number(text: str) -> float:
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 DataRoot = Annotated[
     Path | None,
-    typer.Option(help="Where data is looked for; else the variable SMALLGROUP_DATA, else the cache folder."),
+    typer.Option(
+        metavar="DIR", help="Where data is looked for; else the variable SMALLGROUP_DATA, else the cache folder."
+    ),
 ]
 Dataset = Annotated[
     str | None, typer.Option(metavar="NAME", help="digits (the default), cifar10, cifar100, imagenet or folder:PATH.")
@@ -158,7 +160,7 @@ TensorBoard = Annotated[
     bool,
     typer.Option(
         "--tensorboard",
-        help="Write event files into `tensorboard` in the run (needs `pip install 'smallgroup\\[tensorboard]'`).",
+        help="Write event files into `tensorboard` in the run (needs `pip install 'smallgroup[tensorboard]'`).",
     ),
 ]
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="The folder of a search, a training, or a whole run.")]

@@ -1,6 +1,10 @@
 """How commands print: here or on the console of `cli.console`, and never anything that is not printable."""
 
 import json
+import os
+import shutil
+import sys
+import textwrap
 from collections.abc import Iterable
 
 import typer
@@ -17,6 +21,28 @@ def say(*lines: object, err: bool = False) -> None:
 def print_json(document: object) -> None:
     """One JSON document, in ASCII: what a terminal would act on is an escape of JSON."""
     typer.echo(json.dumps(document, indent=2, ensure_ascii=True))
+
+
+def print_entries(entries: Iterable[tuple[str, str]]) -> None:
+    """Print names and a text on each, folded to the width of the terminal. Into a pipe, each goes on one line."""
+    pairs = [(printable(name), printable(text)) for name, text in entries]
+    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
+        print_columns(pairs)
+        return
+    width = shutil.get_terminal_size().columns
+    indent = max(len(name) for name, _ in pairs) + 2
+    below = indent > width // 2  # no room for the text beside the names
+    for name, text in pairs:
+        rest = " " * (4 if below else indent)
+        lines = textwrap.wrap(
+            text,
+            max(width, 20),
+            initial_indent=rest if below else f"{name:{indent}}",
+            subsequent_indent=rest,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        say(*([name] if below or not lines else []), *lines)
 
 
 def print_columns(rows: Iterable[tuple[object, ...]]) -> None:
