@@ -4,10 +4,26 @@ A process of its own, because the builder also loads what it has built, from the
 """
 
 import os
+import signal
 import sys
 import sysconfig
+from threading import Thread
 
 from torch.utils import cpp_extension
+
+
+def end_with_owner() -> None:
+    """End this process and the compilers it has started when the standard input closes: its owner is gone.
+
+    They are a process group of their own; ninja passes the signal on to what it has started.
+    """
+
+    def watch() -> None:
+        while os.read(sys.stdin.fileno(), 1):
+            pass
+        os.killpg(os.getpgrp(), signal.SIGTERM)
+
+    Thread(target=watch, daemon=True).start()
 
 
 def main(folder: str, name: str, source: str, flags: list[str]) -> None:
@@ -25,4 +41,5 @@ def main(folder: str, name: str, source: str, flags: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    end_with_owner()
     main(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:])

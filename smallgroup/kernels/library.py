@@ -10,16 +10,19 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import IO
 
 import torch
 
+from smallgroup.kernels.trust import check_own, make_own
 from smallgroup.runtime.files import write_whole
 
 SWITCH = "SMALLGROUP_NATIVE"
@@ -85,6 +88,8 @@ def _key() -> str:
 def _place() -> Path:
     cache_home = os.environ.get("XDG_CACHE_HOME")
     home = Path(cache_home) if cache_home else Path.home() / ".cache"
+    if not home.is_absolute():  # or the working directory decides which code is loaded
+        raise OSError(f"XDG_CACHE_HOME must be an absolute path, but it is {str(home)[:80]!r}")
     return home / "smallgroup" / "kernels" / f"{_key()}.so"
 
 
@@ -95,9 +100,9 @@ def _sidecar(place: Path) -> Path:
 def _built() -> Path:
     """The compiled library; whoever comes first compiles it, the others wait."""
     place = _place()
+    make_own(place.parent)
     if _whole(place):
         return place
-    place.parent.mkdir(parents=True, exist_ok=True)
     with (place.with_suffix(".lock")).open("a") as lock:
         _wait_for(lock)
         if not _whole(place):
@@ -123,7 +128,13 @@ def _wait_for(lock: IO[str]) -> None:
 
 
 def _whole(place: Path) -> bool:
-    """Whether the library is there as it was built: a file that was cut off or changed is built again."""
+    """Whether the library is there as it was built: a file that was cut off or changed is built again.
+
+    A library is code: one that another user may have written is refused.
+    """
+    for file in (place, _sidecar(place)):
+        if os.path.lexists(file):
+            check_own(file)
     try:
         known = json.loads(_sidecar(place).read_text(encoding="utf-8"))
         return isinstance(known["identity"], str) and bool(
@@ -133,7 +144,7 @@ def _whole(place: Path) -> bool:
         return False
 
 
-def _compiler() -> str:
+def find_compiler() -> str:
     """The program that CXX names; of several words, as with a cache in front, the one that is no option and there."""
     words = shlex.split(os.environ.get("CXX", "")) or ["c++"]
     found = [word for word in words if not word.startswith("-") and shutil.which(word) is not None]
@@ -143,21 +154,55 @@ def _compiler() -> str:
 
 
 def _compile(place: Path) -> None:
-    compiler = _compiler()
+    compiler = find_compiler()
     print("Compiling kernels, once for this machine: about half a minute.", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix=f"{place.stem}-") as folder:
-        command = [sys.executable, "-m", "smallgroup.kernels.compiler", folder, _NAME, str(_SOURCES / "library.cpp")]
-        command += _flags()
-        own = {**os.environ, "CXX": compiler}
-        done = subprocess.run(command, env=own, capture_output=True, text=True, check=False, timeout=_PATIENCE)
-        if done.returncode != 0:
-            raise OSError(f"the compiler failed: {_last_line(done.stderr)}")
-        content = (Path(folder) / f"{_NAME}.so").read_bytes()
+        content = compile_into(Path(folder)).read_bytes()
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False, timeout=60).stdout
     digest = hashlib.sha256(f"{_key()} {version}".encode()).hexdigest()[:8]
     write_whole(place, content)
+    place.chmod(0o600)
     known = {"identity": digest, "compiler": version.partition("\n")[0], "sha256": hashlib.sha256(content).hexdigest()}
     write_whole(_sidecar(place), json.dumps(known))
+    _sidecar(place).chmod(0o600)
+
+
+def compile_into(folder: Path, more: Sequence[str] = (), environment: Mapping[str, str] = os.environ) -> Path:
+    """Compile the kernels in a folder, with further flags, and return the library."""
+    command = [sys.executable, "-m", "smallgroup.kernels.compiler", str(folder), _NAME, str(_SOURCES / "library.cpp")]
+    code, said = _run_bound([*command, *_flags(), *more], {**environment, "CXX": find_compiler()})
+    if code != 0:
+        raise OSError(f"the compiler failed: {_last_line(said)}")
+    return folder / f"{_NAME}.so"
+
+
+def _run_bound(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
+    """Run a program that ends with this process, however this one ends; its exit code and its error output.
+
+    Its input is a pipe that closes with this process: see `compiler.end_with_owner`.
+    """
+    ours, theirs = None, None
+    try:
+        theirs, ours = os.pipe()
+        with subprocess.Popen(
+            command,
+            env=environment,
+            stdin=theirs,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        ) as process:
+            try:
+                _, said = process.communicate(timeout=_PATIENCE)
+            except BaseException:  # Ctrl-C among them
+                os.killpg(process.pid, signal.SIGTERM)
+                raise
+        return process.returncode, said
+    finally:
+        for end in (ours, theirs):
+            if end is not None:
+                os.close(end)
 
 
 def _last_line(text: str) -> str:

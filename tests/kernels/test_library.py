@@ -3,8 +3,10 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import torch
 
 from smallgroup import kernels
 from smallgroup.kernels import library
+from smallgroup.kernels.trust import make_own
 from tests.kernels.layers import SEARCH, images, layer
 from tests.kernels.test_paths import computed, largest_difference
 
@@ -35,7 +38,7 @@ def test_no_compiler_is_a_few_words_and_the_other_path(tmp_path: Path) -> None:
 )
 def test_a_compiler_may_be_several_words(words: str, program: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", words)
-    assert library._compiler() == program
+    assert library.find_compiler() == program
 
 
 def test_a_compiler_that_fails_is_a_few_words(tmp_path: Path) -> None:
@@ -70,6 +73,88 @@ def test_a_damaged_library_is_not_loaded(tmp_path: Path) -> None:
     assert not library._whole(place)
     sidecar.write_text(json.dumps({"sha256": hashlib.sha256(b"library").hexdigest(), "identity": "x"}))
     assert library._whole(place)
+
+
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The place of a library in a cache of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    place = library._place()
+    make_own(place.parent)
+    return place
+
+
+def test_a_relative_cache_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "cache")
+    with pytest.raises(OSError, match="XDG_CACHE_HOME must be an absolute path, but it is 'cache'"):
+        library._built()
+
+
+def test_a_new_cache_is_for_its_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = cache(tmp_path, monkeypatch)
+    assert [folder.stat().st_mode & 0o777 for folder in list(place.parents)[:3]] == [0o700] * 3
+
+
+@pytest.mark.parametrize("above", [0, 1, 2])
+@pytest.mark.parametrize("mode", [0o770, 0o707])
+def test_a_cache_that_others_can_write_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, above: int, mode: int
+) -> None:
+    place = cache(tmp_path, monkeypatch)
+    place.parents[above].chmod(mode)
+    with pytest.raises(OSError, match=f"{place.parents[above]} must not be writable for others"):
+        library._built()
+
+
+@pytest.mark.parametrize("name", ["library", "sidecar", "folder", "link"])
+def test_a_library_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    place = cache(tmp_path, monkeypatch)
+    place.write_bytes(b"library")
+    sidecar = library._sidecar(place)
+    sidecar.write_text(json.dumps({"sha256": hashlib.sha256(b"library").hexdigest(), "identity": "x"}))
+    assert library._built() == place
+    target = {"library": place, "sidecar": sidecar, "folder": place.parent, "link": place}[name]
+    if name == "link":
+        place.rename(tmp_path / "elsewhere.so")
+        place.symlink_to(tmp_path / "elsewhere.so")
+    elif os.geteuid() == 0:
+        os.chown(target, 12345, -1)
+    else:
+        target.chmod(0o777)
+    with pytest.raises(OSError, match=f"{target} must (be a regular file|belong to this user|not be writable)"):
+        library._built()
+
+
+def test_a_compiler_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+    """Also with one that is killed."""
+    if not Path("/proc/self/stat").exists() or shutil.which("c++") is None:
+        pytest.skip("there is no compiler here, or no list of processes")
+    compiler, started = tmp_path / "slow", tmp_path / "started"
+    compiler.write_text(
+        '#!/bin/sh\ncase "$*" in *library.cpp*)\n'
+        f"echo $$ > {started}.new; mv {started}.new {started}; exec sleep 600;;\nesac\n"
+        'exec c++ "$@"\n'
+    )
+    compiler.chmod(0o755)
+    env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "CXX": str(compiler)}
+    owner = subprocess.Popen([sys.executable, "-c", PROBE], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while not started.exists():
+        assert owner.poll() is None, owner.communicate()
+        time.sleep(0.05)
+    owner.kill()
+    owner.communicate()  # until nobody holds its output any more
+    number = int(started.read_text())
+    deadline = time.monotonic() + 60
+    while alive(number):
+        assert time.monotonic() < deadline, f"the compiler {number} is still running"
+        time.sleep(0.05)
+
+
+def alive(number: int) -> bool:
+    """Whether a process runs; one that has ended and was not asked for its exit code does not."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_native_without_kernels_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,7 +80,7 @@ struct Images {
     TORCH_CHECK(c > 0 && h > 0 && w > 0, "images must have pixels, but they are ", t.sizes());
     // A stride of a dimension of size one says nothing.
     pixel = w > 1 ? t.stride(3) : h > 1 ? t.stride(2) : n > 1 ? t.stride(0) : c;
-    TORCH_CHECK((c == 1 || t.stride(1) == 1) && (h == 1 || t.stride(2) == w * pixel) &&
+    TORCH_CHECK(pixel >= c && (c == 1 || t.stride(1) == 1) && (h == 1 || t.stride(2) == w * pixel) &&
                     (n == 1 || t.stride(0) == h * w * pixel),
                 "images must be in channels_last layout");
   }
@@ -97,6 +97,13 @@ struct Images {
     return strips;
   }
 };
+
+// Larger ones have no use, and sizes that are multiplied by them stay far from overflowing.
+constexpr int64_t kLargestStep = 64;
+
+inline void check_stride(int64_t stride) {
+  TORCH_CHECK(stride >= 1 && stride <= kLargestStep, "a stride must be from 1 to ", kLargestStep, ", but it is ", stride);
+}
 
 inline Tensor new_images(const Tensor& like, int64_t n, int64_t c, int64_t h, int64_t w) {
   return at::empty({n, c, h, w}, like.options(), at::MemoryFormat::ChannelsLast);
@@ -256,8 +263,10 @@ struct Slope {
   bool normed;
   std::vector<T> rows;  // a, b, d, mean
 
-  Slope(const Tensor& coefficients, bool normed_)
-      : c(coefficients.size(1)), cp(round_up(c, lanes<T>())), normed(normed_), rows(4 * cp, T(0)) {
+  Slope(const Tensor& coefficients, int64_t channels, bool normed_)
+      : c(channels), cp(round_up(c, lanes<T>())), normed(normed_), rows(4 * cp, T(0)) {
+    TORCH_CHECK(coefficients.sizes() == at::IntArrayRef({4, c}) && coefficients.is_contiguous(),
+                "coefficients must be [4, channels] = [4, ", c, "] and contiguous, but they are ", coefficients.sizes());
     const T* from = coefficients.const_data_ptr<T>();
     for (int64_t r = 0; r < 4; ++r) std::copy(from + r * c, from + (r + 1) * c, rows.data() + r * cp);
   }

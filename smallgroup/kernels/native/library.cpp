@@ -15,11 +15,27 @@ void check_images(TensorList all) {
     TORCH_CHECK(each.dim() == 4 && each.numel() > 0, "images must be [n, c, h, w] and not empty, but they are ", each.sizes());
 }
 
+// Tensors are read as memory of this processor, of one type.
+void check_kinds(const Tensor& like, std::initializer_list<TensorList> lists) {
+  for (const auto& list : lists)
+    for (const auto& each : list)
+      TORCH_CHECK(each.device().is_cpu() && each.layout() == at::kStrided && each.scalar_type() == like.scalar_type(),
+                  "all tensors must be dense, on the CPU and of type ", like.scalar_type(), ", but one is of type ",
+                  each.scalar_type(), " on ", each.device());
+}
+
+void check_epsilon(double epsilon) {
+  TORCH_CHECK(epsilon >= 0 && std::isfinite(epsilon), "epsilon must be finite and not negative, but it is ", epsilon);
+}
+
 using Lists2 = std::tuple<std::vector<Tensor>, std::vector<Tensor>>;
 
 Lists2 units_forward(TensorList xs, TensorList statistics, TensorList affines, bool relu, IntArrayRef sources,
                      TensorList filters, TensorList matrices, IntArrayRef dilations, int64_t stride, double epsilon) {
   check_images(xs);
+  check_kinds(xs[0], {xs, statistics, affines, filters, matrices});
+  check_calls(xs, sources, filters, matrices, dilations, stride);
+  check_epsilon(epsilon);
   return AT_DISPATCH_FLOATING_TYPES(xs[0].scalar_type(), "units_forward", [&] {
     return units_forward_t<scalar_t>(xs, statistics, affines, relu, sources, filters, matrices, dilations, stride,
                                      epsilon);
@@ -30,6 +46,8 @@ Lists5 units_backward(TensorList gradients, TensorList results, TensorList coeff
                       TensorList xs, TensorList statistics, TensorList affines, bool relu, IntArrayRef sources,
                       TensorList filters, TensorList matrices, IntArrayRef dilations, int64_t stride, bool of_weights) {
   check_images(xs);
+  check_kinds(xs[0], {gradients, results, coefficients, weights, xs, statistics, affines, filters, matrices});
+  check_calls(xs, sources, filters, matrices, dilations, stride);
   return AT_DISPATCH_FLOATING_TYPES(xs[0].scalar_type(), "units_backward", [&] {
     return units_backward_t<scalar_t>(gradients, results, coefficients, weights, xs, statistics, affines, relu, sources,
                                       filters, matrices, dilations, stride, of_weights);
@@ -38,26 +56,30 @@ Lists5 units_backward(TensorList gradients, TensorList results, TensorList coeff
 
 std::tuple<Tensor, Tensor, Tensor> pool_forward(const Tensor& x, int64_t stride, bool average, double epsilon) {
   check_images(x);
-  TORCH_CHECK(stride >= 1, "a stride must be positive");
+  check_stride(stride);
+  check_epsilon(epsilon);
   return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "pool_forward",
                                     [&] { return pool_forward_t<scalar_t>(x, stride, average, epsilon); });
 }
 
 Tensor pool_backward(const Tensor& dy, const Tensor& x, int64_t stride, const Tensor& chosen) {
   check_images(x);
-  TORCH_CHECK(stride >= 1, "a stride must be positive");
+  check_kinds(x, {dy});
+  check_stride(stride);
   return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "pool_backward",
                                     [&] { return pool_backward_t<scalar_t>(dy, x, stride, chosen); });
 }
 
 Tensor mix_forward(TensorList ys, TensorList statistics, TensorList affines, const Tensor& weights) {
   check_images(ys);
+  check_kinds(ys[0], {ys, statistics, affines, weights});
   return AT_DISPATCH_FLOATING_TYPES(ys[0].scalar_type(), "mix_forward",
                                     [&] { return mix_forward_t<scalar_t>(ys, statistics, affines, weights); });
 }
 
 void mix_into(const Tensor& out, TensorList ys, TensorList statistics, TensorList affines, const Tensor& weights) {
   check_images(ys);
+  check_kinds(ys[0], {out, ys, statistics, affines, weights});
   AT_DISPATCH_FLOATING_TYPES(ys[0].scalar_type(), "mix_into",
                              [&] { mix_into_t<scalar_t>(out, ys, statistics, affines, weights); });
 }
@@ -65,6 +87,7 @@ void mix_into(const Tensor& out, TensorList ys, TensorList statistics, TensorLis
 MixGradients mix_backward(const Tensor& gradient, TensorList ys, TensorList statistics, TensorList affines,
                           const Tensor& weights, IntArrayRef wanted) {
   check_images(ys);
+  check_kinds(ys[0], {gradient, ys, statistics, affines, weights});
   return AT_DISPATCH_FLOATING_TYPES(ys[0].scalar_type(), "mix_backward", [&] {
     return mix_backward_t<scalar_t>(gradient, ys, statistics, affines, weights, wanted);
   });
@@ -72,6 +95,7 @@ MixGradients mix_backward(const Tensor& gradient, TensorList ys, TensorList stat
 
 Tensor statistics(const Tensor& y, double epsilon) {
   check_images(y);
+  check_epsilon(epsilon);
   return AT_DISPATCH_FLOATING_TYPES(y.scalar_type(), "statistics", [&] { return statistics_t<scalar_t>(y, epsilon); });
 }
 

@@ -203,7 +203,7 @@ MixGradients mix_backward_t(const Tensor& gradient, TensorList ys, TensorList st
     for (int64_t k = 0; k < groups; ++k)
       dw.template data_ptr<T>()[k * terms.count + i] = static_cast<T>(of_weights[k]);
     daffines.push_back(da);
-    slopes.emplace_back(rows, norm.present);
+    slopes.emplace_back(rows, terms.c, norm.present);
     coefficients.push_back(rows);
     dys.push_back(wanted[i] ? new_images(ys[i], ys[i].size(0), terms.c, ys[i].size(2), ys[i].size(3))
                             : at::empty({0}, ys[i].options()));

@@ -110,6 +110,11 @@ Tensor pool_backward_t(const Tensor& dy, const Tensor& x, int64_t stride, const 
   const bool average = chosen.numel() == 0;
   TORCH_CHECK(dy.sizes() == at::IntArrayRef({in.n, in.c, pool.ho, pool.wo}) && Images(dy).pixel == in.c,
               "the gradient must be dense and of the size of the result");
+  TORCH_CHECK(average || (chosen.sizes() == at::IntArrayRef({in.n, pool.ho, pool.wo, in.c}) && chosen.is_contiguous() &&
+                          chosen.device().is_cpu()),
+              "chosen must be empty or [n, h, w, c] of the result, but it is ", chosen.sizes());
+  int64_t offsets[9];  // of the taps, from the corner of their window
+  for (int64_t tap = 0; tap < 9; ++tap) offsets[tap] = ((tap / 3) * in.w + tap % 3) * in.c;
   Tensor dx = new_images(x, in.n, in.c, in.h, in.w);
   T* to = dx.template data_ptr<T>();
   const T* from = dy.const_data_ptr<T>();
@@ -135,9 +140,13 @@ Tensor pool_backward_t(const Tensor& dy, const Tensor& x, int64_t stride, const 
               }
           } else {
             T* corner = image + ((i * stride - 1) * in.w + j * stride - 1) * in.c;
+            unsigned inside = 0;  // a bit for every tap that lies in the image
+            for (int64_t a = top; a < bottom; ++a)
+              for (int64_t b = left; b < right; ++b) inside |= 1u << ((a - i * stride + 1) * 3 + b - j * stride + 1);
             for (int64_t c = 0; c < in.c; ++c) {
               const int64_t tap = which[place + c];
-              corner[((tap / 3) * in.w + tap % 3) * in.c + c] += g[c];
+              TORCH_CHECK(tap < 9 && (inside >> tap & 1), "chosen must be taps inside the image, but one is ", tap);
+              corner[offsets[tap] + c] += g[c];
             }
           }
         }

@@ -20,6 +20,8 @@ struct Unit {
   std::vector<T> back;             // [out, in_p]: the same for gradients
 
   Unit(const Tensor& f, const Tensor& m, int64_t dilation_, bool backward) : dilation(dilation_) {
+    TORCH_CHECK(m.dim() == 4 && m.numel() > 0, "a matrix must be [out, in, 1, 1] and not empty, but it is ", m.sizes());
+    TORCH_CHECK(f.dim() == 4 || f.numel() == 0, "a depthwise filter must be [in, 1, k, k], but it is ", f.sizes());
     depthwise = f.numel() > 0;
     in = m.size(1);
     out = m.size(0);
@@ -55,7 +57,6 @@ struct Frame {
 
   Frame(const Images& x, int64_t stride_, const std::vector<Unit<T>>& units)
       : n(x.n), c(x.c), h(x.h), w(x.w), cp(round_up(x.c, lanes<T>())), stride(stride_), pad(0) {
-    TORCH_CHECK(stride >= 1, "a stride must be positive");
     for (const auto& unit : units) {
       TORCH_CHECK(unit.in == c, "units must take the channels of their input");
       pad = std::max(pad, unit.pad);
@@ -113,12 +114,17 @@ std::vector<Unit<T>> make_units(TensorList filters, TensorList matrices, IntArra
 
 // What the kernels rely on without looking again.
 inline void check_calls(TensorList xs, IntArrayRef sources, TensorList filters, TensorList matrices,
-                        IntArrayRef dilations) {
+                        IntArrayRef dilations, int64_t stride) {
+  check_stride(stride);
   const size_t count = matrices.size();
+  TORCH_CHECK(count > 0, "there must be units");
   TORCH_CHECK(sources.size() == count && filters.size() == count && dilations.size() == count,
               "every unit must have a source, a filter or none, a matrix and a dilation");
   for (const int64_t source : sources)
     TORCH_CHECK(source >= 0 && source < static_cast<int64_t>(xs.size()), "a source must be one of the inputs");
+  for (const int64_t dilation : dilations)
+    TORCH_CHECK(dilation >= 1 && dilation <= kLargestStep, "a dilation must be from 1 to ", kLargestStep, ", but it is ",
+                dilation);
   for (const auto& x : xs)
     TORCH_CHECK(x.sizes() == xs[0].sizes() && x.scalar_type() == xs[0].scalar_type(), "inputs must be of one size");
 }
@@ -169,7 +175,6 @@ std::tuple<std::vector<Tensor>, std::vector<Tensor>> units_forward_t(
   const auto units = make_units<T>(filters, matrices, dilations, false);
   const Images shape = pieces(xs[0], stride, units);
   const Frame<T> frame(shape, stride, units);
-  check_calls(xs, sources, filters, matrices, dilations);
   const auto norms = make_norms<T>(statistics, affines, xs.size(), frame.c);
   const int64_t inputs = xs.size(), n = frame.n;
   std::vector<const T*> x;
@@ -355,7 +360,6 @@ Lists5 units_backward_t(TensorList gradients, TensorList results, TensorList coe
   const auto units = make_units<T>(filters, matrices, dilations, true);
   const Images shape = pieces(xs[0], stride, units);
   const Frame<T> frame(shape, stride, units);
-  check_calls(xs, sources, filters, matrices, dilations);
   const auto norms = make_norms<T>(statistics, affines, xs.size(), frame.c);
   const int64_t inputs = xs.size(), n = frame.n, cp = frame.cp, count = units.size();
   std::vector<const T*> x, dy;
@@ -380,7 +384,7 @@ Lists5 units_backward_t(TensorList gradients, TensorList results, TensorList coe
                 "results must be dense and of the size of their gradients");
     TORCH_CHECK((weights[u].numel() == 1 || weights[u].numel() == xs[0].size(0)) && weights[u].is_contiguous(),
                 "a term must have one weight, or one for every image");
-    slopes.emplace_back(coefficients[u], true);
+    slopes.emplace_back(coefficients[u], units[u].out, true);
     y.push_back(results[u].template const_data_ptr<T>());
     weight.push_back(weights[u].template const_data_ptr<T>());
   }
