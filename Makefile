@@ -2,8 +2,11 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Without it pip takes the newest torch, which the suite was not run with.
+INSTALL := -m pip install --quiet --constraint constraints/tested.txt
+MINIMUM ?= .venv-minimum
 
-.PHONY: run test clean
+.PHONY: run test test-minimum clean
 
 run: $(VENV)/.installed
 	$(BIN)/smallgroup run
@@ -14,18 +17,32 @@ test: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
+# The quick part of the suite with the lowest versions that pyproject.toml declares, in an environment of its own. Old
+# packages may use what new ones of others deprecate.
+QUICK := tests/data/test_folder.py tests/data/test_images.py tests/runtime tests/spaces tests/statistics \
+	tests/test_config.py tests/test_recipes.py tests/group/test_gradients.py tests/group/test_step.py tests/test_cli.py tests/test_lowest_versions.py
+
+test-minimum: $(MINIMUM)/.installed
+	$(MINIMUM)/bin/python -m pytest -n auto -W ignore::DeprecationWarning $(QUICK)
+
+$(MINIMUM)/.installed: pyproject.toml constraints/minimum.txt
+	$(PYTHON) -m venv $(MINIMUM)
+	$(MINIMUM)/bin/python -m pip install --quiet --constraint constraints/minimum.txt --editable '.[onnx,tensorboard]' \
+		hypothesis pytest pytest-xdist
+	@touch $@
+
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, but $(PYTHON) is " + sys.version.split()[0])'
 	$(PYTHON) -m venv $(VENV)
 
 # The stamps make a second call free; a changed pyproject.toml installs again.
-$(VENV)/.installed: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable .
+$(VENV)/.installed: pyproject.toml constraints/tested.txt | $(BIN)/python
+	$(BIN)/python $(INSTALL) --editable .
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+$(VENV)/.installed-dev: pyproject.toml constraints/tested.txt | $(BIN)/python
+	$(BIN)/python $(INSTALL) --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(MINIMUM) .mypy_cache .pytest_cache .ruff_cache
