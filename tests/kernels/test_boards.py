@@ -70,7 +70,7 @@ def test_a_sum_must_fit_its_place() -> None:
 
     with kernels.using("native"):
         for out in (y[:, :4], y[:1], y.float(), torch.zeros(2, 5, 4, 5)):
-            with pytest.raises(RuntimeError, match="size of the terms|must be dense, on the CPU and of type"):
+            with pytest.raises(RuntimeError, match=r"size of the terms|must be dense, on the CPU and of type"):
                 into(out)
         with pytest.raises(RuntimeError, match="channels_last"):
             into(y.contiguous())
