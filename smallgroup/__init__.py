@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from smallgroup.api import search, train
     from smallgroup.config import Config
     from smallgroup.phases.evaluation.load import load
+    from smallgroup.phases.evaluation.predict import predict
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
@@ -21,6 +22,7 @@ else:
             "api": ["search", "train"],
             "config": ["Config"],
             "phases.evaluation.load": ["load"],
+            "phases.evaluation.predict": ["predict"],
         },
     )
 
@@ -29,4 +31,4 @@ os.environ["OMP_DYNAMIC"] = "false"
 
 __version__ = "0.1.0"
 
-__all__ = ["Config", "load", "search", "train"]
+__all__ = ["Config", "load", "predict", "search", "train"]

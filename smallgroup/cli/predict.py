@@ -5,12 +5,12 @@ from pathlib import Path
 import typer
 
 from smallgroup.cli.output import print_columns, print_json, say
-from smallgroup.phases.evaluation.predict import Prediction, predict_each
+from smallgroup.phases.evaluation.predict import Prediction, predict
 
 
 def run(folder: Path, images: list[str], top: int, *, as_json: bool) -> None:
     """Every image is classified before anything is printed; what cannot be used has a line, and the exit code is 1."""
-    predictions = predict_each(folder, images, top=top)
+    predictions = predict(folder, images, top=top)
     if as_json:
         print_json([_plain(prediction) for prediction in predictions])
     else:

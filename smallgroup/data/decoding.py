@@ -88,11 +88,20 @@ def _scale(stored: tuple[int, int], size: tuple[int, int]) -> int:
 
 
 def picture(
-    path: str, *, size: int, channels: int, margin: float, smallest: float | None, draws: Sequence[float] | None
+    source: str | Image.Image,
+    *,
+    size: int,
+    channels: int,
+    margin: float,
+    smallest: float | None,
+    draws: Sequence[float] | None,
 ) -> NDArray[np.uint8]:
-    """A part of an image file, resampled to [channels, size, size]: the drawn part, or the centre without draws."""
+    """A part of an image, resampled to [channels, size, size]: the drawn part, or the centre without draws.
+
+    The source is a file by its path, or an image in memory, which is not changed.
+    """
     with _any_failure_told():
-        pixels, box, turn = _decoded(path, size=size, margin=margin, smallest=smallest, draws=draws)
+        pixels, box, turn = _decoded(source, size=size, margin=margin, smallest=smallest, draws=draws)
         pixels = pixels.convert("L" if channels == 1 else "RGB")
         pixels = pixels.resize((size, size), Image.Resampling.BILINEAR, box=box)
         if turn in TURNS:
@@ -129,10 +138,10 @@ def _any_failure_told() -> Iterator[None]:
 
 
 def _decoded(
-    path: str, *, size: int, margin: float, smallest: float | None, draws: Sequence[float] | None
+    source: str | Image.Image, *, size: int, margin: float, smallest: float | None, draws: Sequence[float] | None
 ) -> tuple[Image.Image, Box, int]:
     """The pixels as stored, the part of them that is wanted, and how they are to be turned."""
-    with _opened(path) as image:
+    with _opened(source) if isinstance(source, str) else _copied(source) as image:
         turn, stored = _orientation(image), image.size
         width, height = stored if turn < 5 else stored[::-1]
         box = centre_box(width, height, margin)
@@ -161,10 +170,23 @@ def _opened(path: str) -> Image.Image:
     if not found.st_size:
         raise Unreadable("is empty")
     image = Image.open(path, formats=FORMATS)
-    if image.width * image.height > MOST_PIXELS:
+    try:
+        _check_pixels(image)
+    except Unreadable:
         image.close()
-        raise Unreadable(f"has {image.width} x {image.height} pixels, more than the {MOST_PIXELS:,} that are decoded")
+        raise
     return image
+
+
+def _copied(image: Image.Image) -> Image.Image:
+    """A copy of an image in memory: decoding, turning and closing would change the caller's."""
+    _check_pixels(image)
+    return image.copy()
+
+
+def _check_pixels(image: Image.Image) -> None:
+    if image.width * image.height > MOST_PIXELS:
+        raise Unreadable(f"has {image.width} x {image.height} pixels, more than the {MOST_PIXELS:,} that are decoded")
 
 
 def _orientation(image: Image.Image) -> int:

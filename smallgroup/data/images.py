@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from smallgroup.data.augment import Parts
 from smallgroup.data.colours import grey_of
-from smallgroup.data.decoding import Unreadable, answer, centre_box, picture, random_box
+from smallgroup.data.decoding import Unreadable, answer, centre_box, random_box
 from smallgroup.data.errors import DataError
 from smallgroup.runtime.text import shown
 
@@ -130,13 +130,6 @@ class FileImages:
             "channels": self.channels,
             "margin": self.margin,
         }
-
-    def decode(self, index: int) -> Tensor:
-        """One image, as `fetch` gives it; `Unreadable` says why there is none."""
-        pixels = picture(
-            self.paths[index], size=self.size, channels=self.channels, margin=self.margin, smallest=None, draws=None
-        )
-        return torch.from_numpy(pixels.copy())[None]
 
     def fetch(self, indices: Tensor, parts: Parts | None = None) -> Tensor:
         """See `Images`."""

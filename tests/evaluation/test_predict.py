@@ -9,12 +9,14 @@ import pytest
 import torch
 from PIL import Image
 
+import smallgroup
 from smallgroup.cli import main
 from smallgroup.cli import predict as command
 from smallgroup.data import FileImages, TensorImages
 from smallgroup.data.training_data import TrainingData
 from smallgroup.phases.evaluation import TrainResult, read_model
 from smallgroup.phases.evaluation.predict import Prediction, predict
+from smallgroup.phases.evaluation.preprocess import AnyImage
 from smallgroup.runtime import stream
 from tests.evaluation.models import BENCHMARK, logits_of, train
 
@@ -82,6 +84,57 @@ def test_the_digits_as_files(space: str, trained: Trained, digits: list[str]) ->
         assert guess.probability == pytest.approx(float(row.max()), rel=1e-4)
 
 
+def test_a_loaded_model_its_inputs_and_the_command_agree(
+    trained: Trained, digits: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An image of another size and in color, from its file, in memory and as an array."""
+    folder = trained["darts"][0]
+    with Image.open(digits[3]) as image:
+        image.convert("RGB").resize((30, 20)).save(tmp_path / "a.png")
+    with Image.open(tmp_path / "a.png") as opened:
+        pixels = np.asarray(opened)
+    model = smallgroup.load(folder)
+    assert model.classes == tuple("0123456789")
+    assert model.state_dict().keys() == read_model(folder)[0].state_dict().keys()
+    assert main(["predict", str(folder), str(tmp_path / "a.png"), "--json", "--top", "10"]) == 0
+    (printed,) = json.loads(capsys.readouterr().out)
+    with Image.open(tmp_path / "a.png") as opened:
+        sources: list[AnyImage] = [tmp_path / "a.png", opened, pixels]
+        inputs = [model.preprocess(source) for source in sources]
+        for source, each in zip(sources, inputs, strict=True):
+            assert each.shape == (1, 1, 8, 8)
+            with torch.no_grad():
+                shares = torch.softmax(model(each).double(), dim=1)[0]
+            by_name = {name: float(share) for name, share in zip(model.classes, shares, strict=True)}
+            (found,) = smallgroup.predict(model, source, top=10)
+            assert {guess.name: guess.probability for guess in found.guesses} == by_name
+            assert {guess["class"]: guess["probability"] for guess in printed["top"]} == by_name
+            assert (found.class_name, found.probability) == (printed["class"], printed["probability"])
+        assert opened.size == (30, 20)
+    centre = Image.fromarray(pixels).convert("L").resize((8, 8), Image.Resampling.BILINEAR, box=(5, 0, 25, 20))
+    about = read_model(folder)[1]
+    expected = (torch.from_numpy(np.array(centre)) / 255 - about.mean[0]) / about.std[0]
+    torch.testing.assert_close(inputs[0][0, 0], expected)
+
+
+def test_images_in_memory_have_a_name_and_bad_ones_a_sentence(trained: Trained, digits: list[str]) -> None:
+    model = smallgroup.load(trained["darts"][0])
+    grey = np.zeros((8, 8, 1), np.uint8)
+    found = smallgroup.predict(model, [digits[0], grey, Image.new("F", (8, 8))])
+    assert [each.image for each in found] == [digits[0], "<array 1>", "<PIL image 2>"]
+    assert found[2].problem == "has floating-point pixels, which have no fixed range"
+    with pytest.raises(ValueError, match="image <PIL image> has floating-point pixels"):
+        model.preprocess(Image.new("F", (8, 8)))
+    with pytest.raises(ValueError, match=r"an array must be uint8 .* but got float32 \[8, 8\]"):
+        model.preprocess(np.zeros((8, 8), np.float32))
+    with pytest.raises(TypeError, match="a path, a PIL image or a uint8 array, but got Tensor"):
+        model.preprocess(torch.zeros(8, 8))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="must be in eval mode"):
+        smallgroup.predict(model.train(), digits)
+    with pytest.raises(TypeError, match=r"must come from smallgroup\.load, but got a Linear"):
+        smallgroup.predict(torch.nn.Linear(2, 2), digits)
+
+
 def answer(run: Path, image: Path) -> Prediction:
     (found,) = predict(run, [image], top=10)
     return found
@@ -135,7 +188,7 @@ def test_unreadable_images(content: bytes | None, message: str, trained: Trained
     if content is not None:
         image.write_bytes(content)
     with pytest.raises(ValueError, match=message) as caught:
-        predict(trained["darts"][0], [image])
+        predict(trained["darts"][0], [image])[0].class_name  # noqa: B018
     assert str(caught.value).startswith(f"image {image} ")
     assert "\n" not in str(caught.value)
 
@@ -167,10 +220,10 @@ def test_a_bad_file_does_not_keep_the_others_from_being_classified(
 
 def test_an_empty_folder_and_a_huge_image_are_told(trained: Trained, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is a folder without images"):
-        predict(trained["darts"][0], [tmp_path])
+        predict(trained["darts"][0], [tmp_path])[0].class_name  # noqa: B018
     Image.new("1", (20_000, 10_000)).save(tmp_path / "huge.png")
     with pytest.raises(ValueError, match="more than the 100,000,000"):
-        predict(trained["darts"][0], [tmp_path / "huge.png"])
+        predict(trained["darts"][0], tmp_path / "huge.png")[0].probability  # noqa: B018
 
 
 def test_logits_that_are_not_finite(
