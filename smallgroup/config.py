@@ -19,6 +19,7 @@ from smallgroup import recipes
 from smallgroup.data.config import DataConfig
 from smallgroup.group.teaching import Teaching
 from smallgroup.methods import METHODS
+from smallgroup.migrations import migrated, without_later_keys
 from smallgroup.phases.evaluation.config import TrainingConfig
 from smallgroup.phases.search.config import SearchConfig
 from smallgroup.runner.lock import FILE as LOCK
@@ -48,15 +49,6 @@ SHORT = {
 """Keys that may stand at the top, and where they belong."""
 CONFIG = "config.yaml"
 """In the folder of a run."""
-LATER: dict[str, Any] = {
-    "data": {"skip_bad_images": False},
-    "search": {"clip_lookahead": True, "weights": {"nesterov": False}},
-    "training": {"warmup_rate": "full"},
-}
-"""Keys that runs of earlier versions do not have, with the value that says what those runs did.
-
-A run is known by its keys without these: then finished runs are found again, and begun ones resumed.
-"""
 LARGEST = 200_000
 """Bytes of a config file, which take seconds to read."""
 
@@ -250,7 +242,7 @@ class Config(BaseModel):
 
     def of_search(self) -> dict[str, Any]:
         """What a search depends on: a run is resumed with these."""
-        plain = {key: value for key, value in _without(self.to_dict(), LATER).items() if key != "training"}
+        plain = without_later_keys({key: value for key, value in self.to_dict().items() if key != "training"})
         if self.search.labellers is not None:  # where they lie may change; who they are is in the checkpoints
             plain["search"]["labellers"] = "given"
         return {**plain, "run": self.run.identity}
@@ -258,7 +250,7 @@ class Config(BaseModel):
     def of_training(self) -> dict[str, Any]:
         """What a training depends on, beside its genotype."""
         keys = ("seed", "data", "training")
-        plain = {key: value for key, value in _without(self.to_dict(), LATER).items() if key in keys}
+        plain = without_later_keys({key: value for key, value in self.to_dict().items() if key in keys})
         return {**plain, "run": self.run.identity}
 
     def to_yaml(self, environment: Mapping[str, Any] | None = None) -> str:
@@ -312,17 +304,6 @@ def on_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
         if _part(_part(asked, "architecture", None), one, None) is not None:
             below["search"]["architecture"].pop(other, None)
     return recipes.merged(below, given)
-
-
-def _without(plain: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys without those, of sections too, that have these values."""
-    result = {}
-    for key, value in plain.items():
-        if key in values and isinstance(value, Mapping):
-            result[key] = _without(value, values[key])
-        elif key not in values or value != values[key]:
-            result[key] = value
-    return result
 
 
 def _different(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
@@ -415,8 +396,8 @@ def keys_of_any(config: object) -> Mapping[str, Any]:
 
 
 def load_own(path: Path) -> dict[str, Any]:
-    """The keys of the file of a run."""
-    return _keys(read_regular(path, LARGEST), path)
+    """The keys of the file of a run, which an earlier version may have written."""
+    return migrated(_keys(read_regular(path, LARGEST), path))
 
 
 def check_run(folder: Path) -> None:

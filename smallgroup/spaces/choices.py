@@ -18,13 +18,11 @@ Scores = Mapping[str, Tensor]
 
 
 def random_genotype(space: str, generator: torch.Generator) -> AnyGenotype:
-    """A cell drawn at random, in which the output depends on the input."""
+    """Return a cell derived from random scores: like a derived cell, it has no `none` and no dead parts."""
     made: Space = SPACES[space]()
-    while True:
-        scores = {name: torch.rand(kind.shape, generator=generator) for name, kind in made.kinds.items()}
-        genotype: AnyGenotype = made.derive(scores, Rule("top2"))
-        if not isinstance(genotype, Cell) or genotype.connected:
-            return genotype
+    scores = {name: torch.rand(kind.shape, generator=generator) for name, kind in made.kinds.items()}
+    genotype: AnyGenotype = made.derive(scores, Rule("top2"))
+    return genotype
 
 
 def score(genotype: AnyGenotype, scores: Scores) -> float:
@@ -42,12 +40,9 @@ def neighbours(genotype: AnyGenotype, scores: Scores) -> Iterator[AnyGenotype]:
     if isinstance(genotype, Cell):
         table, operations = scores["cell"], SPACES["nas-bench-201"].kinds["cell"].operations
         for edge, operation in enumerate(genotype.operations):
-            other = _next_best(table[edge], operations, operation, none=True)
-            if other is None:
-                continue
-            changed = Cell((*genotype.operations[:edge], other, *genotype.operations[edge + 1 :]))
-            if changed.connected:
-                yield changed
+            other = _next_best(table[edge], operations, operation)
+            if other is not None:
+                yield Cell((*genotype.operations[:edge], other, *genotype.operations[edge + 1 :])).pruned()
         return
     yield from (replace(genotype, normal=cell) for cell in _cells(genotype.normal, scores["normal"]))
     yield from (replace(genotype, reduce=cell) for cell in _cells(genotype.reduce, scores["reduce"]))
@@ -58,19 +53,19 @@ def _cells(cell: CellGenotype, table: Tensor) -> Iterator[CellGenotype]:
     for node, edges in enumerate(cell.nodes):
         for place, edge in enumerate(edges):
             row = table[kind.edges.index((edge.source, node + INPUTS))]
-            other = _next_best(row, kind.operations, edge.operation, none=False)
+            other = _next_best(row, kind.operations, edge.operation)
             if other is not None:
                 changed = (*edges[:place], Edge(other, edge.source), *edges[place + 1 :])
                 yield replace(cell, nodes=(*cell.nodes[:node], changed, *cell.nodes[node + 1 :]))
 
 
-def _next_best(row: Tensor, operations: tuple[str, ...], present: str, *, none: bool) -> str | None:
-    """The operation that comes after the present one; None if there is none that may be taken."""
+def _next_best(row: Tensor, operations: tuple[str, ...], present: str) -> str | None:
+    """Return the real operation that comes after the present one; None if nothing is left."""
     scores = dict(zip(operations, row.tolist(), strict=True))
     below = [
         (value, name)
         for name, value in scores.items()
-        if name != present and value <= scores[present] and value > -math.inf and (none or name != "none")
+        if name not in (present, "none") and -math.inf < value <= scores[present]
     ]
     return max(below)[1] if below else None
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from smallgroup import spaces
+from smallgroup.spaces.nas_bench_201.cell import Derivation
 
 if TYPE_CHECKING:
     from smallgroup.spaces import DartsSpace, NasBench201Space
@@ -23,6 +24,8 @@ class SpaceConfig(BaseModel):
     """Cells in all, in the DARTS space."""
     cells_per_stage: int = Field(default=1, ge=1)
     """Cells between two reductions, in NAS-Bench-201."""
+    derive: Derivation = "without-none"
+    """In NAS-Bench-201: never choose `none`, or (benchmark) choose among all five operations as its authors do."""
     stem: Literal["auto", "cifar", "small", "imagenet"] = "auto"
     """Of the DARTS space; auto: by the size of the images."""
 
@@ -30,7 +33,8 @@ class SpaceConfig(BaseModel):
         """The space for such images."""
         images = {"classes": classes, "image_channels": image_channels, "image_size": image_size}
         if self.name == "nas-bench-201":
-            return spaces.NasBench201Space(channels=self.channels, cells_per_stage=self.cells_per_stage, **images)
+            sizes = {"channels": self.channels, "cells_per_stage": self.cells_per_stage}
+            return spaces.NasBench201Space(**sizes, **images, derivation=self.derive)
         stem: str = self.stem
         if stem == "auto":
             stem = "small" if image_size < 32 else "cifar" if image_size < 128 else "imagenet"

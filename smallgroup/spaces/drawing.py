@@ -15,12 +15,19 @@ _GAP = "    "
 def draw(genotype: AnyGenotype) -> str:
     """The cell, or the normal and the reduction cell side by side; no line is longer than 80 columns."""
     if isinstance(genotype, Cell):
-        return "\n".join([*_draw_benchmark(genotype), "", "0: the input. A node sums what leads to it."])
+        notes = ["0: the input. A node sums what leads to it.", *_dead_words(genotype)]
+        return "\n".join([*_draw_benchmark(genotype), "", *notes])
     left, right = _draw_cell("normal cell", genotype.normal), _draw_cell("reduction cell", genotype.reduce)
     width = max(map(len, left))
     both = [f"{one:{width}}{_GAP}{other}".rstrip() for one, other in zip_longest(left, right, fillvalue="")]
     legend = "0: the cell before the last, 1: the last one. A node sums what leads to it."
     return "\n".join([*both, "", legend])
+
+
+def _dead_words(cell: Cell) -> list[str]:
+    """Return a line on each operation that is in the notation and has no effect."""
+    found = [(EDGES[edge], cell.operations[edge]) for edge in cell.dead]
+    return [f"dead: {name} from {source} to {node} cannot influence the output" for (node, source), name in found]
 
 
 def one_line(genotype: AnyGenotype) -> str:

@@ -1,5 +1,6 @@
 """A tiny space whose networks are smooth functions: there finite differences have to agree with exact derivatives."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -44,13 +45,18 @@ class SmoothSpace:
             return _Supernet(self, build_edge, masks)
 
     def derive(self, scores: Mapping[str, Tensor], rule: Rule) -> SmoothCell:  # noqa: ARG002
-        """The best operation of every edge, whatever the rule."""
+        """The best operation of every edge, whatever the rule; `none` only where nothing else is left."""
         rows = checked_scores(self.kinds, scores)["cell"]
-        return SmoothCell(tuple(OPERATIONS[row.index(max(row))] for row in rows))
+        return SmoothCell(tuple(_best(row) for row in rows))
 
     def chosen(self, genotype: SmoothCell) -> dict[str, Tensor]:
         """One for the operation of every edge, zero for the rest."""
         return {"cell": torch.tensor([[float(name == one) for name in OPERATIONS] for one in genotype.operations])}
+
+
+def _best(row: list[float]) -> str:
+    real = row[1:]
+    return "none" if max(real) == -math.inf else OPERATIONS[1 + real.index(max(real))]
 
 
 class _Supernet(nn.Module):

@@ -163,6 +163,27 @@ class SpaceContract:
             assert bool(network(torch.randn(2, *space.image_shape, generator=generator)).isfinite().all())
 
     @pytest.mark.parametrize("rule", RULES)
+    def test_derived_genotypes_have_no_dead_operations(self, rule: Any) -> None:  # noqa: ANN401
+        """Every chosen operation but `none` moves the logits, also where `none` scores high and cuts branches off."""
+        space = self.space()
+        weights, _, images = self._parts(torch.float64)
+        supernet = space.supernet(MixedEdge, {})
+        generator = stream("testing", "dead")
+        for lead in (0.0, 0.3, 0.6):
+            scores = {kind: torch.rand(spec.shape, generator=generator) for kind, spec in space.kinds.items()}
+            for kind, spec in space.kinds.items():
+                scores[kind][:, spec.operations.index("none")] += lead
+            chosen = space.chosen(space.derive(scores, Rule(rule, 0.7)))
+            leaves = {kind: table.double().requires_grad_() for kind, table in chosen.items()}
+            mixtures = {kind: Mixture(leaf) for kind, leaf in leaves.items()}
+            logits: Tensor = functional_call(supernet, weights, (images, mixtures))
+            gradients = torch.autograd.grad(logits.square().sum(), list(leaves.values()))
+            for (kind, table), gradient in zip(chosen.items(), gradients, strict=True):
+                for edge, operation in table.nonzero().tolist():
+                    name = space.kinds[kind].operations[operation]
+                    assert name == "none" or float(gradient[edge, operation]) != 0, f"{name} on edge {edge} of {kind}"
+
+    @pytest.mark.parametrize("rule", RULES)
     def test_what_a_genotype_has_is_known_by_edge_and_operation(self, rule: Any) -> None:  # noqa: ANN401
         """Read as scores, what was chosen gives the genotype again, its edges perhaps in another order."""
         space = self.space()

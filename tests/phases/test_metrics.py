@@ -145,7 +145,7 @@ def test_a_learner_that_is_lost_in_its_last_step_is_not_retained(folder: Path, t
     weights = {"lr": 1e38, "clip": None}
     given = settings(folder, learners=2)
     given["search"] |= {"weights": weights, "steps_per_epoch": 1, "order": "a-v-w", "labels_from": "w"}
-    with pytest.raises(NonFiniteError, match="the validation loss at the end of epoch 0 of learner 0 is not finite"):
+    with pytest.raises(NonFiniteError, match="the validation loss at the end of epoch 1 of learner 0 is not finite"):
         search(given, out=tmp_path)
     assert not (tmp_path / "result.json").exists()
     for line in (tmp_path / "metrics.jsonl").read_text().splitlines() if (tmp_path / "metrics.jsonl").exists() else []:
@@ -153,7 +153,7 @@ def test_a_learner_that_is_lost_in_its_last_step_is_not_retained(folder: Path, t
 
 
 def test_what_is_random_in_a_method_is_left_out_of_evaluations(folder: Path) -> None:
-    job = make_job(resolve(settings(folder, method="gdas", learners=1)))
+    job = make_job(resolve(settings(folder, method="gdas", learners=1), ["space.derive=benchmark"]))
     relaxed, learner = job.searchers[0].relaxed, job.searchers[0].learner
     x = torch.zeros(4, 3, 8, 8).normal_(generator=torch.Generator().manual_seed(0))
     seen = []

@@ -104,7 +104,10 @@ def test_cells_of_the_benchmark_are_read_back() -> None:
     for cell in list(every_cell())[::101]:
         lines = draw(cell).split("\n")
         assert max(map(len, lines)) <= 80
-        nodes, concat = read(lines[3:-2], 1)
+        end = len(lines) - len(cell.dead)
+        nodes, concat = read(lines[3 : end - 2], 1)
+        dead = [f"dead: {cell.operations[e]} from {EDGES[e][1]} to {EDGES[e][0]} cannot influence" for e in cell.dead]
+        assert [line.startswith(words) for line, words in zip(lines[end:], dead, strict=True)] == [True] * len(dead)
         found = {(node, edge.source): edge.operation for node, edges in nodes.items() for edge in edges}
         assert list(found) == list(EDGES)
         assert tuple(found.values()) == cell.operations

@@ -177,13 +177,32 @@ def test_the_supernet_has_the_published_size() -> None:
     assert reduction == {"body.0.1.weight", "body.1.1.weight", "shortcut.1.weight"} | norms
 
 
+def benchmark_habit() -> NasBench201Space:
+    return NasBench201Space(derivation="benchmark")
+
+
 def test_the_cell_is_the_best_operation_of_every_edge() -> None:
+    """`none`, the best on one edge, is chosen by the benchmark's habit and by a rule that publishes so."""
     scores = torch.zeros(6, 5)
     for edge, best in enumerate([3, 0, 1, 4, 2, 3]):
         scores[edge, best] = 1 + edge
-    text = "|nor_conv_3x3~0|+|none~0|skip_connect~1|+|avg_pool_3x3~0|nor_conv_1x1~1|nor_conv_3x3~2|"
-    for rule in ("top2", "pairs", "every-edge"):
-        assert str(NasBench201Space().derive({"cell": scores}, Rule(rule))) == text
+    scores[1, OPERATIONS.index("nor_conv_1x1")] = 0.5
+    with_none = "|nor_conv_3x3~0|+|none~0|skip_connect~1|+|avg_pool_3x3~0|nor_conv_1x1~1|nor_conv_3x3~2|"
+    without = with_none.replace("none~0", "nor_conv_1x1~0")
+    for rule in ("top2", "pairs"):
+        assert str(NasBench201Space().derive({"cell": scores}, Rule(rule))) == without
+        assert str(benchmark_habit().derive({"cell": scores}, Rule(rule))) == with_none
+    assert str(NasBench201Space().derive({"cell": scores}, Rule("every-edge"))) == with_none
+    # With a threshold `none` stands where nothing reaches it, whatever the score of `none` is.
+    assert str(NasBench201Space().derive({"cell": scores}, Rule("threshold", 0.6))) == with_none
+    assert str(NasBench201Space().derive({"cell": scores}, Rule("threshold", 0.4))) == without
+
+
+def test_an_edge_of_which_only_none_is_left_keeps_it() -> None:
+    scores = torch.rand(6, 5, generator=torch.Generator().manual_seed(0))
+    scores[2, 1:] = -torch.inf
+    cell = NasBench201Space().derive({"cell": scores}, Rule("top2"))
+    assert [operation == "none" for operation in cell.operations] == [False, False, True, False, False, False]
 
 
 def test_a_cell_whose_output_does_not_depend_on_its_input_is_not_derived() -> None:
@@ -194,12 +213,48 @@ def test_a_cell_whose_output_does_not_depend_on_its_input_is_not_derived() -> No
     scores[EDGES.index((3, 0)), OPERATIONS.index("nor_conv_3x3")] = 0.4
     scores[EDGES.index((1, 0)), OPERATIONS.index("skip_connect")] = 0.99
     scores[EDGES.index((3, 1)), OPERATIONS.index("skip_connect")] = 0.98
-    cell = NasBench201Space().derive({"cell": scores}, Rule("top2"))
+    cell = benchmark_habit().derive({"cell": scores}, Rule("top2"))
     assert str(cell) == "|skip_connect~0|+|none~0|none~1|+|none~0|skip_connect~1|none~2|"
     assert cell.connected
     scores[EDGES.index((1, 0)), OPERATIONS.index("skip_connect")] = -torch.inf
-    cell = NasBench201Space().derive({"cell": scores}, Rule("top2"))
+    cell = benchmark_habit().derive({"cell": scores}, Rule("top2"))
     assert str(cell) == "|nor_conv_3x3~0|+|none~0|none~1|+|none~0|skip_connect~1|none~2|"
+
+
+def test_dead_operations_are_pruned_from_derived_cells_and_marked_in_others() -> None:
+    """Node 1 gets no input and node 2 leads nowhere: what stands on their edges is dead."""
+    text = "|none~0|+|nor_conv_3x3~0|skip_connect~1|+|nor_conv_1x1~0|avg_pool_3x3~1|none~2|"
+    cell = Cell.parse(text)
+    assert str(cell) == text
+    assert [EDGES[edge] for edge in cell.dead] == [(2, 0), (2, 1), (3, 1)]
+    assert str(cell.pruned()) == "|none~0|+|none~0|none~1|+|nor_conv_1x1~0|none~1|none~2|"
+    scores = NasBench201Space().chosen(cell)
+    assert benchmark_habit().derive(scores, Rule("top2")) == cell.pruned()
+
+
+def test_pruning_keeps_the_function_and_leaves_nothing_dead() -> None:
+    """Of all cells, with numbers in place of images and a factor in place of each operation of each edge."""
+    factors = torch.rand(len(EDGES), len(OPERATIONS), generator=torch.Generator().manual_seed(0)).tolist()
+
+    def value(cell: Cell) -> float:
+        nodes = [1.0, 0.0, 0.0, 0.0]
+        for edge, ((node, source), operation) in enumerate(zip(EDGES, cell.operations, strict=True)):
+            if operation != "none":
+                nodes[node] += factors[edge][OPERATIONS.index(operation)] * nodes[source]
+        return nodes[3]
+
+    dead = 0
+    for cell in every_cell():
+        pruned = cell.pruned()
+        dead += cell != pruned
+        assert not pruned.dead
+        assert value(pruned) == value(cell)
+        for edge, operation in enumerate(pruned.operations):
+            fewer = Cell((*pruned.operations[:edge], "none", *pruned.operations[edge + 1 :]))
+            assert operation == "none" or value(fewer) != value(cell)
+    # Cells without dead operations, counted by which of the nodes 1 and 2 are used: neither, one, the other, both
+    # without and both with the edge between them; the edge from input to output is free.
+    assert 15_625 - dead == 5 * (1 + 4**2 + 4**2 + 4**4 + 4**3 * 5**2)
 
 
 def test_a_threshold_removes_edges_unless_it_cuts_the_cell_in_two() -> None:

@@ -93,7 +93,7 @@ class EpochMetrics:
         if self.with_v:
             of_v = errors(lambda x: relaxed(v, learner.architecture, x), stage=1, whose=" of V")
             found = {"v_error": of_v.error, "v_recognised": of_v.recognised}
-        entropy = edge_entropy(searcher)
+        entropy, margins = edge_entropy(searcher), edge_margins(searcher)
         return {
             **found,
             "w_error": of_w.error,
@@ -101,10 +101,11 @@ class EpochMetrics:
             "w_validation_loss": of_w.loss,
             "derived_error": derived.error,
             "edge_entropy": entropy,
+            "edge_margin": margins,
             "scores": rounded_scores(searcher),
             "skips": genotype.skips,
             "genotype": to_plain(genotype),
-            "warnings": signs_of_collapse(relaxed.space, relaxed.space.chosen(genotype), entropy),
+            "warnings": signs_of_collapse(relaxed.space, relaxed.space.chosen(genotype), entropy, margins),
             **standing(self.truth, genotype),
         }
 
@@ -129,15 +130,29 @@ def standing(truth: Truth | None, genotype: AnyGenotype) -> dict[str, dict[str, 
 
 
 def edge_entropy(searcher: Searcher) -> dict[str, list[float]]:
-    """By kind, the entropy of each edge's scores as shares, as a part of the largest possible: 1 is undecided."""
+    """Return, by kind, the entropy of each edge's shares as a part of the largest possible: 1 is undecided."""
     result = {}
-    for kind, scores in searcher.relaxed.method.scores(searcher.learner.architecture).items():
+    for kind, shares in _shares(searcher).items():
         kept = searcher.relaxed.method.mask(kind).sum(dim=1).clamp(min=2)
-        shares = scores.detach().cpu().masked_fill(scores.detach().cpu() == -math.inf, 0.0).double()
-        shares = shares / shares.sum(dim=1, keepdim=True).clamp(min=1e-30)
         entropy = torch.special.entr(shares).sum(dim=1) / kept.log()
         result[kind] = [round(value, 6) for value in entropy.tolist()]
     return result
+
+
+def edge_margins(searcher: Searcher) -> dict[str, list[float]]:
+    """Return, by kind, how far the first operation of each edge leads the second, as a difference of shares."""
+    tops = {kind: shares.topk(2, dim=1).values for kind, shares in _shares(searcher).items()}
+    return {kind: [round(value, 6) for value in (top[:, 0] - top[:, 1]).tolist()] for kind, top in tops.items()}
+
+
+def _shares(searcher: Searcher) -> dict[str, Tensor]:
+    """Return, by kind, the scores of each edge divided by their sum; what has been removed has none."""
+    found = {}
+    for kind, scores in searcher.relaxed.method.scores(searcher.learner.architecture).items():
+        own = scores.detach().cpu()
+        own = own.masked_fill(own == -math.inf, 0.0).double()
+        found[kind] = own / own.sum(dim=1, keepdim=True).clamp(min=1e-30)
+    return found
 
 
 def rounded_scores(searcher: Searcher) -> dict[str, list[list[float | None]]]:

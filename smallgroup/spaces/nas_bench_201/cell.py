@@ -4,10 +4,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from typing import Literal
 
 OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
 EDGES = ((1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2))
 """(node, source), in the order of the notation; node 0 is the input, node 3 the output, a node sums its edges."""
+Derivation = Literal["without-none", "benchmark"]
+"""How a cell is read off its scores: DARTS' rule, which never chooses `none`, or the habit of the benchmark's authors,
+who take the best of all five operations."""
 
 _EXAMPLE = "|nor_conv_3x3~0|+|nor_conv_3x3~0|skip_connect~1|+|skip_connect~0|none~1|nor_conv_3x3~2|"
 
@@ -67,11 +71,37 @@ class Cell:
     @property
     def connected(self) -> bool:
         """Whether anything gets from the input to the output."""
+        return 3 in self._reached
+
+    @property
+    def dead(self) -> tuple[int, ...]:
+        """The edges, as indices into `EDGES`, whose operation cannot influence the output or gets no input."""
+        reached, used = self._reached, {3}
+        for (node, source), operation in reversed(list(zip(EDGES, self.operations, strict=True))):
+            if node in used and operation != "none":
+                used.add(source)
+        return tuple(
+            edge
+            for edge, ((node, source), operation) in enumerate(zip(EDGES, self.operations, strict=True))
+            if operation != "none" and (source not in reached or node not in used)
+        )
+
+    def pruned(self) -> "Cell":
+        """Return the same function of the input without dead operations.
+
+        Its `form` may differ: the benchmark's texts keep zeros as terms of a sum.
+        """
+        dead = self.dead
+        return Cell(tuple("none" if edge in dead else name for edge, name in enumerate(self.operations)))
+
+    @property
+    def _reached(self) -> set[int]:
+        """The nodes that depend on the input."""
         reached = {0}
         for (node, source), operation in zip(EDGES, self.operations, strict=True):
             if source in reached and operation != "none":
                 reached.add(node)
-        return 3 in reached
+        return reached
 
     @property
     def skips(self) -> int:

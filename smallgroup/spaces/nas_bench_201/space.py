@@ -1,14 +1,15 @@
 """The NAS-Bench-201 space at a given size."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import torch
 from torch import Tensor, nn
 
-from smallgroup.runtime.checks import check_counts
-from smallgroup.spaces.nas_bench_201.cell import EDGES, OPERATIONS, Cell, every_cell
+from smallgroup.runtime.checks import check_choice, check_counts
+from smallgroup.spaces.nas_bench_201.cell import EDGES, OPERATIONS, Cell, Derivation, every_cell
 from smallgroup.spaces.nas_bench_201.supernet import NasBench201Supernet
 from smallgroup.spaces.space import EdgeBuilder, Kind, Masks, Rule, checked_scores
 
@@ -27,6 +28,7 @@ class NasBench201Space:
     classes: int = 10
     image_channels: int = 3
     image_size: int = 32
+    derivation: Derivation = "without-none"
 
     name: ClassVar[str] = "nas-bench-201"
     kinds: ClassVar[Mapping[str, Kind]] = {"cell": _KIND}
@@ -35,6 +37,7 @@ class NasBench201Space:
         check_counts(channels=self.channels, cells_per_stage=self.cells_per_stage)
         check_counts(classes=self.classes, image_channels=self.image_channels)
         check_counts(image_size=self.image_size, at_least=4)
+        check_choice("derivation", self.derivation, get_args(Derivation))
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
@@ -55,27 +58,37 @@ class NasBench201Space:
             )
 
     def derive(self, scores: Mapping[str, Tensor], rule: Rule) -> Cell:
-        """The best operation of every edge; with a threshold, `none` where nothing reaches it.
+        """Return the cell with the best operation on every edge, without operations that cannot influence its output.
 
-        Where that would cut the output off from the input, a threshold is not applied, and of the cells in which the
-        output depends on the input the one with the highest sum of scores is taken: a constant is no network.
+        `none` is chosen only where the method's rule does so (`every-edge`; with a threshold, where no operation
+        reaches it), under the benchmark's habit, or where it is all that is left of an edge. If the output would not
+        depend on the input, the connected cell with the highest sum of scores takes its place, and a threshold is not
+        applied: a constant is no network.
         """
         rows = checked_scores(self.kinds, scores)["cell"]
+        if self.derivation == "without-none" and rule.name != "every-edge":
+            rows = [_without_none(row) for row in rows]
         best = Cell(tuple(_best(row) for row in rows))
         if not best.connected:
             best = _best_connected(rows)
-        if rule.name != "threshold":
-            return best
-        kept = tuple(
-            op if max(row) >= rule.threshold else "none" for op, row in zip(best.operations, rows, strict=True)
-        )
-        cell = Cell(kept)
-        return cell if cell.connected else best
+        if rule.name == "threshold":
+            kept = tuple(
+                op if max(row) >= rule.threshold else "none" for op, row in zip(best.operations, rows, strict=True)
+            )
+            best = Cell(kept) if Cell(kept).connected else best
+        return best.pruned()
 
     def chosen(self, genotype: Cell) -> dict[str, Tensor]:
         """One for the operation of every edge, zero for the rest."""
         rows = [[float(name == chosen) for name in OPERATIONS] for chosen in genotype.operations]
         return {"cell": torch.tensor(rows)}
+
+
+def _without_none(row: list[float]) -> list[float]:
+    """Return the scores of an edge with `none` removed, unless everything else has been removed."""
+    none = OPERATIONS.index("none")
+    others = [-math.inf if column == none else score for column, score in enumerate(row)]
+    return others if max(others) > -math.inf else row
 
 
 def _best_connected(rows: list[list[float]]) -> Cell:

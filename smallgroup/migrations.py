@@ -1,0 +1,65 @@
+"""Configs of earlier versions: what their runs did, in the keys of today.
+
+A run's own config names every key of its version. A key that was added later gets the value that says what such runs
+did, which need not be today's default. A run is known by its keys without later ones of that value: so finished runs of
+studies are found again by their hash, and begun runs are resumed.
+"""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+SPACE = {"derive": "benchmark"}
+"""Runs without `derive` chose among all operations of NAS-Bench-201, `none` included."""
+LATER: dict[str, Any] = {
+    "data": {"skip_bad_images": False},
+    "space": SPACE,
+    "search": {"clip_lookahead": True, "weights": {"nesterov": False}},
+    "training": {"warmup_rate": "full"},
+}
+"""Keys that runs of earlier versions do not have, with the value that says what those runs did."""
+
+
+def migrated(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of a run's own config with those that were added after it was written."""
+    result = deepcopy(dict(config))
+    _fill(result, LATER)
+    for learner in _learners(result):
+        _fill(learner, {"space": SPACE})
+    return result
+
+
+def without_later_keys(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a resolved config without later keys whose value says what earlier versions did."""
+    result = deepcopy(dict(config))
+    _drop(result, LATER)
+    for section in (result, *_learners(result)):
+        _drop(section, {"space": SPACE})
+        space = section.get("space")
+        if isinstance(space, dict) and space.get("name") == "darts":  # there the key means nothing
+            space.pop("derive", None)
+    return result
+
+
+def _fill(section: dict[str, Any], values: Mapping[str, Any]) -> None:
+    """Add missing keys to sections that are there; a damaged file may have anything in their place."""
+    for key, value in values.items():
+        if not isinstance(value, Mapping):
+            section.setdefault(key, value)
+        elif isinstance(section.get(key), dict):
+            _fill(section[key], value)
+
+
+def _drop(section: dict[str, Any], values: Mapping[str, Any]) -> None:
+    """Remove the keys that have these values."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            if isinstance(section.get(key), dict):
+                _drop(section[key], value)
+        elif section.get(key) == value:
+            section.pop(key, None)
+
+
+def _learners(config: Mapping[str, Any]) -> list[dict[str, Any]]:
+    learners = config.get("learners")
+    return [one for one in learners if isinstance(one, dict)] if isinstance(learners, list | tuple) else []

@@ -1,0 +1,61 @@
+"""Configs of earlier versions keep their meaning and their identity."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from smallgroup.config import CONFIG, Config, load_own, resolve
+from smallgroup.migrations import LATER, migrated, without_later_keys
+
+
+def earlier(**given: Any) -> dict[str, Any]:
+    """The keys of a config as a version wrote them that had none of the later ones."""
+    plain = resolve(given).to_dict()
+    for section in (plain["space"], *(one["space"] or {} for one in plain["learners"])):
+        section.pop("derive", None)
+    del plain["data"]["skip_bad_images"], plain["search"]["clip_lookahead"], plain["search"]["weights"]["nesterov"]
+    del plain["training"]["warmup_rate"]
+    return plain
+
+
+def test_a_run_of_an_earlier_version_is_read_as_what_it_did(tmp_path: Path) -> None:
+    """It chose among all operations, `none` included, also in a learner's own space; today's default does not."""
+    own = {"method": "darts", "space": {"name": "nas-bench-201", "channels": 4}}
+    (tmp_path / CONFIG).write_text(yaml.safe_dump(earlier(learners=[{"method": "darts"}, own])))
+    read = resolve(load_own(tmp_path / CONFIG))
+    assert read.space.derive == "benchmark"
+    assert read.learners[1].space is not None
+    assert read.learners[1].space.derive == "benchmark"
+    assert read.search.clip_lookahead
+    assert Config().space.derive == "without-none"
+
+
+def test_a_run_is_known_by_what_it_did_before_there_were_later_keys() -> None:
+    """Identities, and so the hashes of studies, are those of earlier versions where nothing differs."""
+    old = earlier(space={"name": "nas-bench-201"})
+    known = {**{key: value for key, value in old.items() if key != "training"}}
+    now = resolve(migrated(old)).of_search()
+    assert {**now, "run": None} == {**known, "run": None}
+    assert resolve({}).of_search()["space"]["derive"] == "without-none"
+    assert "derive" not in resolve({"space": "darts"}).of_search()["space"]
+
+
+@pytest.mark.parametrize("damaged", [{}, {"space": 3, "learners": "two"}, {"learners": [None, 4]}, {"search": []}])
+def test_damaged_files_are_left_to_the_reader(damaged: dict[str, Any]) -> None:
+    assert migrated(damaged) == damaged
+    assert without_later_keys(damaged) == damaged
+
+
+def test_later_keys_exist() -> None:
+    """A key that is renamed must be renamed here too."""
+    plain = Config().to_dict()
+
+    def check(values: dict[str, Any], section: dict[str, Any]) -> None:
+        for key, value in values.items():
+            assert key in section
+            if isinstance(value, dict):
+                check(value, section[key])
+
+    check(LATER, plain)
