@@ -24,6 +24,7 @@ from smallgroup.phases.evaluation.config import TrainingConfig
 from smallgroup.phases.search.config import SearchConfig
 from smallgroup.runner.lock import FILE as LOCK
 from smallgroup.runner.place import METRICS
+from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.checks import check_choice, nearest, suggestion
 from smallgroup.runtime.files import read_regular
 from smallgroup.runtime.plain_yaml import NotTakenError, dumped, parsed
@@ -119,7 +120,7 @@ class RunConfig(BaseModel):
 
     model_config = _FROZEN
 
-    threads: int = Field(default=1, ge=1, le=1024)
+    threads: int = Field(default=1, ge=1, le=MOST["threads"])
     """Threads of torch; with two on a busy machine small networks are slower than with one."""
     kernels: Literal["auto", "native", "torch", "plain"] = "auto"
     """What networks are computed with: C++ kernels compiled on this machine, torch operators, or layer by layer."""
@@ -149,7 +150,9 @@ class Config(BaseModel):
     """Which images, and how they are shared out and augmented."""
     space: SpaceConfig = SpaceConfig()
     """Which cells may be found, and the size of the network that is searched."""
-    learners: tuple[LearnerConfig, ...] = Field(default=(LearnerConfig(), LearnerConfig()), min_length=1)
+    learners: tuple[LearnerConfig, ...] = Field(
+        default=(LearnerConfig(), LearnerConfig()), min_length=1, max_length=MOST["learners"]
+    )
     """How many learners (1 is the plain method), or a list of what each of them is."""
     methods: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Options of methods by name, such as {pc-darts: {part: 2}}; those of a learner stand above them."""
@@ -358,8 +361,8 @@ def _learners(below: object, method: object, given: object) -> object:
     learners = list(below) if isinstance(below, list | tuple) and below else [{}, {}]
     if counted:
         assert isinstance(given, int)
-        if not 1 <= given <= 64:
-            raise ValueError(f"1 <= learners <= 64 must hold, but got learners={given}")
+        if not 1 <= given <= MOST["learners"]:
+            raise ValueError(f"1 <= learners <= {MOST['learners']} must hold, but got learners={given}")
         if len(learners) != given:
             if any(learner != learners[0] for learner in learners):
                 raise ValueError(

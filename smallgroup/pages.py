@@ -1,8 +1,11 @@
 """The pages of runs: what lies in their folders, with what their configs say of it."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -10,7 +13,10 @@ from smallgroup.config import CONFIG, Config, check_run, load_own, resolve
 from smallgroup.networks import NetworkDesign, build_network, multiply_adds, parameters
 from smallgroup.phases.search.schedule import Course, schedule_of
 from smallgroup.report import Given, Run, Size, Steps, page, read_run
+from smallgroup.report.page import drawn
 from smallgroup.report.run import PARTS, at, told_apart, whole
+from smallgroup.runner.lock import held
+from smallgroup.runner.recorder import FACTS
 from smallgroup.runtime.files import write_whole
 from smallgroup.spaces import genotypes
 from smallgroup.spaces.genotypes import AnyGenotype
@@ -39,6 +45,32 @@ def read_runs(folders: Sequence[Path | str]) -> list[Run]:
     return told_apart([read_one_run(Path(folder)) for folder in folders])
 
 
+def live_page(folder: str, seen: str) -> dict[str, Any] | None:
+    """The page of a run that may be going on, and what of it changes; None if nothing has changed since `seen`."""
+    place = Path(folder)
+    found = _look(place)
+    if found == seen:
+        return None
+    run = read_one_run(place)
+    made = drawn([run], live=True)
+    version = sha256((made.main + json.dumps(made.data)).encode()).hexdigest()[:16]
+    news = {"version": version, "state": run.state, "main": made.main, "data": made.data}
+    return {"seen": found, "text": made.text, "news": news}
+
+
+def _look(folder: Path) -> str:
+    """What changes when the run does: names, sizes and times of its files, and whether a process works in it."""
+    seen = []
+    for place in (folder, *(folder / name for name in PARTS)):
+        files = sorted(place.iterdir()) if place.is_dir() else []
+        for file in files:
+            if file.is_file() and not file.name.startswith(".") and file.name != REPORT:
+                about = file.stat()
+                seen.append(f"{file}:{about.st_size}:{about.st_mtime_ns}")
+        seen.append(str(held(place)) if place.is_dir() else "")
+    return sha256("\n".join(seen).encode(errors="surrogateescape")).hexdigest()
+
+
 def read_one_run(folder: Path) -> Run:
     """A run's folder with its config, and the trainings within it."""
     check_run(folder)
@@ -61,10 +93,12 @@ def _given(run: Run) -> Given:
     except (ValueError, OSError) as error:
         return Given(problems=(f"{CONFIG} cannot be used: {error}",))
     made = plain.get("environment")
-    size = None if run.kind == "training" else _size(run, config)
+    problems: list[str] = []
+    size = None if run.kind == "training" else _size(run, config, problems)
     environment = made if isinstance(made, dict) else {}
     steps = None if run.kind == "training" else _steps(run, config)
-    return Given(config.to_dict(), config.departures(), config.of_recipe(), environment, size, steps)
+    about = config.to_dict(), config.departures(), config.of_recipe()
+    return Given(*about, environment, size, steps, tuple(problems))
 
 
 def _steps(run: Run, config: Config) -> Steps | None:
@@ -89,6 +123,7 @@ def trained_network(run: Run) -> tuple[AnyGenotype, NetworkDesign] | None:
 
 
 def _design(run: Run, config: Config) -> NetworkDesign | None:
+    """The network that a config trains on the images of a run; None where they are not known."""
     image, classes = run.facts.get("image"), run.facts.get("classes")
     if run.cell is None or not isinstance(image, dict) or not isinstance(classes, list):
         return None
@@ -99,21 +134,24 @@ def _design(run: Run, config: Config) -> NetworkDesign | None:
             image_size=image["size"],
             space=genotypes.space_of(run.cell),
         )
-    except (ValueError, TypeError, KeyError):
-        return None
+    except KeyError as error:
+        raise ValueError(f"{FACTS} must say what the images are like, but {error} is missing") from None
+    except TypeError as error:
+        raise ValueError(f"{FACTS} must say what the images are like, but {error}") from None
 
 
-def _size(run: Run, config: Config) -> Size | None:
-    """Of the network that the config would train; None where the images are not known."""
-    design = _design(run, config)
-    if run.cell is None or design is None:
-        return None
+def _size(run: Run, config: Config, problems: list[str]) -> Size | None:
+    """Of the network that the config would train; None where the images are not known, or it cannot be built."""
     try:
+        design = _design(run, config)
+        if run.cell is None or design is None:
+            return None
         with torch.device("meta"):
             network = build_network(run.cell, design)
         cost = multiply_adds(network, design.image_size, design.image_channels)
         return Size(parameters(network), cost, "as the config would train it")
-    except (ValueError, TypeError, KeyError):
+    except ValueError as error:
+        problems.append(f"the network that the config would train cannot be counted: {error}")
         return None
 
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from smallgroup.data.names import check_name, require_data
 from smallgroup.data.roots import data_root
+from smallgroup.runtime.bounds import MOST
 
 if TYPE_CHECKING:
     from smallgroup.data.augment import Augmentation
@@ -31,7 +32,7 @@ class AugmentationConfig(BaseModel):
     """Whether half of the images are mirrored; null: the dataset's own."""
     colour_jitter: bool | None = None
     """Whether brightness, contrast and saturation vary; null: the dataset's own."""
-    cutout: int | None = Field(default=None, ge=0, le=4096)
+    cutout: int | None = Field(default=None, ge=0, le=MOST["image_size"])
     """Side in pixels of a square that is cut out; null: the dataset's own, as a rule none."""
 
     def over(self, own: "Augmentation") -> "Augmentation":
@@ -50,7 +51,7 @@ class DataConfig(BaseModel):
     """The same names, or `split` (part of the training images) or `train` (the training images again)."""
     data_root: Path | None = None
     """Where data lies; null: the environment variable SMALLGROUP_DATA, else the user's cache folder."""
-    size: int | None = Field(default=None, ge=1, le=4096)
+    size: int | None = Field(default=None, ge=1, le=MOST["image_size"])
     """Height and width of the images in pixels; null: the data's own."""
     order: Literal["stratified", "file"] = "stratified"
     """How the training images are split: by class and seed, or as they lie in the files."""
@@ -71,7 +72,7 @@ class DataConfig(BaseModel):
     """Departures from the augmentation that suits the dataset."""
     skip_bad_images: bool = False
     """Whether image files that cannot be decoded are left out and counted; false: they are an error."""
-    workers: int = Field(default=0, ge=0, le=64)
+    workers: int = Field(default=0, ge=0, le=MOST["workers"])
     """Processes that decode image files ahead, for each of the streams of images; data in memory need none."""
 
     @field_validator("dataset")

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from smallgroup.methods.decisions import Continue, Decision, EpochEnd, Progress, Rebuild
 from smallgroup.methods.method import Architecture, ArchitectureOptimizer, Method
 from smallgroup.runtime import Phase
+from smallgroup.runtime.bounds import MOST
+from smallgroup.runtime.checks import check_counts
 from smallgroup.spaces.edges import MixedEdge
 from smallgroup.spaces.space import EdgeParts, Space
 
 SKIP = "skip_connect"
-_MOST = 500
-"""Cells of a network: far beyond any use."""
 _FEWEST = 3
 """Operations that an edge keeps at least: with `none` and a skip connection one that is neither."""
 
@@ -42,6 +42,7 @@ class PDarts(Method):
     """Skip connections of the normal cell at most."""
 
     def __post_init__(self) -> None:
+        check_counts(stages=self.stages)
         if len(self.kept) != len(self.added) or len(self.dropout) != self.stages:
             found = f"{len(self.added)} in added, {len(self.kept)} in kept and {len(self.dropout)} in dropout"
             raise ValueError(f"p-darts takes a number per later stage, and one more of dropout, but got {found}")
@@ -50,8 +51,10 @@ class PDarts(Method):
                 f"kept must be at least {_FEWEST} operations per edge and never more than before, but got "
                 f"{list(self.kept)}"
             )
-        if not all(0 <= count <= _MOST for count in (*self.added, self.skips)):
-            raise ValueError(f"added and skips must be 0 to {_MOST}, but got {list(self.added)} and {self.skips}")
+        if not all(0 <= count <= MOST["cells"] for count in (*self.added, self.skips)):
+            raise ValueError(
+                f"added and skips must be 0 to {MOST['cells']}, but got {list(self.added)} and {self.skips}"
+            )
         if not all(0 <= rate < 1 for rate in self.dropout):
             raise ValueError(f"dropout must be at least 0 and below 1, but got {list(self.dropout)}")
 

@@ -13,6 +13,7 @@ from torch.func import functional_call
 from smallgroup.methods.decisions import Rebuild
 from smallgroup.methods.method import Architecture, Method, Noise
 from smallgroup.runtime import Phase, stream
+from smallgroup.runtime.bounds import check_parameters
 from smallgroup.spaces.costs import costs
 from smallgroup.spaces.space import Masks, Mixture, Space, Transform
 from smallgroup.spaces.weights import initial_weights
@@ -47,6 +48,7 @@ class Relaxed:
         """The supernet of a stage. Operations that are removed later stay in it, and do not run."""
         self._built = {kind: mask.clone() for kind, mask in masks.items()}
         self.supernet = self.space.supernet(self.method.build_edge, self._built)
+        check_parameters(sum(parameter.numel() for parameter in self.supernet.parameters()))
         self._costs: dict[str, Tensor] | None = None
 
     def __copy__(self) -> "Relaxed":

@@ -3,10 +3,12 @@
 import torch
 
 from smallgroup.networks.auxiliary import check_map
+from smallgroup.networks.count import parameters
 from smallgroup.networks.darts import DartsNetwork
 from smallgroup.networks.design import NetworkDesign, design_of
 from smallgroup.networks.nas_bench_201 import NasBench201Network
 from smallgroup.runtime import stream
+from smallgroup.runtime.bounds import check_parameters
 from smallgroup.spaces.darts.genotype import Genotype
 from smallgroup.spaces.nas_bench_201.cell import Cell
 from smallgroup.spaces.weights import initialise
@@ -30,6 +32,7 @@ def build_network(
     where = torch.get_default_device() if device is None else torch.device(device)
     with torch.device("meta"):
         module = _benchmark(genotype, design) if isinstance(genotype, Cell) else _darts(genotype, design)
+    check_parameters(parameters(module, auxiliary=True))
     if where.type == "meta":
         return module
     with torch.device("cpu"):  # where weights are drawn, whatever the default device is

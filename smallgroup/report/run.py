@@ -1,7 +1,6 @@
 """A run's folder, read with distrust: what is there and can be used; what cannot is said, and left out."""
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,14 +13,16 @@ from smallgroup.runner import read_rows
 from smallgroup.runner.lock import held
 from smallgroup.runner.place import METRICS
 from smallgroup.runner.recorder import FACTS, TIMES
+from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.files import NotRegularError, read_regular
 from smallgroup.runtime.text import shown
 from smallgroup.spaces.genotypes import FILE, AnyGenotype, from_plain, read
 
 RESULT = "result.json"
-LARGEST = 500_000_000
-"""Bytes of metrics that are read; a search of the paper's size has a hundredth of it."""
-MOST_LEARNERS = 1000
+LARGEST = 200_000_000
+"""Bytes of metrics that are read; a search of the paper's size has a fortieth of it."""
+_LARGEST_NUMBER = 1e300
+"""Beyond it a number cannot be drawn; no infinity and no NaN is below it."""
 PARTS = ("training", "random")
 """Folders of trainings within that of a whole run."""
 
@@ -56,8 +57,11 @@ class Row:
         value = at(self.values, *path)
         if not isinstance(value, list) or not value:
             return None
-        found = [finite(one) for one in value]
-        return [one for one in found if one is not None] if None not in found else None
+        if len(value) > MOST["classes"]:
+            return None
+        # As `finite`, written out: there may be a number for each of thousands of classes in every line.
+        found = [float(one) for one in value if type(one) in (int, float) and abs(one) < _LARGEST_NUMBER]
+        return found if len(found) == len(value) else None
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,7 @@ class Run:
         known = sorted({row.learner for row in self.rows})
         for named in (self.given.config.get("learners"), self.result.get("group")):
             if not known and self.kind == "search" and isinstance(named, list):
-                known = list(range(min(len(named), MOST_LEARNERS)))
+                known = list(range(min(len(named), MOST["learners"])))
         return known
 
     @cached_property
@@ -154,7 +158,7 @@ class Run:
         """The line of a learner and an epoch."""
         return self._by_place.get((learner, epoch))
 
-    @property
+    @cached_property
     def classes(self) -> list[str]:
         """Their names; numbers, where names are not known."""
         names = self.facts.get("classes")
@@ -167,7 +171,7 @@ class Run:
     def retained(self) -> int | None:
         """Who was kept; while the run goes, who would be."""
         kept = whole(self.result.get("retained"))
-        if kept is not None and kept < MOST_LEARNERS:
+        if kept is not None and kept < MOST["learners"]:
             return kept
         last = [(row.number("w_validation_loss"), row.learner) for row in self._last()]
         known = [(loss, k) for loss, k in last if loss is not None]
@@ -229,6 +233,9 @@ def read_run(folder: Path, given: Given | None = None, parts: Mapping[str, Run] 
     problems: list[str] = [*(given.problems if given else ())]
     rows = tuple(Row(line, values) for line, values in _lines(folder / METRICS, problems) if _counts(values, problems))
     facts = _document(folder / FACTS, problems)
+    if isinstance(names := facts.get("classes"), list) and len(names) > MOST["classes"]:
+        problems.append(f"{FACTS} must name at most {MOST['classes']:,} classes, but it names {len(names):,}")
+        facts = {key: value for key, value in facts.items() if key != "classes"}
     kind: Kind = (
         "training" if facts.get("kind") == "training" or any("train_error" in r.values for r in rows) else "search"
     )
@@ -281,7 +288,7 @@ def finite(value: object) -> float | None:
     """A number, if it is one that can be drawn."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if abs(value) < 1e300 and math.isfinite(value) else None
+    return float(value) if abs(value) < _LARGEST_NUMBER else None
 
 
 def whole(value: object) -> int | None:
@@ -314,7 +321,9 @@ def _genotype(space: str, plain: object) -> AnyGenotype | None:
 def _counts(values: Mapping[str, Any], problems: list[str]) -> bool:
     """Whether a line can be placed: it has an epoch, and a learner there can be."""
     learner = values.get("learner", 0)
-    good = whole(values.get("epoch")) is not None and whole(learner) is not None and int(learner) < MOST_LEARNERS
+    epoch = whole(values.get("epoch"))
+    good = epoch is not None and epoch < MOST["epochs"] and whole(learner) is not None
+    good = good and int(learner) < MOST["learners"]
     if not good:
         problems.append(f"a line of {METRICS} has no epoch or learner that can be used, and is left out")
     return good

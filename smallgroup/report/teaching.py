@@ -83,20 +83,24 @@ def teaching_of(run: Run, twin: Run | None = None) -> Teaching | None:
     together = _between(run, moments)
     counts = {k: _labels(run, k, together) for k in run.learners}
     truth = all("right" in table for table in counts.values()) and bool(counts)
+    # Tables of all classes, made once: to make them again for every class takes minutes with a few thousand.
+    given = {moment: [_labels(run, k, [epoch]) for k in run.learners] for moment, epoch in moments.items()}
+    untaught = _twin_tables(twin, run.learners, moments["end"])
     names, found = run.classes, []
     for c in range(len(tables["v"]["start"][0])):
         v, w = ({m: [table[c] for table in tables[role][m]] for m in moments} for role in ("v", "w"))
         first = v["start"]
         strong, weak = first.index(max(first)), first.index(min(first))
         labels = {
-            moment: [_quality(_labels(run, k, [epoch]), c, len(run.learners), truth=truth) for k in run.learners]
-            for moment, epoch in moments.items()
+            moment: [_quality(table, c, len(run.learners), truth=truth) for table in given[moment]]
+            for moment in moments
         }
         roles = None
         if first[strong] > first[weak]:
             change = w["end"][weak] - w["start"][weak]
             quality = _quality(counts[run.learners[strong]], c, len(run.learners), truth=truth)
-            roles = Roles(strong, weak, quality, change, _in_twin(twin, run.learners[weak], c, moments["end"]))
+            alone = untaught[weak]
+            roles = Roles(strong, weak, quality, change, alone[c] if c < len(alone) else None)
         name = names[c] if c < len(names) else f"class {c}"
         found.append(ClassView(name, c, v, w, labels, roles))
     found.sort(key=lambda one: (-one.difference, one.number))
@@ -150,9 +154,8 @@ def _quality(counts: dict[str, list[float]], c: int, learners: int, *, truth: bo
         return None
 
 
-def _in_twin(twin: Run | None, learner: int, c: int, end: int) -> float | None:
-    if twin is None or not twin.epochs:
-        return None
-    row = twin.row(learner, min(end, twin.epochs[-1]))
-    shares = None if row is None else row.numbers("w_recognised")
-    return shares[c] if shares is not None and c < len(shares) else None
+def _twin_tables(twin: Run | None, learners: Sequence[int], end: int) -> list[list[float]]:
+    """What W of each learner recognises by class in a run without teaching; empty where that is not known."""
+    epoch = min(end, twin.epochs[-1]) if twin is not None and twin.epochs else end
+    rows = [None if twin is None else twin.row(k, epoch) for k in learners]
+    return [[] if row is None else row.numbers("w_recognised") or [] for row in rows]

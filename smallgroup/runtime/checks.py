@@ -5,6 +5,8 @@ import math
 from collections.abc import Iterable, Sequence
 from numbers import Real
 
+from smallgroup.runtime.bounds import MOST
+
 LONGEST = 200
 """Characters of a value that may enter a sentence."""
 
@@ -53,12 +55,14 @@ def check_number(name: str, value: object, *, positive: bool = False) -> None:
 
 
 def check_counts(*, at_least: int = 1, **counts: object) -> None:
-    """Refuse what is not a whole number from `at_least` on, by name."""
+    """Refuse what is not a whole number from `at_least` on, or above the bound that its name has."""
     for name, count in counts.items():
         if not isinstance(count, int) or isinstance(count, bool):
             raise TypeError(f"{name} must be a whole number, but got {type(count).__name__}")
         if count < at_least:
             raise ValueError(f"{name} >= {at_least} must hold, but got {name}={count}")
+        if count > (most := MOST.get(name, math.inf)):
+            raise ValueError(f"{name} <= {most:,} must hold, but got {name}={str(count)[:LONGEST]}")
 
 
 def check_probability(name: str, value: float) -> None:

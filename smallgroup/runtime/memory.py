@@ -48,6 +48,25 @@ class OutOfMemory(RuntimeError):
     """A step does not fit; the message says what to lower."""
 
 
+class NoRoomError(MemoryError):
+    """What is about to be made is larger than the memory that is free."""
+
+
+def check_room(needed: int, what: str) -> None:
+    """Refuse what cannot fit, before memory is asked for: some systems end the process instead of saying no."""
+    free = available_memory()
+    if free is not None and needed > free:
+        raise NoRoomError(f"{what} would take {needed / 1e9:,.1f} GB, but {free / 1e9:,.1f} GB of memory are free")
+
+
+def check_batch(images: int, channels: int, size: int, width: int) -> None:
+    """Refuse a batch of which not even the images and one layer of so many channels fit.
+
+    A layer counts as one byte per channel and pixel: it has four, but stems for large images halve height and width.
+    """
+    check_room(images * size**2 * (4 * channels + width), f"a batch of {images:,} images of {size}x{size} pixels")
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether memory ran out: torch says so in two ways, Python in a third."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError | OutOfMemory):
@@ -64,7 +83,8 @@ def memory_explained(advice: str) -> Iterator[None]:
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        told = OutOfMemory(f"memory ran out; {advice}")
+        why = str(error) if isinstance(error, NoRoomError) else "memory ran out"
+        told = OutOfMemory(f"{why}; {advice}")
         for note in getattr(error, "__notes__", ()):
             told.add_note(note)
         raise told from error

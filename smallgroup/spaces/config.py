@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from smallgroup import spaces
+from smallgroup.runtime.bounds import MOST
 from smallgroup.spaces.nas_bench_201.cell import Derivation
 
 if TYPE_CHECKING:
@@ -18,11 +19,11 @@ class SpaceConfig(BaseModel):
 
     name: Literal["darts", "nas-bench-201"] = "nas-bench-201"
     """See `smallgroup list spaces`."""
-    channels: int = Field(default=8, ge=1)
+    channels: int = Field(default=8, ge=1, le=MOST["channels"])
     """Channels of the first cells."""
-    cells: int = Field(default=3, ge=3)
+    cells: int = Field(default=3, ge=3, le=MOST["cells"])
     """Cells in all, in the DARTS space."""
-    cells_per_stage: int = Field(default=1, ge=1)
+    cells_per_stage: int = Field(default=1, ge=1, le=MOST["cells_per_stage"])
     """Cells between two reductions, in NAS-Bench-201."""
     derive: Derivation = "without-none"
     """In NAS-Bench-201: never choose `none`, or (benchmark) choose among all five operations as its authors do."""

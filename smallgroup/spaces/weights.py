@@ -9,6 +9,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from smallgroup.runtime.memory import check_room
+
 
 def initial_weights(
     module: nn.Module,
@@ -23,6 +25,7 @@ def initial_weights(
     Drawn in float32 on the CPU whatever the dtype and device, so that the values are the same everywhere.
     A module of another kind that owns parameters says how with a method `initial(generator)` -> dict of tensors.
     """
+    check_room(4 * sum(parameter.numel() for parameter in module.parameters()), "the weights of a network")
     result: dict[str, Tensor] = {}
     for prefix, part in module.named_modules():
         own = dict(part.named_parameters(recurse=False))

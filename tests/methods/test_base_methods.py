@@ -366,8 +366,8 @@ def test_p_darts_is_refused_in_nas_bench_201() -> None:
         ({"dropout": (0.1, 0.2)}, "2 in added, 2 in kept and 2 in dropout"),
         ({"kept": (5, 2)}, r"at least 3 operations per edge and never more than before, but got \[5, 2\]"),
         ({"kept": (3, 5)}, r"never more than before, but got \[3, 5\]"),
-        ({"added": (-1, 2)}, r"must be 0 to 500, but got \[-1, 2\] and 2"),
-        ({"added": (1, 10**6)}, r"must be 0 to 500"),
+        ({"added": (-1, 2)}, r"must be 0 to 100, but got \[-1, 2\] and 2"),
+        ({"added": (1, 10**6)}, r"must be 0 to 100"),
         ({"dropout": (0.0, 1.0, 0.5)}, r"at least 0 and below 1, but got \[0.0, 1.0, 0.5\]"),
     ],
 )

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from smallgroup import networks
 from smallgroup.data.config import AugmentationConfig
+from smallgroup.runtime.bounds import MOST
 
 if TYPE_CHECKING:
     from smallgroup.networks import NetworkDesign
@@ -45,11 +46,11 @@ class NetworkConfig(BaseModel):
 
     model_config = _FROZEN
 
-    channels: int = Field(default=36, ge=1)
+    channels: int = Field(default=36, ge=1, le=MOST["channels"])
     """Channels of a node in the first cells."""
-    cells: int = Field(default=20, ge=1)
+    cells: int = Field(default=20, ge=1, le=MOST["cells"])
     """Cells in all, in the DARTS space."""
-    cells_per_stage: int = Field(default=5, ge=1)
+    cells_per_stage: int = Field(default=5, ge=1, le=MOST["cells_per_stage"])
     """Cells between two reductions, in NAS-Bench-201."""
     stem: Literal["auto", "cifar", "small", "imagenet"] = "auto"
     """Of the DARTS space; auto: by the size of the images."""
@@ -75,13 +76,13 @@ class TrainingConfig(BaseModel):
 
     model_config = _FROZEN
 
-    epochs: int = Field(default=600, ge=1)
+    epochs: int = Field(default=600, ge=1, le=MOST["epochs"])
     """Passes over the images; rates and drop path change from one to the next."""
-    steps_per_epoch: int | None = Field(default=None, ge=1)
+    steps_per_epoch: int | None = Field(default=None, ge=1, le=MOST["steps_per_epoch"])
     """Steps of an epoch; null: one pass over the training images."""
-    batch_size: int = Field(default=96, ge=2)
+    batch_size: int = Field(default=96, ge=2, le=MOST["batch_size"])
     """Images per step."""
-    accumulate: int = Field(default=1, ge=1)
+    accumulate: int = Field(default=1, ge=1, le=MOST["batch_size"])
     """Into how many parts a batch is divided, one after the other, where it does not fit into memory."""
     network: NetworkConfig = NetworkConfig()
     """The network around the cell."""
@@ -91,7 +92,7 @@ class TrainingConfig(BaseModel):
     """What the cosine falls to."""
     schedule: Literal["cosine", "linear"] = "cosine"
     """How the rate falls from epoch to epoch; linear: as for ImageNet, with five slow epochs at the end."""
-    warmup_epochs: int = Field(default=0, ge=0)
+    warmup_epochs: int = Field(default=0, ge=0, le=MOST["epochs"])
     """Epochs in which the rate rises to lr in equal steps."""
     warmup_rate: Literal["full", "decayed"] = "full"
     """What warm-up takes a growing share of: lr, or the rate that the schedule already gives that epoch."""

@@ -23,8 +23,6 @@ from smallgroup.spaces.genotypes import AnyGenotype, from_plain, space_of, to_pl
 SCHEMA = 1
 LARGEST = 10_000_000
 """Bytes of what is said about a model; ImageNet's thousand names of classes take a few thousand."""
-MOST = {"channels": 100_000, "cells": 500, "cells_per_stage": 500, "image_size": 4096}
-"""What a description may ask for: far beyond any use, and still soon found not to fit the weights."""
 
 
 @dataclass(frozen=True)
@@ -112,9 +110,6 @@ def _read_about(path: Path) -> tuple[TrainedModel, str]:
 
 def _model(data: dict[str, Any]) -> TrainedModel:
     design = NetworkDesign(**data["design"])
-    for name, most in MOST.items():
-        if getattr(design, name) > most:
-            raise ValueError(f"{name} <= {most:,} must hold, but got {shown(getattr(design, name))}")
     model = TrainedModel(
         from_plain(data["space"], data["genotype"]),
         design,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.checks import check_number
 from smallgroup.runtime.files import read_regular
 from smallgroup.spaces.genotypes import AnyGenotype, from_plain, space_of, to_plain
@@ -12,8 +13,6 @@ from smallgroup.spaces.genotypes import AnyGenotype, from_plain, space_of, to_pl
 FILE = "peers.json"
 """The name of the file in a run's folder."""
 SCHEMA = 1
-MOST = 64
-"""As many as a search may have."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +24,10 @@ class Peers:
     """Of the divergence from the peers, beside the loss on the labels; 0: everyone is alone."""
 
     def __post_init__(self) -> None:
-        if not 2 <= len(self.genotypes) <= MOST:
+        if not 2 <= len(self.genotypes) <= MOST["learners"]:
             raise ValueError(
-                f"2 to {MOST} networks can learn together, but got {len(self.genotypes)}; one cell is that of several "
-                "with --learners"
+                f"2 to {MOST['learners']} networks can learn together, but got {len(self.genotypes)}; one cell is that "
+                "of several with --learners"
             )
         check_number("weight", self.weight)
         object.__setattr__(self, "weight", float(self.weight))
@@ -42,8 +41,8 @@ class Peers:
             raise ValueError(
                 f"the number of learners is for networks of one cell, but got {learners} and {len(genotypes)} cells"
             )
-        if not 2 <= learners <= MOST:
-            raise ValueError(f"2 <= learners <= {MOST} must hold, but got learners={learners}")
+        if not 2 <= learners <= MOST["learners"]:
+            raise ValueError(f"2 <= learners <= {MOST['learners']} must hold, but got learners={learners}")
         return cls(genotypes * learners, weight)
 
     def to_dict(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from smallgroup.phases.evaluate import Evaluation, evaluate
 from smallgroup.phases.evaluation.config import TrainingConfig
 from smallgroup.runtime import stream
 from smallgroup.runtime.checkpoints import take_up
+from smallgroup.runtime.memory import check_batch
 from smallgroup.spaces.genotypes import AnyGenotype, space_of
 
 
@@ -58,6 +59,8 @@ class Trainee:
         self.design = config.network.design(
             classes=len(dataset.classes), image_channels=dataset.channels, image_size=dataset.size, space=space
         )
+        images = -(-config.batch_size // config.accumulate)
+        check_batch(images, dataset.channels, dataset.size, config.network.channels)
         self._whose = "" if learner is None else f" of learner {learner}"
         self._key = (seed, "evaluation", *(("learner", learner) if learner else ()))
         weights = stream(*self._key, "weights")

@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from smallgroup.runtime.bounds import MOST
+
 _FROZEN = ConfigDict(
     frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True, use_attribute_docstrings=True
 )
@@ -17,11 +19,11 @@ class BatchSizes(BaseModel):
 
     model_config = _FROZEN
 
-    train: int = Field(default=64, ge=2)
+    train: int = Field(default=64, ge=2, le=MOST["batch_size"])
     """Labelled images that train V and W."""
-    unlabeled: int = Field(default=64, ge=2)
+    unlabeled: int = Field(default=64, ge=2, le=MOST["batch_size"])
     """Images that learners label for one another."""
-    validation: int = Field(default=64, ge=2)
+    validation: int = Field(default=64, ge=2, le=MOST["batch_size"])
     """Images whose loss the architecture follows."""
 
 
@@ -34,7 +36,7 @@ class WeightsConfig(BaseModel):
     """Learning rate in the first epoch; that of W counts from the epoch in which W begins."""
     min_lr: float = Field(default=0.001, ge=0)
     """What it falls to."""
-    warmup_epochs: int = Field(default=0, ge=0)
+    warmup_epochs: int = Field(default=0, ge=0, le=MOST["epochs"])
     """Epochs at the beginning in which the rate rises in even steps up to lr, for large batches."""
     momentum: float = Field(default=0.9, ge=0, lt=1)
     """Of SGD."""
@@ -90,9 +92,9 @@ class SearchConfig(BaseModel):
 
     model_config = _FROZEN
 
-    epochs: int = Field(default=10, ge=1)
+    epochs: int = Field(default=10, ge=1, le=MOST["epochs"])
     """Parts of the search; learning rates fall, and metrics and a checkpoint are written, from one to the next."""
-    steps_per_epoch: int | None = Field(default=None, ge=1)
+    steps_per_epoch: int | None = Field(default=None, ge=1, le=MOST["steps_per_epoch"])
     """Steps of an epoch; null: one pass over the training images."""
     batch_size: BatchSizes = BatchSizes()
     """Images per step from each of the three streams."""

@@ -21,6 +21,7 @@ from smallgroup.phases.search.labellers import Labellers, check_same_labellers
 from smallgroup.phases.search.learners import Searcher, make_searcher, of_learner
 from smallgroup.phases.search.metrics import EpochMetrics
 from smallgroup.phases.search.schedule import Course, Kind, schedule_of
+from smallgroup.runtime.memory import check_batch
 from smallgroup.spaces import Space
 from smallgroup.spaces.nas_bench_201 import Truth
 
@@ -46,6 +47,12 @@ class SearchJob:
     ) -> None:
         self.config, self.data, self.labellers = config, data, labellers
         sizes = config.batch_size
+        check_batch(
+            max(sizes.train, sizes.unlabeled, sizes.validation),
+            data.dataset.channels,
+            data.dataset.size,
+            max(getattr(space, "channels", 0) for space, _ in learners),
+        )
         self.train, self.validation = data.train(sizes.train, seed), data.validation(sizes.validation, seed)
         self.unlabeled = data.without_labels(sizes.unlabeled, seed)
         self._read_train, self._read_validation = Reader(self.train), Reader(self.validation)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from smallgroup.runtime.bounds import MOST
 from smallgroup.spaces.darts.names import KNOWN
 
 INPUTS = 2
@@ -32,6 +33,8 @@ class CellGenotype:
         if len(self.nodes) not in (4, 5):
             raise ValueError(f"{cell} must have 4 nodes (5 in the NASNet family), but it has {len(self.nodes)}")
         for node, edges in enumerate(self.nodes, start=INPUTS):
+            if len(edges) > MOST["edges"]:
+                raise ValueError(f"node {node} of {cell} must have at most {MOST['edges']} edges, but has {len(edges)}")
             for operation, source in edges:
                 _check_operation(f"node {node} of {cell}", operation)
                 if not 0 <= source < end:
