@@ -20,10 +20,8 @@ def shaded(share: float | None, source: str, digits: int = 0, label: str | None 
     """A share in percent as a field of a table: by number and by colour; `label` is its head on narrow screens."""
     if share is None:
         return tag("td", "", class_="shaded", data_label=label)
-    colour = palette.hexed(palette.scaled(share / 100))
     words = f"{share:.{digits}f}"
-    style = f"background:{colour};color:{palette.on(colour)}"
-    return tag("td", words, class_="shaded", style=style, title=f"from {source}", data_label=label)
+    return tag("td", words, class_=f"shaded {palette.shade(share / 100)}", title=f"from {source}", data_label=label)
 
 
 def teaching_section(run: Run, twin: Run | None, prefix: str) -> Markup | None:
@@ -216,8 +214,8 @@ def _bars(run: Run, learner: int, label: Sequence[object]) -> Markup:
         number, share = whole(pair[0]), finite(pair[1])
         if number is None or share is None:
             continue
-        width = f"--share:{100 * min(max(share, 0.0), 1.0):.0f}%;--bar:var(--{palette.series(learner)})"
-        bars.append(tag("li", tag("span", _class(run, number)), tag("span", f"{100 * share:.0f} %"), style=width))
+        look = f"{palette.shade(share)} of-{palette.series(learner)}"
+        bars.append(tag("li", tag("span", _class(run, number)), tag("span", f"{100 * share:.0f} %"), class_=look))
     return tag("div", tag("span", f"learner {learner}", class_="who"), tag("ol", *bars, class_="bars"))
 
 
@@ -260,7 +258,6 @@ def _confused(name: str, line: object, source: str) -> Markup:
     total = sum(counts) or 1.0
     fields = []
     for place, one in enumerate(counts):
-        colour = palette.hexed(palette.scaled(one / total))
-        style = f"background:{colour};color:{palette.on(colour)}" if one else None
-        fields.append(tag("td", f"{one:.0f}", class_="shaded", style=style, title=f"from {source}[{place}]"))
+        look = f"shaded {palette.shade(one / total)}" if one else "shaded"
+        fields.append(tag("td", f"{one:.0f}", class_=look, title=f"from {source}[{place}]"))
     return tag("tr", tag("th", name, scope="row"), *fields)

@@ -36,11 +36,10 @@ def time_section(run: Run, prefix: str) -> Markup | None:
     whole = sum(totals.values())
     if whole <= 0:
         return None
-    rows, pieces = [], []
+    rows, pieces, before = [], [], 0.0
     for place, (name, seconds) in enumerate(totals.items()):
         share = 100 * seconds / whole
-        colour = palette.paint(palette.series(place), standalone=False)
-        swatch = tag("span", "", class_="swatch", style=f"background:{colour}")
+        swatch = tag("span", "", class_=f"swatch of-{palette.series(place)}")
         rows.append(
             tag(
                 "tr",
@@ -49,11 +48,13 @@ def time_section(run: Run, prefix: str) -> Markup | None:
                 tag("td", f"{share:.1f} %"),
             )
         )
-        pieces.append(
-            tag("span", "", style=f"width:{share:.2f}%;background:{colour}", title=f"{PARTS[name]}: {share:.1f} %")
-        )
+        colour = palette.paint(palette.series(place), standalone=False)
+        told = tag("title", f"{PARTS[name]}: {share:.1f} %")
+        pieces.append(tag("rect", told, x=f"{before:.2f}", width=f"{share:.2f}", height=1, fill=colour))
+        before += share
     memory, file = run.peak_memory
-    bar = tag("div", *pieces, class_="stacked", role="img", aria_label="time by part, as in the table")
+    about = {"role": "img", "aria_label": "time by part, as in the table"}
+    bar = tag("svg", *pieces, class_="stacked", viewbox="0 0 100 1", preserveAspectRatio="none", **about)
     body = [bar, table(["part", "time", "share"], rows, "Time by part of the work")]
     if memory is not None:
         source = f"{run.front}{file}: peak_memory_mb"

@@ -270,10 +270,13 @@
   let version = "", seen = new Date();
   async function look() {
     try {
-      const answer = await fetch(`/data?version=${encodeURIComponent(version)}`, {cache: "no-store"});
+      const answer = await fetch(`data?version=${encodeURIComponent(version)}`, {cache: "no-store"});
       const news = await answer.json();
       document.body.dataset.reached = "yes";
       seen = new Date();
+      const problem = document.querySelector(".problem");
+      problem.hidden = !news.problem;
+      problem.textContent = news.problem ? `This run cannot be read now: ${news.problem}. This page shows it as it was.` : "";
       if (news.main && news.version !== version) {
         const kept = settings();
         document.querySelector("main").outerHTML = news.main;
@@ -281,7 +284,7 @@
         begin();
         restore(kept);
       }
-      version = news.version;
+      version = news.version || version;
     } catch (_) {
       document.body.dataset.reached = "no";
       document.querySelector(".since").textContent = seen.toLocaleTimeString();

@@ -1,8 +1,10 @@
 """The page: one file with everything in it, that asks nobody for anything."""
 
+import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
@@ -13,19 +15,46 @@ from smallgroup.report.compare import pairs_of, settings_of, twin_of, weight
 from smallgroup.report.detail import DETAILS, Detail
 from smallgroup.report.markup import Child, Markup, embedded, joined, tag
 from smallgroup.report.origins import config_section, time_section
-from smallgroup.report.palette import variables
+from smallgroup.report.palette import shades, variables
 from smallgroup.report.run import Run
 from smallgroup.report.side_by_side import side_by_side
 from smallgroup.report.views import Frames, cells_section, curves_section, heat_section
 from smallgroup.report.words import STATES, section, tabs
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
-LIVE_POLICY = f"{POLICY}; connect-src 'self'"
 LARGEST = 3_000_000
 """Bytes of a page."""
 GONE = "No news any more: the server has ended, or the run's folder has moved. This is the run as it was at "
 WHOLE = 4
 """Runs up to which a page of several shows each of them whole."""
+
+
+def policy(*, live: bool) -> str:
+    """The content security policy of a page: its own style sheet and script by their hashes, and nothing else.
+
+    There is no `unsafe-inline`: a script, an event handler or a style that gets into the page by other ways does not
+    run or apply.
+    """
+    words = [
+        "default-src 'none'",
+        f"style-src {_hash(_style())}",
+        f"script-src {_hash(_asset('page.js'))}",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    return "; ".join([*words, *(["connect-src 'self'"] if live else [])])
+
+
+def problem_page(problem: str) -> str:
+    """A page in the place of one that cannot be drawn: it says why."""
+    main = tag(
+        "main",
+        tag("header", tag("h1", "This run cannot be shown")),
+        tag("p", f"{problem}."),
+        tag("p", "It is tried again when this page is loaded again.", class_="note"),
+    )
+    head = tag("head", *_metas(live=True), tag("title", "This run cannot be shown - Smallgroup"), _style_element())
+    return "<!doctype html>\n" + tag("html", head, tag("body", main), lang="en") + "\n"
 
 
 @dataclass(frozen=True)
@@ -118,20 +147,13 @@ class _Shown:
 
 def _whole_page(runs: Sequence[Run], main: Markup, data: dict[str, Any], *, live: bool) -> str:
     title = ", ".join(run.name for run in runs[:4]) + (" ..." if len(runs) > 4 else "")
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", http_equiv="Content-Security-Policy", content=LIVE_POLICY if live else POLICY),
-        tag("meta", name="referrer", content="no-referrer"),
-        tag("title", f"{title} - Smallgroup"),
-        tag("style", Markup(variables() + _asset("page.css"))),
-    )
+    head = tag("head", *_metas(live=live), tag("title", f"{title} - Smallgroup"), _style_element())
     body = tag(
         "body",
         tag("a", "Skip to the answer", href="#answer", class_="skip"),
         main,
         tag("p", GONE, tag("span", class_="since"), ".", class_="gone", role="status") if live else None,
+        tag("p", class_="problem", role="status", hidden=True) if live else None,
         tag("footer", tag("p", f"Drawn by smallgroup {__version__} from the files of the run.", class_="note")),
         tag("script", embedded(data), type="application/json", id="data"),
         tag("script", Markup(_asset("page.js"))),
@@ -181,6 +203,28 @@ def header(run: Run, level: str = "h1") -> Markup:
     badge = tag("span", STATES[run.state], class_=f"state {run.state}")
     line = tag("p", " · ".join(filter(None, words)), class_="lead")
     return tag("header", tag(level, run.name, " ", badge), line)
+
+
+def _metas(*, live: bool) -> list[Markup]:
+    return [
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy(live=live)),
+        tag("meta", name="referrer", content="no-referrer"),
+    ]
+
+
+@cache
+def _style() -> str:
+    return variables() + shades() + _asset("page.css")
+
+
+def _style_element() -> Markup:
+    return tag("style", Markup(_style()))
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 @cache

@@ -92,6 +92,23 @@ def hexed(colour: tuple[int, int, int]) -> str:
     return "#" + "".join(f"{part:02x}" for part in colour)
 
 
+def shade(share: float) -> str:
+    """The class of a field that has the colour of a share from 0 to 1, in whole percents."""
+    return f"s{round(100 * min(max(share, 0.0), 1.0))}"
+
+
+def shades() -> str:
+    """What the classes of shares look like: as the background of a field, as a bar, and the colours of learners.
+
+    They are in the style sheet because the page's content security policy forbids style attributes.
+    """
+    colours = [hexed(scaled(share / 100)) for share in range(101)]
+    fields = "".join(f".shaded.s{i}{{background:{one};color:{on(one)}}}" for i, one in enumerate(colours))
+    bars = "".join(f".bars .s{i}{{--share:{i}%}}" for i in range(101))
+    learners = "".join(f".of-l{i}{{--bar:var(--l{i})}}" for i in range(len(LEARNERS)))
+    return fields + bars + learners
+
+
 def variables() -> str:
     """Every name as a variable, for light paper, for dark, and again light for printing."""
     every = {**NEUTRAL, **{f"l{i}": pair for i, pair in enumerate(LEARNERS)}}

@@ -192,7 +192,7 @@ def _shape(shape: Shape, *, standalone: bool) -> Markup:
         width=shape.width,
         height=shape.height,
         preserveAspectRatio="none",
-        style="image-rendering:pixelated",
+        image_rendering="pixelated",
         href=f"data:image/png;base64,{shape.png}",
     )
 

@@ -9,13 +9,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from smallgroup.cli.watch import look
-from smallgroup.pages import report
+from smallgroup.pages import live_page, report
 from smallgroup.report.server import make_server
 from tests.report.makers import add_training, make_run
 
@@ -148,14 +148,14 @@ def test_charts_are_read_by_pointer_and_by_keyboard(browser: Any, made: Path) ->
         before = readout.inner_text()
         box = chart.bounding_box()
         chart.hover(position={"x": box["width"] * 0.97, "y": box["height"] / 2})
-        assert readout.inner_text().startswith("Epoch 3 (%): W learner 0 12.5 (line 7)")
+        assert readout.inner_text().startswith("Epoch 4 (%): W learner 0 12.5 (line 7)")
         assert rows[6]["w_error"] == 12.5
         page.mouse.move(0, 0)
         assert readout.inner_text() == before
         chart.focus()
         page.keyboard.press("ArrowLeft")
         page.keyboard.press("ArrowLeft")
-        assert readout.inner_text().startswith("Epoch 2")
+        assert readout.inner_text().startswith("Epoch 3")
 
 
 def test_legends_switch_lines_and_tabs_switch_panels(browser: Any, both: Path) -> None:
@@ -188,7 +188,7 @@ def test_heat_maps_tell_the_share_below_the_pointer(browser: Any, made: Path) ->
         box = picture.bounding_box()
         picture.hover(position={"x": box["width"] - 2, "y": 1}, force=True)
         table = rows[6]["scores"]["cell"][0]
-        told = f"Epoch 3, edge 0 → 1, none: share {table[0] / sum(table):.3f}"
+        told = f"Epoch 4, edge 0 → 1, none: share {table[0] / sum(table):.3f}"
         assert figure.locator(".readout").inner_text() == told
 
 
@@ -354,16 +354,35 @@ def test_names_of_strangers_do_nothing(browser: Any, tmp_path: Path) -> None:
         assert page.locator("#gallery .file").first.inner_text() == hostile
 
 
+def test_what_is_not_the_pages_own_does_not_run(browser: Any, made: Path, tmp_path: Path) -> None:
+    """As if a text of a stranger had become markup after all: the page's content security policy stops it."""
+    handler = '<img src="data:," onerror="window.taken=2"><a id="link" href="javascript:window.taken=3">x</a>'
+    marked = '<style>h1{color:rgb(1,2,3)}</style><p id="marked" style="color:rgb(1,2,3)">x</p>'
+    page_text = made.read_text().replace("<main>", f"<main><script>window.taken=1</script>{handler}{marked}")
+    place = tmp_path / "it.html"
+    place.write_text(page_text)
+    with Tab(browser) as tab:
+        page = tab.open(place)
+        page.locator("#link").click()
+        page.wait_for_selector("html.js")  # the page's own script runs
+        assert page.evaluate("window.taken") is None
+        colours = [page.locator(one).first.evaluate("(x) => getComputedStyle(x).color") for one in ("#marked", "h1")]
+        assert "rgb(1, 2, 3)" not in colours
+        blocked = [one for one in tab.complaints if "Content Security Policy" in one]
+        assert len(blocked) == 5
+        tab.complaints[:] = [one for one in tab.complaints if one not in blocked]
+
+
 def test_news_leave_alone_what_the_reader_has_set(browser: Any, tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run", finished=False)
     metrics = (folder / "metrics.jsonl").read_text().splitlines(keepends=True)
     (folder / "metrics.jsonl").write_text("")
-    with make_server(lambda: look(folder)) as server, Tab(browser, online=True) as tab:
+    with make_server(partial(live_page, str(folder))) as server, Tab(browser, online=True) as tab:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
             page = tab.page
-            page.goto(f"http://127.0.0.1:{server.server_port}/")
+            page.goto(server.address)
             page.locator("#config summary").click()
             (folder / "metrics.jsonl").write_text("".join(metrics[:6]))
             page.wait_for_selector("#errors")
@@ -384,7 +403,7 @@ def test_news_leave_alone_what_the_reader_has_set(browser: Any, tmp_path: Path) 
             assert page.locator("#gap details").get_attribute("open") is not None
             assert page.locator("details[open]").count() == 2
             assert page.get_by_role("tab", name="W by class").get_attribute("aria-selected") == "true"
-            assert page.locator("#cells output").inner_text() == "1"
+            assert page.locator("#cells output").inner_text() == "2"
             assert page.locator("#cells .play").inner_text() == "Stop"
             assert page.evaluate("document.activeElement.textContent") == focused
             assert page.evaluate("document.activeElement.closest('figure').id") == "rates"
@@ -445,7 +464,7 @@ def test_the_live_page_follows_a_search_to_its_end(browser: Any, tmp_path: Path)
             tab.page.wait_for_selector("#curves svg.chart")
             search.send_signal(signal.SIGCONT)
             tab.page.wait_for_selector(".state.finished")
-            assert tab.page.locator("#cells output").inner_text() == "2"
+            assert tab.page.locator("#cells output").inner_text() == "3"
             assert search.wait(timeout=120) == 0
             assert tab.page.evaluate("window.opened") is True
             watch.send_signal(signal.SIGINT)

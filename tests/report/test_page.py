@@ -15,7 +15,7 @@ from smallgroup.pages import read_one_run, report
 from smallgroup.report import page
 from smallgroup.report.classes import is_png
 from smallgroup.report.curves import charts_of, mean_entropy
-from smallgroup.report.page import LARGEST, POLICY
+from smallgroup.report.page import LARGEST, policy
 from smallgroup.report.run import Row
 from smallgroup.runner.lock import locked
 from tests.report.makers import add_training, make_run
@@ -99,7 +99,9 @@ def test_the_page_asks_nobody(tmp_path: Path) -> None:
             value = attributes.get(key)
             assert value is None or value.startswith(("#", "data:image/png;base64,")), (name, value)
     policies = [a["content"] for n, a in seen.elements if a.get("http-equiv") == "Content-Security-Policy"]
-    assert policies == [POLICY]
+    assert policies == [policy(live=False)]
+    assert "unsafe" not in str(policies)
+    assert [n for n, a in seen.elements if "style" in a or any(key.startswith("on") for key in a)] == []
     assert [a for n, a in seen.elements if n == "script"] == [{"type": "application/json", "id": "data"}, {}]
 
 

@@ -1,19 +1,28 @@
-"""The live page: two routes, this machine's names alone, nothing but reading."""
+"""The live page: two routes behind a token, this machine's names alone, nothing but reading, and never a hang."""
 
 import http.client
 import json
+import re
+import signal
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from smallgroup.cli.watch import look, run
-from smallgroup.report.server import make_server
+from smallgroup.cli.watch import run
+from smallgroup.pages import live_page
+from smallgroup.report.server import Read, Server, make_server
 from smallgroup.runner.lock import locked
+from smallgroup.runtime.apart import Apart
 from tests.report.makers import make_run, row
 
 Answer = tuple[int, dict[str, str], bytes]
+TOKEN = "a-token-of-this-test"
 
 
 @pytest.fixture
@@ -22,18 +31,27 @@ def folder(tmp_path: Path) -> Path:
     return make_run(tmp_path / "run", finished=False)
 
 
-@pytest.fixture
-def port(folder: Path) -> Iterator[int]:
-    with make_server(lambda: look(folder)) as server:
+@contextmanager
+def serving(read: Read) -> Iterator[Server]:
+    with make_server(read, token=TOKEN) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def port(folder: Path) -> Iterator[int]:
+    with serving(partial(live_page, str(folder))) as server:
         yield server.server_port
-        server.shutdown()
-        thread.join()
 
 
-def ask(port: int, path: str, *, method: str = "GET", host: str | None = None) -> Answer:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+def ask(port: int, path: str, *, method: str = "GET", host: str | None = None, token: str = f"/{TOKEN}") -> Answer:
+    path = f"{token}{path}"
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     connection.putrequest(method, path, skip_host=True)
     connection.putheader("Host", f"127.0.0.1:{port}" if host is None else host)
     connection.endheaders()
@@ -46,7 +64,8 @@ def ask(port: int, path: str, *, method: str = "GET", host: str | None = None) -
 def test_the_page_and_its_news(port: int, folder: Path) -> None:
     code, headers, body = ask(port, "/")
     assert (code, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
-    assert headers["Content-Security-Policy"].endswith("connect-src 'self'")
+    assert headers["Content-Security-Policy"].endswith("connect-src 'self'; frame-ancestors 'none'")
+    assert "unsafe" not in headers["Content-Security-Policy"]
     assert headers["Cache-Control"] == "no-store"
     assert b'data-live="yes"' in body
     news = json.loads(ask(port, "/data")[2])
@@ -71,6 +90,8 @@ def test_the_page_and_its_news(port: int, folder: Path) -> None:
         "/metrics.jsonl",
         "/.lock",
         "/?/../x/",
+        "/data/",
+        "//data",
     ],
 )
 def test_no_file_is_served_by_its_path(path: str, port: int) -> None:
@@ -98,19 +119,30 @@ def test_nothing_but_reading(method: str, port: int, folder: Path) -> None:
     assert {file: file.read_bytes() for file in folder.iterdir() if file.is_file()} == before
 
 
-def test_a_folder_that_goes_away_is_told_of_and_comes_back(port: int, folder: Path) -> None:
+def test_a_folder_that_goes_away_is_told_of_and_comes_back(
+    port: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert ask(port, "/")[0] == 200
     folder.rename(folder.with_name("moved"))
-    code, _, body = ask(port, "/")
-    assert code == 503
+    code, headers, body = ask(port, "/")
+    assert (code, headers["Content-Type"]) == (503, "text/html; charset=utf-8")
+    assert b"This run cannot be shown" in body
+    assert b"a run is a folder with config.yaml and metrics.jsonl" in body
     assert b"Traceback" not in body
+    news = json.loads(ask(port, "/data")[2])  # who looks at the page keeps it, and is told
+    assert "a run is a folder with" in news["problem"]
+    assert "main" in news
     folder.with_name("moved").rename(folder)
+    monkeypatch.setattr("smallgroup.report.server.PAUSE", 0.0)
     assert ask(port, "/")[0] == 200
+    assert "problem" not in json.loads(ask(port, "/data")[2])
 
 
 def test_it_listens_to_this_machine_alone(folder: Path) -> None:
-    with make_server(lambda: look(folder)) as server:
+    with make_server(partial(live_page, str(folder))) as server, make_server(partial(live_page, str(folder))) as other:
         assert server.server_address[0] == "127.0.0.1"
+        assert re.fullmatch(rf"http://127\.0\.0\.1:{server.server_port}/[\w-]{{22}}/", server.address)
+        assert server.token != other.token
 
 
 def test_the_end_says_whether_the_run_goes_on(
@@ -133,3 +165,60 @@ def test_what_cannot_be_watched_is_refused(tmp_path: Path) -> None:
         run(tmp_path, 0)
     with pytest.raises(ValueError, match="0 <= port <= 65535 must hold, but got port=70000"):
         run(make_run(tmp_path), 70000)
+
+
+@pytest.mark.parametrize("token", ["", "/", "/wrong", f"/{TOKEN}x", f"/{TOKEN[:-1]}", "/%C3%A9"])
+def test_without_the_token_there_is_nothing(token: str, port: int) -> None:
+    for path in ("/", "/data"):
+        code, _, body = ask(port, path, token=token)
+        assert code == 404
+        assert body == b"open the whole address that smallgroup watch has printed\n"
+    assert ask(port, "/")[0] == 200
+
+
+def never(_: str) -> None:
+    """Read something that never ends, in a way in which no thread could be ended."""
+    while True:
+        time.sleep(60)
+
+
+def ended(_: str) -> None:
+    """End as a process does that takes too much memory."""
+    signal.raise_signal(signal.SIGKILL)
+
+
+def test_a_read_that_hangs_is_ended_and_told_of() -> None:
+    with Apart(never, 0.1) as reader, serving(reader.call) as server:
+        code, _, body = ask(server.server_port, "/")
+        assert code == 503
+        assert b"it takes more than 0.1 seconds" in body
+        assert json.loads(ask(server.server_port, "/data")[2])["problem"] == "it takes more than 0.1 seconds"
+        assert reader._process is None  # nothing is left behind
+
+
+def test_a_read_that_dies_is_told_of() -> None:
+    with Apart(ended, 60) as reader, serving(reader.call) as server:
+        assert b"the process that reads it has ended; it may have run out of memory" in ask(server.server_port, "/")[2]
+
+
+def test_a_read_that_hangs_keeps_nobody_waiting_who_can_be_answered() -> None:
+    hanging, go_on = threading.Event(), threading.Event()
+
+    def read(seen: str) -> dict[str, Any] | None:
+        if seen:
+            hanging.set()
+            go_on.wait()
+            return None
+        return {"seen": "x", "text": "<p>a page</p>", "news": {"version": "1", "main": "", "data": {}}}
+
+    with serving(read) as server:
+        assert ask(server.server_port, "/")[2] == b"<p>a page</p>"
+        first = threading.Thread(target=ask, args=(server.server_port, "/"))
+        first.start()
+        hanging.wait()
+        try:
+            assert ask(server.server_port, "/")[2] == b"<p>a page</p>"
+            assert json.loads(ask(server.server_port, "/data?version=1")[2]) == {"version": "1"}
+        finally:
+            go_on.set()
+            first.join()
