@@ -125,7 +125,8 @@ def test_describe_says_nothing_of_a_head_where_there_is_none(capsys: Captured) -
 
 
 @pytest.mark.parametrize("what", ["genotypes", "spaces", "datasets", "methods", "recipes", "rows", "keys"])
-def test_lists(what: str, capsys: Captured) -> None:
+def test_lists(what: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
     entries = document(capsys, "list", what)
     assert entries
     code, out, _ = run(capsys, "list", what)

@@ -135,7 +135,7 @@ class _Shape:
 
     def _images(self, c: int, h: int, w: int) -> Tensor:
         """Dense images, or a slice of the channels of wider ones, in memory that ends with them."""
-        if w == 1 or h == 1 or self.chance.random() < 0.5:
+        if w == 1 or h == 1 or self.chance.randint(0, 1):
             return self._random(self.n, c, h, w)
         before = self.chance.randint(1, 9)
         return self._random(self.n, before + c, h, w)[:, before:]

@@ -166,7 +166,7 @@ def test_a_pdf_is_whole_or_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 @pytest.mark.parametrize("command", ["search", "train"])
 def test_the_help_names_the_extra(command: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    assert "pip install 'smallgroup[tensorboard]'" in run(capsys, command, "--help")[1]
+    assert "pip install 'smallgroup[tensorboard]'" in " ".join(run(capsys, command, "--help")[1].split())
 
 
 def test_show_prints_no_controls_of_strangers(capsys: Captured, tmp_path: Path) -> None:

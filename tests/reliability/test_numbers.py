@@ -146,7 +146,7 @@ def test_a_training_leaves_batches_out_too(tmp_path: Path, monkeypatch: pytest.M
     bad[:] = range(10**6)
     config["run"] = {**config["run"], "most_skipped": 99}
     with (
-        pytest.raises(NonFiniteTrainingError, match="not one batch of epoch 0"),
+        pytest.raises(NonFiniteTrainingError, match="not one batch of epoch 1"),
         pytest.warns(UserWarning, match="left out"),
     ):
         smallgroup.train("|nor_conv_3x3~0|+|none~0|none~1|+|none~0|nor_conv_3x3~1|none~2|", config)
@@ -188,7 +188,7 @@ def test_nor_has_a_searched_network(whose: str, monkeypatch: pytest.MonkeyPatch)
         else:
             derived = Relaxed.derived_logits
             monkeypatch.setattr(Relaxed, "derived_logits", lambda *args: derived(*args) * math.nan)
-        with pytest.raises(NonFiniteError, match=f"the validation loss .*{whose} at the end of epoch 0 of learner"):
+        with pytest.raises(NonFiniteError, match=f"the validation loss .*{whose} at the end of epoch 1 of learner"):
             job.metrics.rows(0)
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,15 @@ def test_a_second_process_in_the_folder_is_refused(tmp_path: Path) -> None:
         process.communicate()
 
 
+@pytest.fixture
+def granted_hangup() -> Iterator[None]:
+    """SIGHUP with its usual effect, also where the tests themselves run under `nohup`."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("granted_hangup")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_asked_to_end_it_saves_and_goes_on_later(tmp_path: Path, number: signal.Signals) -> None:
     job = Walk(seconds=0.01, epochs=100)
@@ -214,6 +224,7 @@ def test_a_signal_in_the_last_step_ends_what_would_follow(tmp_path: Path) -> Non
     assert torch.equal(again.x, walk.x)
 
 
+@pytest.mark.usefixtures("granted_hangup")
 def test_a_terminal_that_goes_may_say_so_more_than_once(tmp_path: Path) -> None:
     """SIGHUP twice, and the SIGTERM of a session that ends: the run is saved; the first one counts."""
     walk = Walk()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from smallgroup.runtime.checks import unmarked
 from smallgroup.spaces.darts import CellGenotype, Edge, Genotype, notation
 from smallgroup.spaces.genotypes import (
     Origin,
@@ -221,6 +222,8 @@ def test_what_a_user_may_mean(tmp_path: Path) -> None:
     assert resolve("DARTS_V2") == ("DARTS_V2", DARTS_V2)
     assert resolve(" darts_v2 ") == ("DARTS_V2", DARTS_V2)
     assert resolve("DARTS-/cifar10_s0_3")[0] == "DARTS-/cifar10_s0_3"
+    assert resolve("pcdarts-cifar")[0] == "PCDARTS_cifar"
+    assert len({unmarked(name) for name in published()}) == len(published())
     assert resolve(f"MINE = {text}") == ("MINE", DARTS_V2)
     assert resolve(text) == ("genotype", DARTS_V2)
     assert resolve(dumps(DARTS_V2)) == ("genotype", DARTS_V2)
@@ -232,7 +235,7 @@ def test_what_a_user_may_mean(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("DARTS_V3", "'DARTS_V3' is no published genotype, no file, .* did you mean DARTS_V2?"),
-        ("pcdarts-cifar", "did you mean PCDARTS_cifar?"),
+        ("pcdarts-cifer", "did you mean PCDARTS_cifar?"),
         ("nowhere/at/all.json", "`smallgroup list genotypes` lists the published ones"),
         ("", "'' is no published genotype"),
         ("x" * 100_000, "is no published genotype"),

@@ -152,7 +152,7 @@ def test_built_in_studies_can_be_planned(name: str, recipe: str) -> None:
 
 
 def test_no_such_study() -> None:
-    with pytest.raises(ValueError, match="nearest teaching"):
+    with pytest.raises(ValueError, match=r"did you mean teaching\?"):
         open_study("teeching")
 
 

@@ -80,7 +80,7 @@ def test_an_untrained_row_takes_one_learner_or_the_mean(tmp_path: Path, monkeypa
     monkeypatch.setattr("smallgroup.study.table._found", lambda _: Truth({"cifar10": column, "cifar100": column}))
     own: dict[str, Any] = {"baseline": {"kind": "untrained"}, "config": {"learners": 3}}
     rows = [{"name": "first", **own}, {"name": "all", **own, "take": "mean"}]
-    base = {"dataset": "cifar10", "space": "nas-bench-201"}
+    base = {"dataset": "cifar10", "space": {"name": "nas-bench-201", "derive": "benchmark"}}
     plan = plan_of(base=base, rows=rows, claims=[], seeds=[1, 2], columns=["true_accuracy"], primary="true_accuracy")
     first, everyone = (row.entries["true_accuracy"].values for row in tabulated(plan, Store(tmp_path)).rows)
     for seed, line in zip((1, 2), (plan.lines[0],) * 2, strict=True):
