@@ -71,8 +71,8 @@ class _Shape:
     def __init__(self, chance: random.Random, generator: torch.Generator) -> None:
         self.chance, self.generator = chance, generator
         self.dtype = chance.choice([torch.float32, torch.float64])
-        self.n, self.c = chance.randint(1, 4), chance.randint(1, 37)
-        self.h, self.w = chance.randint(1, 17), chance.randint(1, 17)
+        self.n, self.c = chance.randrange(1, 5), chance.randrange(1, 38)
+        self.h, self.w = chance.randrange(1, 18), chance.randrange(1, 18)
         self.stride = chance.choice([1, 1, 1, 2, 2, 3])
 
     def call_all(self) -> None:
@@ -88,7 +88,7 @@ class _Shape:
 
     def _units(self) -> None:
         kernels, chance = torch.ops.smallgroup, self.chance
-        inputs, units = chance.randint(1, 3), chance.randint(1, 4)
+        inputs, units = chance.randrange(1, 4), chance.randrange(1, 5)
         xs = [self._images(self.c, self.h, self.w) for _ in range(inputs)]
         normed = [chance.random() < 0.5 for _ in xs]
         statistics = [
@@ -98,8 +98,8 @@ class _Shape:
         sources = [chance.randrange(inputs) for _ in range(units)]
         widths = [chance.choice([0, 0, 3, 5, 7]) for _ in range(units)]
         filters = [self._random(self.c, 1, k, k) if k else self._empty() for k in widths]
-        matrices = [self._random(chance.randint(1, 37), self.c, 1, 1) for _ in range(units)]
-        dilations = [chance.randint(1, 3) for _ in range(units)]
+        matrices = [self._random(chance.randrange(1, 38), self.c, 1, 1) for _ in range(units)]
+        dilations = [chance.randrange(1, 4) for _ in range(units)]
         layers = (sources, filters, matrices, dilations, self.stride)
         relu = chance.random() < 0.7
         ys, found = kernels.units_forward(xs, statistics, affines, relu, *layers, EPSILON)
@@ -124,7 +124,7 @@ class _Shape:
         terms = (ys, statistics, affines, weights)
         kernels.mix_forward(*terms)
         kernels.mix_into(self._images(*like.shape[1:]), *terms)
-        kernels.mix_backward(self._images(*like.shape[1:]), *terms, [chance.randint(0, 1) for _ in ys])
+        kernels.mix_backward(self._images(*like.shape[1:]), *terms, [chance.randrange(0, 2) for _ in ys])
 
     def _random(self, *size: int) -> Tensor:
         """Dense; images in channels_last layout."""
@@ -135,9 +135,9 @@ class _Shape:
 
     def _images(self, c: int, h: int, w: int) -> Tensor:
         """Dense images, or a slice of the channels of wider ones, in memory that ends with them."""
-        if w == 1 or h == 1 or self.chance.randint(0, 1):
+        if w == 1 or h == 1 or self.chance.random() < 0.5:
             return self._random(self.n, c, h, w)
-        before = self.chance.randint(1, 9)
+        before = self.chance.randrange(1, 10)
         return self._random(self.n, before + c, h, w)[:, before:]
 
     def _empty(self) -> Tensor:
