@@ -3,9 +3,7 @@
 import http.client
 import json
 import re
-import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -19,6 +17,7 @@ from smallgroup.pages import live_page
 from smallgroup.report.server import Read, Server, make_server
 from smallgroup.runner.lock import locked
 from smallgroup.runtime.apart import Apart
+from tests.report.hanging import ended, never
 from tests.report.makers import make_run, row
 
 Answer = tuple[int, dict[str, str], bytes]
@@ -51,7 +50,7 @@ def port(folder: Path) -> Iterator[int]:
 
 def ask(port: int, path: str, *, method: str = "GET", host: str | None = None, token: str = f"/{TOKEN}") -> Answer:
     path = f"{token}{path}"
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
     connection.putrequest(method, path, skip_host=True)
     connection.putheader("Host", f"127.0.0.1:{port}" if host is None else host)
     connection.endheaders()
@@ -174,17 +173,6 @@ def test_without_the_token_there_is_nothing(token: str, port: int) -> None:
         assert code == 404
         assert body == b"open the whole address that smallgroup watch has printed\n"
     assert ask(port, "/")[0] == 200
-
-
-def never(_: str) -> None:
-    """Read something that never ends, in a way in which no thread could be ended."""
-    while True:
-        time.sleep(60)
-
-
-def ended(_: str) -> None:
-    """End as a process does that takes too much memory."""
-    signal.raise_signal(signal.SIGKILL)
 
 
 def test_a_read_that_hangs_is_ended_and_told_of() -> None:
