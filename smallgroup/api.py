@@ -15,6 +15,8 @@ from smallgroup.data.folder import class_parents
 from smallgroup.data.names import FOLDER
 from smallgroup.data.roots import expanded
 from smallgroup.data.training_data import open_training_data
+from smallgroup.display.search import SearchDisplay
+from smallgroup.display.training import TrainingDisplay
 from smallgroup.networks import NetworkDesign
 from smallgroup.pages import REPORT, draw_all
 from smallgroup.phases.evaluation import MutualJob, MutualResult, Peers, TrainingJob, TrainResult, peers
@@ -62,6 +64,7 @@ def search(
     allow_drift: bool = False,
     watcher: Watcher | None = None,
     recorders: Sequence[Watcher] = (),
+    progress: bool = True,
 ) -> SearchResult:
     """Search, and give the result.
 
@@ -73,6 +76,7 @@ def search(
         allow_drift: resume even where the same bits cannot be promised.
         watcher: who is told how it goes.
         recorders: who else is, such as `smallgroup.runner.tensorboard.EventFiles`.
+        progress: show progress on standard error or in the notebook, unless there is a `watcher`.
     """
     resolved = config if isinstance(config, Config) else resolve(keys_of_any(config))
 
@@ -81,8 +85,10 @@ def search(
 
     def carry_out(runner: Runner) -> SearchResult:
         job = make_job(resolved)
-        runner.recorders = (*recorders, search_recorder(job, runner.folder))
-        return conclude_search(job, seed=resolved.seed, seconds=runner.run(job, resume=resume), folder=runner.folder)
+        with _displays(SearchDisplay, watcher, progress=progress) as displays:
+            runner.recorders = (*displays, *recorders, search_recorder(job, runner.folder))
+            seconds = runner.run(job, resume=resume)
+        return conclude_search(job, seed=resolved.seed, seconds=seconds, folder=runner.folder)
 
     also = ("plain",) if resolved.search.hypergradient == "exact" else ()
     plan = _Plan(resolved, resolved.of_search(), begun, SearchResult.read, carry_out, LOWER_IN_SEARCH)
@@ -99,6 +105,7 @@ def train(
     allow_drift: bool = False,
     watcher: Watcher | None = None,
     recorders: Sequence[Watcher] = (),
+    progress: bool = True,
 ) -> TrainResult:
     """Train a cell from scratch in a large network, test it once, and give the result.
 
@@ -112,6 +119,7 @@ def train(
         allow_drift: resume even where the same bits cannot be promised.
         watcher: who is told how it goes.
         recorders: who else is, such as `smallgroup.runner.tensorboard.EventFiles`.
+        progress: show progress on standard error or in the notebook, unless there is a `watcher`.
     """
     resolved = config if isinstance(config, Config) else _resolved_for_training(genotype, keys_of_any(config))
     chosen = cell_for(genotype, resolved)
@@ -123,8 +131,10 @@ def train(
 
     def carry_out(runner: Runner) -> TrainResult:
         job = make_training(resolved, chosen)
-        runner.recorders = (*recorders, training_recorder(job, runner.folder))
-        return conclude_training(job, seconds=runner.run(job, resume=resume), folder=runner.folder)
+        with _displays(TrainingDisplay, watcher, progress=progress) as displays:
+            runner.recorders = (*displays, *recorders, training_recorder(job, runner.folder))
+            seconds = runner.run(job, resume=resume)
+        return conclude_training(job, seconds=seconds, folder=runner.folder)
 
     files = {genotypes.FILE: genotypes.dumps(chosen.genotype) + "\n"}
     identity = {**resolved.of_training(), **own}
@@ -143,6 +153,7 @@ def train_mutually(
     resume: bool = False,
     allow_drift: bool = False,
     watcher: Watcher | None = None,
+    progress: bool = True,
 ) -> MutualResult:
     """Train networks together by deep mutual learning, test each once, and give the result.
 
@@ -158,6 +169,7 @@ def train_mutually(
         resume: go on with the run in that folder; a finished one gives its result.
         allow_drift: resume even where the same bits cannot be promised.
         watcher: who is told how it goes.
+        progress: show progress on standard error or in the notebook, unless there is a `watcher`.
     """
     named = list(genotypes) if isinstance(genotypes, Sequence) and not isinstance(genotypes, str) else [genotypes]
     cells = tuple(_cell(one) for one in named)
@@ -170,8 +182,10 @@ def train_mutually(
     def carry_out(runner: Runner) -> MutualResult:
         data = open_training_data(resolved.data, resolved.training.augmentation, seed=resolved.seed)
         job = MutualJob(resolved.training, data, group, seed=resolved.seed)
-        runner.recorders = (training_recorder(job, runner.folder),)
-        return conclude_mutual(job, seconds=runner.run(job, resume=resume), folder=runner.folder)
+        with _displays(TrainingDisplay, watcher, progress=progress) as displays:
+            runner.recorders = (*displays, training_recorder(job, runner.folder))
+            seconds = runner.run(job, resume=resume)
+        return conclude_mutual(job, seconds=seconds, folder=runner.folder)
 
     identity = {**resolved.of_training(), **group.to_dict()}
     advice, files = f"{LOWER_IN_TRAINING}, or take fewer learners", {peers.FILE: group.dumps()}
@@ -383,6 +397,21 @@ def _check_outside(folder: Path, dataset: str) -> None:
     for parent in class_parents(expanded(dataset.removeprefix(FOLDER))):
         if folder.resolve().is_relative_to(parent.resolve()):
             raise ValueError(f"every folder in {shown(str(parent))} is a class, but the run's folder {folder} is in it")
+
+
+@contextmanager
+def _displays(
+    display: type[SearchDisplay | TrainingDisplay], watcher: Watcher | None, *, progress: bool
+) -> Iterator[Sequence[Watcher]]:
+    """Progress for whoever did not bring a watcher.
+
+    It is a recorder, not the watcher of the run: warnings stay warnings of Python's, which the caller can filter.
+    """
+    if watcher is not None or not progress:
+        yield ()
+        return
+    with display(terse=True) as one:
+        yield (one,)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ import pytest
 import torch
 
 import smallgroup
+from smallgroup.api import train_mutually
 from smallgroup.config import load, resolve
 from smallgroup.data.errors import DataError
+from smallgroup.runner import Watcher
 from smallgroup.spaces.genotypes import Origin, read
 
 QUICK = {
@@ -49,6 +52,37 @@ def test_the_same_config_gives_the_same_result_and_another_seed_another() -> Non
         del each["seconds"], each["peak_memory_mb"]
     assert found[0] == found[1]
     assert found[0]["validation_loss"] != found[2]["validation_loss"]
+
+
+def test_progress_is_shown_unless_it_is_turned_off(capsys: pytest.CaptureFixture[str]) -> None:
+    """A line per epoch on standard error, where it is no terminal."""
+
+    def lines() -> list[str]:
+        out, err = capsys.readouterr()
+        assert out == ""
+        return err.splitlines()
+
+    smallgroup.search({**QUICK, "learners": 2})
+    number = r"\d+\.\d+"
+    learners = "; ".join(rf"learner {k}: validation {number}, error W % {number}" for k in (0, 1))
+    for epoch, line in enumerate(lines(), start=1):
+        assert re.fullmatch(rf"epoch {epoch}/2  step {3 * epoch}/6  \d+ s, \d+ s left  {learners}", line), line
+    assert epoch == 2
+    network = {"channels": 4, "cells": 3, "cells_per_stage": 1, "auxiliary": "none"}
+    config = {"training": {"epochs": 1, "steps_per_epoch": 2, "network": network}}
+    cell = "|nor_conv_3x3~0|+|none~0|none~1|+|none~0|nor_conv_3x3~1|none~2|"
+    quiets: list[dict[str, Any]] = [{"progress": False}, {"watcher": Watcher()}]
+    trainings: list[tuple[Any, Any]] = [(smallgroup.train, cell), (train_mutually, [cell, cell])]
+    for train, cells in trainings:
+        train(cells, config)
+        (line,) = lines()
+        assert re.match(rf"epoch 1/1  step 2/2  .* loss {number}, ", line), line
+        for quiet in quiets:
+            train(cells, config, **quiet)
+            assert lines() == []
+    for quiet in quiets:
+        smallgroup.search(QUICK, **quiet)
+        assert lines() == []
 
 
 def test_learners_may_differ_in_method_and_size(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ FLOORS = [
     ["cli"],
     ["study"],
     ["api", "bench"],
-    ["pages", "places"],
+    ["display", "pages", "places"],
     ["config"],
     ["report"],
     ["phases"],
@@ -158,6 +158,6 @@ def prints_in(text: str) -> set[str]:
 
 def test_commands_print_in_one_place() -> None:
     """What a command prints may be foreign, and who prints it elsewhere forgets that sooner or later."""
-    for file in sorted((PACKAGE / "cli").rglob("*.py")):
+    for file in sorted([*(PACKAGE / "cli").rglob("*.py"), *(PACKAGE / "display").rglob("*.py")]):
         assert prints_in(file.read_text()) <= ALLOWED_TO_PRINT.get(file.relative_to(PACKAGE).as_posix(), set()), file
     assert prints_in("print(name); console = Console()") == {"print(name)", "Console()"}

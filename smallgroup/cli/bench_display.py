@@ -17,9 +17,9 @@ from smallgroup.bench.group_step import GroupStep
 from smallgroup.bench.machine import head
 from smallgroup.bench.paths import fast_path
 from smallgroup.bench.timing import Turn, Watch
-from smallgroup.cli.console import CleanConsole, console_for_table
 from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_json
+from smallgroup.display.console import CleanConsole, console_for_table
 from smallgroup.runtime.allocator import keep_memory
 from smallgroup.runtime.checks import check_counts
 from smallgroup.runtime.environment import threads

@@ -6,9 +6,9 @@ from pathlib import Path
 from smallgroup import api
 from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_columns, print_json, say
-from smallgroup.cli.train_display import TrainingDisplay
 from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.config import keys_for_training
+from smallgroup.display.training import TrainingDisplay
 from smallgroup.phases.evaluation import MutualResult, Peers, peers
 from smallgroup.spaces import genotypes
 

@@ -1,4 +1,4 @@
-"""How commands print: here or on the console of `cli.console`, and never anything that is not printable."""
+"""How commands print: here or on the console of `display.console`, and never anything that is not printable."""
 
 import json
 import os

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from smallgroup import api
-from smallgroup.cli.display import MEASURING
 from smallgroup.cli.durations import seconds_of, written
 from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.cli.search import search_one
 from smallgroup.cli.train import train
 from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.config import CONFIG, keys_for_training, load_own, resolve
+from smallgroup.display.display import MEASURING
 from smallgroup.phases.evaluation import TrainResult
 from smallgroup.phases.evaluation.limits import TooLargeError
 from smallgroup.phases.evaluation.place import TRAINING

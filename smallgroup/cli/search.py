@@ -7,12 +7,12 @@ from statistics import fmean, stdev
 from typing import Any
 
 from smallgroup import api
-from smallgroup.cli.display import MEASURING, Display
 from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_columns, print_json, say
-from smallgroup.cli.search_display import SearchDisplay
 from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.config import Config, load_own, seeds_of
+from smallgroup.display.display import MEASURING, Display
+from smallgroup.display.search import SearchDisplay
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.places import SEEDS, check_for_seeds
 from smallgroup.runtime.files import check_not_link, write_whole

@@ -11,10 +11,10 @@ from rich.progress import Progress
 from rich.table import Table as Drawn
 from rich.text import Text
 
-from smallgroup.cli.console import CleanConsole, bar_columns, console_for_table
 from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.config import changed
+from smallgroup.display.console import CleanConsole, bar_columns, console_for_table
 from smallgroup.runtime.files import write_whole
 from smallgroup.runtime.text import printable
 from smallgroup.study import Plan, Store, Table, carry_out_all, open_study, planned, progress, tabulated

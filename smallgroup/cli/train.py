@@ -4,12 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from smallgroup import api
-from smallgroup.cli.display import MEASURING
 from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_columns, print_json, say
-from smallgroup.cli.train_display import TrainingDisplay
 from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.config import CONFIG, keys_for_training
+from smallgroup.display.display import MEASURING
+from smallgroup.display.training import TrainingDisplay
 from smallgroup.phases.evaluation import TrainResult
 from smallgroup.spaces import genotypes
 from smallgroup.spaces.genotypes import AnyGenotype

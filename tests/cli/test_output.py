@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from smallgroup.cli import main
-from smallgroup.cli.console import CleanConsole, bar_columns
-from smallgroup.cli.display import Display
 from smallgroup.cli.output import print_columns, print_json, say
+from smallgroup.display.console import CleanConsole, bar_columns
+from smallgroup.display.display import Display
 
 HOSTILE = "a\nb\x1b]0;title\x07\x9b31m\u202e[bold]c[/bold][link=http://d]e[/link]:smile:"
 SEEN = r"a\nb\x1b]0;title\x07\x9b31m\u202e[bold]c[/bold][link=http://d]e[/link]:smile:"

@@ -18,8 +18,8 @@ import torch
 from rich.console import Console
 
 from smallgroup.api import make_job, search
-from smallgroup.cli.search_display import SearchDisplay
 from smallgroup.config import load, resolve
+from smallgroup.display.search import SearchDisplay
 from smallgroup.phases.search.schedule import Kind
 from smallgroup.phases.search.timing import Cost, Estimate, fitted
 from smallgroup.runner import read_rows

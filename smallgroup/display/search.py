@@ -7,7 +7,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from smallgroup.cli.display import FIRST_STEPS, Display, number, numbers
+from smallgroup.display.display import FIRST_STEPS, Display, number, numbers
 from smallgroup.phases.search import SearchJob
 from smallgroup.phases.search.brief import brief
 from smallgroup.phases.search.timing import Estimate
@@ -31,8 +31,8 @@ TITLES = {
 class SearchDisplay(Display):
     """Tells a search."""
 
-    def __init__(self, console: Console | None = None, title: str = "") -> None:
-        super().__init__(console, title)
+    def __init__(self, console: Console | None = None, title: str = "", *, terse: bool = False) -> None:
+        super().__init__(console, title, terse=terse)
         self._said: set[tuple[int, str]] = set()
 
     def introduce(self, job: Job) -> tuple[list[str], int, int]:
@@ -64,6 +64,11 @@ class SearchDisplay(Display):
             f"learner {row['learner']}: {numbers(row, TITLES)}",
             f"  cell {one_line(self._genotype(row))}",
         ]
+
+    def summary(self, row: Mapping[str, Any]) -> str:
+        """Loss and error of W on validation images."""
+        shown = {name: TITLES[name] for name in ("validation_loss", "w_error")}
+        return f"learner {row['learner']}: {numbers(row, shown)}"
 
     def picture(self) -> RenderableType:
         """The table of learners, and the cell of the one that would be retained."""

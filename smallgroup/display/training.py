@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from smallgroup import kernels
-from smallgroup.cli.display import Display, numbers
+from smallgroup.display.display import Display, numbers
 from smallgroup.networks import multiply_adds, parameters
 from smallgroup.phases.evaluation import MutualJob, TrainingJob
 from smallgroup.phases.evaluation.course import Course
@@ -63,6 +63,10 @@ class TrainingDisplay(Display):
         """An epoch of a network in a line."""
         whose = f"learner {row['learner']}: " if "learner" in row else ""
         return [whose + numbers(row, TITLES)]
+
+    def summary(self, row: Mapping[str, Any]) -> str:
+        """The same: it is short."""
+        return self.lines(row)[0]
 
     def picture(self) -> RenderableType:
         """The same on a terminal."""

@@ -1,7 +1,10 @@
 """How a run is watched: a display that is drawn again and again on a terminal, lines elsewhere. All on stderr."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from time import monotonic
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -9,9 +12,9 @@ from rich.live import Live
 from rich.progress import Progress
 from rich.text import Text
 
-from smallgroup.cli.console import CleanConsole, bar_columns
-from smallgroup.cli.durations import written
+from smallgroup.display.console import CleanConsole, bar_columns
 from smallgroup.runner import Job, Watcher
+from smallgroup.runtime.durations import written
 from smallgroup.runtime.text import printable
 
 FIRST_STEPS = 3
@@ -20,13 +23,18 @@ MEASURING = "taking a few steps to see how long they take"
 SILENCE = 60.0
 """Seconds after which there is a line where lines are printed, should an epoch take longer."""
 
+PAUSE = 0.25
+"""Seconds between two drawings in a notebook, where each is a message to the browser."""
+
 
 class Display(Watcher, ABC):
     """Tells a run to whoever sits before the terminal, or reads the log. What is shown of it is up to each kind."""
 
-    def __init__(self, console: Console | None = None, title: str = "") -> None:
+    def __init__(self, console: Console | None = None, title: str = "", *, terse: bool = False) -> None:
         self.console = console or CleanConsole(stderr=True)
         self.title = title
+        self.terse = terse
+        """Whether there is no introduction, and where lines are printed, one per epoch."""
         self.rows: Sequence[Mapping[str, Any]] = ()
         self._live: Live | None = None
         self._bar = Progress(*bar_columns(), auto_refresh=False)
@@ -53,6 +61,10 @@ class Display(Watcher, ABC):
     @abstractmethod
     def lines(self, row: Mapping[str, Any]) -> list[str]:
         """A row of metrics where lines are printed."""
+
+    @abstractmethod
+    def summary(self, row: Mapping[str, Any]) -> str:
+        """The few numbers of a row that a single line per epoch has room for."""
 
     @abstractmethod
     def picture(self) -> RenderableType:
@@ -87,17 +99,20 @@ class Display(Watcher, ABC):
         """What is about to happen."""
         lines, self._steps, self._epoch = self.introduce(job)
         self._begin, self._spoke, self._now, self._state = job.step, 0.0, 0.0, ""
-        for line in lines:
+        for line in () if self.terse else lines:
             self.say(line)
         self._task = self._bar.add_task(self.title, total=self._steps, completed=job.step, state="")
-        if self.console.is_terminal:
-            self._live = Live(self._whole(), console=self.console, auto_refresh=False, transient=True)
+        self._drawn = -math.inf
+        if self.console.is_terminal or _is_notebook(self.console):
+            # A notebook keeps the last state; on a terminal the result takes its place.
+            transient = not self.console.is_jupyter
+            self._live = Live(self._whole(), console=self.console, auto_refresh=False, transient=transient)
             self._live.start()
 
     def stepped(self, step: int, seconds: float) -> None:
         """Move the bar; once, say how long it will take."""
         left = self.time_left(step, seconds)
-        if step - self._begin in self.moments and left is not None and step < self._steps:
+        if not self.terse and step - self._begin in self.moments and left is not None and step < self._steps:
             self.say(f"{self.hedge(step)} {written(left)} to go, as the steps so far went")
         time = written(seconds) + ("" if left is None else f", {written(left)} left")
         epoch = f"epoch {(step - 1) // self._epoch + 1}/{self._steps // self._epoch}"
@@ -112,21 +127,31 @@ class Display(Watcher, ABC):
     def ended_epoch(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """How it stands."""
         self.rows = rows
-        if self._live is None:
+        if self._live is None and self.terse:
+            self.say("  ".join([self._state, "; ".join(map(self.summary, rows))]))
+        elif self._live is None:
             self.say(self._state)
             for line in (line for row in rows for line in self.lines(row)):
                 self.say(f"  {line}")
-            self._spoke = self._now
+        self._spoke = self._now
+        self._drawn = -math.inf
         self._draw()
         for row in rows:
             self.remark(row)
 
     def _draw(self) -> None:
-        if self._live is not None:
-            self._live.update(self._whole(), refresh=True)
+        if self._live is None or (self.console.is_jupyter and monotonic() - self._drawn < PAUSE):
+            return
+        self._live.update(self._whole(), refresh=True)
+        self._drawn = monotonic()
 
     def _whole(self) -> RenderableType:
         return Group(self.picture(), "", self._bar) if self.rows else self._bar
+
+
+def _is_notebook(console: Console) -> bool:
+    """Whether a console is that of a notebook that can be drawn on again; without ipywidgets it gets lines."""
+    return console.is_jupyter and find_spec("ipywidgets") is not None
 
 
 def number(value: object) -> str:
