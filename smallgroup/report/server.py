@@ -106,7 +106,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """The page or its news, to this machine and with the token alone."""
         own = self.server.server_port
-        # A page of a stranger can make a browser ask us by a name of its own (DNS rebinding); that name is here.
+        # A page from elsewhere can make a browser ask us by a name of its own (DNS rebinding); the Host header has it.
         if self.headers.get("Host") not in (f"{HOST}:{own}", f"localhost:{own}"):
             self._answer(403, "text/plain", b"this address is served to this machine alone\n")
             return

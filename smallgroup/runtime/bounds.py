@@ -1,7 +1,7 @@
 """The largest sizes that a config, a file of a run or a call may ask for, each declared once.
 
 They lie far above any published network. Below them everything can be built on the meta device and counted in a few
-seconds, so that a single wrong digit, or the folder of a stranger, ends in a sentence and not in a hang.
+seconds, so that a single wrong digit, or an untrusted folder, ends in an error and not in a hang.
 """
 
 MOST = {
