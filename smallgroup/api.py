@@ -14,7 +14,7 @@ from smallgroup.data import SearchData, data_root, open_search_data
 from smallgroup.data.folder import class_parents
 from smallgroup.data.names import FOLDER
 from smallgroup.data.roots import expanded
-from smallgroup.data.training_data import open_training_data
+from smallgroup.data.training_data import TrainingData, open_training_data
 from smallgroup.display.search import SearchDisplay
 from smallgroup.display.training import TrainingDisplay
 from smallgroup.networks import NetworkDesign
@@ -180,7 +180,7 @@ def train_mutually(
         return {**resolve(load_own(folder / CONFIG)).of_training(), **Peers.read(folder).to_dict()}
 
     def carry_out(runner: Runner) -> MutualResult:
-        data = open_training_data(resolved.data, resolved.training.augmentation, seed=resolved.seed)
+        data = training_data_of(resolved)
         job = MutualJob(resolved.training, data, group, seed=resolved.seed)
         with _displays(TrainingDisplay, watcher, progress=progress) as displays:
             runner.recorders = (*displays, training_recorder(job, runner.folder))
@@ -213,7 +213,7 @@ def cell_for(genotype: AnyGenotype | Path | str, config: Config) -> Choice:
     cell, limits = _cell(genotype), config.training.limits
     if not limits:
         return Choice(cell)
-    dataset = open_training_data(config.data, config.training.augmentation, seed=config.seed).dataset
+    dataset = training_data_of(config).dataset
 
     def design(one: AnyGenotype) -> NetworkDesign:
         return config.training.network.design(
@@ -324,9 +324,15 @@ def training_within(
     return resolve(config.to_dict(), changes)
 
 
+def training_data_of(config: Config) -> TrainingData:
+    """Open the images of a training."""
+    training = config.training
+    return open_training_data(config.data, training.augmentation, seed=config.seed, validation=training.validation)
+
+
 def make_training(config: Config, chosen: Choice) -> TrainingJob:
     """The training that a config describes, at its beginning."""
-    data = open_training_data(config.data, config.training.augmentation, seed=config.seed)
+    data = training_data_of(config)
     return TrainingJob(config.training, data, chosen.genotype, seed=config.seed, chosen=chosen)
 
 

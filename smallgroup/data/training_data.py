@@ -9,13 +9,13 @@ from torch import Tensor
 
 from smallgroup.data.augment import Augmentation
 from smallgroup.data.config import AugmentationConfig, DataConfig
-from smallgroup.data.dataset import Dataset
+from smallgroup.data.dataset import Dataset, class_counts
 from smallgroup.data.images import Images, skipped_of
 from smallgroup.data.loader import Labelled, Stream
 from smallgroup.data.roots import data_root
 from smallgroup.data.search_data import split_by
 from smallgroup.data.sources import open_dataset
-from smallgroup.data.splits import check_classes
+from smallgroup.data.splits import check_classes, stratified
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,16 @@ class TrainingData:
     workers: int
     held_out: Tensor | None = None
     """Places of training images."""
+    validation: Tensor | None = None
+    """Places of training images that are measured after every epoch instead of being trained on."""
 
     @cached_property
     def digest(self) -> str:
         """A text that changes with the images: a run is resumed on the images it was begun with."""
         test, own = self.dataset.test, self.held_out
-        held_out = "" if own is None else hashlib.sha256(str(own.tolist()).encode()).hexdigest()[:16]
-        return self.dataset.train.digest() + ("" if test is None else test.digest()) + held_out
+        kept = [part for part in (own, self.validation) if part is not None]
+        apart = "".join(hashlib.sha256(str(part.tolist()).encode()).hexdigest()[:16] for part in kept)
+        return self.dataset.train.digest() + ("" if test is None else test.digest()) + apart
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -56,12 +59,13 @@ class TrainingData:
         test = self.dataset.test
         return None if test is None else (test, torch.arange(len(test)))
 
-    @property
+    @cached_property
     def trained(self) -> Tensor:
         """Places of the images that are trained on."""
         kept = torch.ones(len(self.dataset.train), dtype=torch.bool)
-        if self.held_out is not None:
-            kept[self.held_out] = False
+        for left_out in (self.held_out, self.validation):
+            if left_out is not None:
+                kept[left_out] = False
         return kept.nonzero().flatten()
 
     def train(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> Stream[Labelled]:
@@ -80,10 +84,28 @@ class TrainingData:
         )
 
 
-def open_training_data(config: DataConfig, augmentation: AugmentationConfig, *, seed: int) -> TrainingData:
-    """Open what a config names; the augmentation is the data's, the search's and then the training's."""
+def open_training_data(
+    config: DataConfig, augmentation: AugmentationConfig, *, seed: int, validation: float = 0.0
+) -> TrainingData:
+    """Open what a config names; the augmentation is the data's, the search's and then the training's.
+
+    `validation` is the share of the training images that is measured after every epoch instead of being trained on.
+    """
     dataset = open_dataset(config.dataset, data_root(config.data_root), size=config.size, bad=config.bad)
     check_classes(dataset)
     augmented = augmentation.over(config.augmentation.over(dataset.augmentation))
     held_out = split_by(config, dataset, seed).held_out if config.held_out else None
-    return TrainingData(dataset, augmented, config.workers, held_out)
+    apart = _set_apart(dataset, held_out, validation, seed) if validation else None
+    return TrainingData(dataset, augmented, config.workers, held_out, apart)
+
+
+def _set_apart(dataset: Dataset, held_out: Tensor | None, share: float, seed: int) -> Tensor | None:
+    """A share of every class that is not held out; None where a class is too small to spare an image."""
+    free = torch.ones(len(dataset.train), dtype=torch.bool)
+    if held_out is not None:
+        free[held_out] = False
+    places = free.nonzero().flatten()
+    labels = dataset.labels()[places]
+    if min(class_counts(labels, dataset.classes)) < 2:
+        return None
+    return places[stratified(labels, dataset.classes, (share,), seed, "validation of a training")[0]]

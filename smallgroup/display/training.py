@@ -18,6 +18,7 @@ TITLES = {
     "auxiliary_loss": "auxiliary loss",
     "divergence": "divergence",
     "train_error": "training error %",
+    "validation_error": "validation error %",
     "test_error": "test error %",
     "lr": "rate",
     "drop_path": "drop path",

@@ -46,7 +46,7 @@ class FusedSGD(SGD):
                 continue
             sgd(
                 weights,
-                [_laid_out_like(weight, weight.grad) for weight in weights],
+                [laid_out_like(weight, weight.grad) for weight in weights],
                 [self._buffer(weight) for weight in weights] if group["momentum"] else [None] * len(weights),
                 has_sparse_grad=False,
                 foreach=False,
@@ -62,13 +62,13 @@ class FusedSGD(SGD):
     def _buffer(self, weight: Tensor) -> Tensor:
         state = self.state[weight]
         known = state.get("momentum_buffer")
-        buffer = torch.zeros_like(weight) if known is None else _laid_out_like(weight, known)
+        buffer = torch.zeros_like(weight) if known is None else laid_out_like(weight, known)
         if buffer is not known:
             state["momentum_buffer"] = buffer
         return buffer
 
 
-def _laid_out_like(weight: Tensor, tensor: Tensor) -> Tensor:
+def laid_out_like(weight: Tensor, tensor: Tensor) -> Tensor:
     """A tensor whose elements lie in memory in the order of those of the weight: the tensor itself, if they do."""
     if (tensor.is_contiguous() and weight.is_contiguous()) or tensor.stride() == weight.stride():
         return tensor

@@ -232,8 +232,10 @@ def _training(run: Run) -> Iterator[Chart]:
         "training-errors",
         "Errors in training",
         "%",
-        "Of augmented images in training mode; of test images only where they were tracked.",
-        lines(("training error", "train_error"), ("test error", "test_error")),
+        "Of augmented training images in training mode; of test images only where they were tracked.",
+        lines(
+            ("training error", "train_error"), ("validation error", "validation_error"), ("test error", "test_error")
+        ),
     )
     yield Chart(
         "training-loss",

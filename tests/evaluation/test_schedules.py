@@ -70,6 +70,16 @@ def test_short_trainings_have_rates_too(epochs: int, schedule: Any) -> None:
     assert rates == sorted(rates, reverse=True)
 
 
+@pytest.mark.parametrize(
+    ("epoch", "passed", "rate"),
+    [(0, 0.0, 0.004), (0, 0.5, 0.052), (1, 0.0, 0.1), (2, 0.5, 0.055), (3, 1.0, 0.01)],
+)
+def test_one_cycle_rises_in_a_line_and_falls_along_a_cosine(epoch: int, passed: float, rate: float) -> None:
+    """From 4 % of the largest rate to all of it in a quarter of the steps, then half a cosine to the lowest."""
+    config = TrainingConfig(epochs=4, lr=0.1, min_lr=0.01, schedule="one-cycle")
+    assert config.rate(epoch, passed) == pytest.approx(rate)
+
+
 def test_the_paper() -> None:
     cifar, imagenet = of_paper("cifar10"), of_paper("imagenet")
     assert (cifar.epochs, cifar.batch_size, cifar.momentum, cifar.weight_decay, cifar.clip) == (600, 96, 0.9, 3e-4, 5.0)

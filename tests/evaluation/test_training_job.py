@@ -1,6 +1,7 @@
 """Training from scratch as a job: steps against plain torch, resumption at zero tolerance, and the test images."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +10,17 @@ import torch
 from torch.nn import functional
 
 import smallgroup
+from smallgroup.api import make_training
 from smallgroup.data import AugmentationConfig, DataConfig
 from smallgroup.data.training_data import open_training_data
 from smallgroup.networks import Outputs
 from smallgroup.phases.evaluate import evaluate
 from smallgroup.phases.evaluation import NetworkConfig, TrainingConfig, TrainingJob, read_model
 from smallgroup.phases.evaluation.job import NonFiniteTrainingError
+from smallgroup.phases.evaluation.limits import Choice
 from smallgroup.runner import read_rows
 from smallgroup.spaces.genotypes import published, resolve
-from tests.data.makers import class_folders
+from tests.data.makers import class_folders, picture
 from tests.runner.jobs import interrupted, runner
 
 CELL = "|nor_conv_3x3~0|+|nor_conv_3x3~0|avg_pool_3x3~1|+|skip_connect~0|nor_conv_1x1~1|nor_conv_1x1~2|"
@@ -27,7 +30,7 @@ SMALL = NetworkConfig(channels=4, cells=3, cells_per_stage=1, auxiliary="two-nor
 def job(data: DataConfig | None = None, genotype: str = "DARTS_V2", seed: int = 0, **options: Any) -> TrainingJob:
     given = {"epochs": 2, "steps_per_epoch": 3, "batch_size": 16, "network": SMALL, "drop_path": 0.3, **options}
     config = TrainingConfig(**given)
-    opened = open_training_data(data or DataConfig(), config.augmentation, seed=1)
+    opened = open_training_data(data or DataConfig(), config.augmentation, seed=1, validation=config.validation)
     return TrainingJob(config, opened, resolve(genotype)[1], seed=seed)
 
 
@@ -47,6 +50,7 @@ def same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
         ({"genotype": CELL}, 4),
         ({"accumulate": 3, "precision": "bfloat16"}, 4),
         ({"precision": "float16", "genotype": CELL}, 5),
+        ({"optimizer": "adamw", "average": 0.9, "schedule": "one-cycle", "validation": 0.2, "genotype": CELL}, 4),
     ],
 )
 def test_a_training_that_was_interrupted_ends_with_the_same_bits(
@@ -64,10 +68,21 @@ def test_a_training_that_was_interrupted_ends_with_the_same_bits(
     assert [row["epoch"] for row in rows[0]] == [0, 1]
 
 
-@pytest.mark.parametrize("forgotten", ["momentum.classifier.weight", "network.cells.0.preprocess0.2.running_mean"])
-def test_what_is_forgotten_is_noticed(forgotten: str) -> None:
+@pytest.mark.parametrize(
+    ("forgotten", "options"),
+    [
+        ("momentum.classifier.weight", {}),
+        ("network.cells.0.preprocess0.2.running_mean", {}),
+        ("exp_avg.classifier.weight", {"optimizer": "adamw"}),
+        ("exp_avg_sq.classifier.weight", {"optimizer": "adamw"}),
+        ("count.classifier.weight", {"optimizer": "adamw"}),
+        ("average.classifier.weight", {"average": 0.9}),
+        ("average.cells.0.preprocess0.2.running_var", {"average": 0.9}),
+    ],
+)
+def test_what_is_forgotten_is_noticed(forgotten: str, options: dict[str, Any]) -> None:
     """The negative control; running statistics do not move training, but the state that is kept."""
-    training, again = job(), job()
+    training, again = job(**options), job(**options)
     for _ in range(2):
         training.advance()
     tensors, record = training.state()
@@ -111,6 +126,78 @@ def test_a_step_is_that_of_plain_torch() -> None:
         optimizer.step()
         for mine, theirs in zip(training.network.parameters(), plain.network.parameters(), strict=True):
             torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
+
+
+def test_adamw_along_one_cycle_and_its_average_are_those_of_plain_torch() -> None:
+    training = job(genotype=CELL, optimizer="adamw", lr=0.01, weight_decay=0.1, schedule="one-cycle", average=0.5)
+    plain = job(genotype=CELL)
+    optimizer = torch.optim.AdamW(plain.network.parameters(), weight_decay=0.1, foreach=False)
+    average = {name: tensor.clone() for name, tensor in plain.network.state_dict().items()}
+    for step in range(6):
+        training.advance()
+        rise = step / 6 / 0.25
+        fall = math.cos(math.pi * (step / 6 - 0.25) / 0.75)
+        optimizer.param_groups[0]["lr"] = 0.01 * ((0.04 + 0.96 * rise) if rise < 1 else (1 + fall) / 2)
+        x, y = plain.batches.batch(step)
+        plain.network.train()
+        optimizer.zero_grad()
+        functional.cross_entropy(Outputs.of(plain.network(x)).logits, y).backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(plain.network.parameters(), 5.0)
+        optimizer.step()
+        decay = min(0.5, (1 + step) / (10 + step))
+        for name, tensor in plain.network.state_dict().items():
+            old = average[name]
+            average[name] = decay * old + (1 - decay) * tensor if old.is_floating_point() else tensor.clone()
+        # Adam divides rounding errors by their size where a gradient is 0: a shift right before a batch norm.
+        moved = {name for name, one in plain.network.named_parameters() if float(one.grad.abs().max()) > 1e-6}  # type: ignore[union-attr]
+        kept, weights = training.trainee.shipped.state_dict(), training.network.state_dict()
+        assert len(moved) > 20
+        for name in moved:
+            torch.testing.assert_close(kept[name], average[name], rtol=2e-3, atol=2e-5)
+            torch.testing.assert_close(weights[name], plain.network.state_dict()[name], rtol=2e-3, atol=2e-5)
+    for name in ("body.1.running_mean", "body.1.running_var", "body.1.num_batches_tracked"):  # of the stem
+        torch.testing.assert_close(kept[name], average[name], rtol=2e-3, atol=2e-5)
+
+
+def test_the_average_is_what_is_tested_and_kept(tmp_path: Path) -> None:
+    short = {"epochs": 1, "steps_per_epoch": 3, "batch_size": 16, "network": SMALL.model_dump(), "average": 0.9}
+    config, cell = smallgroup.Config(training=short), resolve(CELL)[1]
+    result = smallgroup.train(cell, config, out=tmp_path / "run", progress=False)
+    training = make_training(config, Choice(cell))
+    while not training.finished:
+        training.advance()
+    kept, own = read_model(tmp_path / "run")[0].state_dict(), training.trainee.shipped.state_dict()
+    assert all(torch.equal(tensor, own[name]) for name, tensor in kept.items())
+    assert not torch.equal(kept["classifier.weight"], training.network.classifier.weight)
+    assert result.test_error == training.test().error
+
+
+def test_validation_images_are_measured_and_not_trained_on() -> None:
+    """A fifth of every class; the curve is the error of the network as it stands after each epoch."""
+    training = job(genotype=CELL, validation=0.2, steps_per_epoch=None, batch_size=200)
+    kept = training.data.validation
+    assert kept is not None
+    labels = training.data.dataset.labels()
+    shares = torch.bincount(labels[kept]) / torch.bincount(labels)
+    assert ((shares - 0.2).abs() < 0.01).all()
+    seen = torch.cat([training.batches.indices_of(step) for step in range(training.steps_per_epoch)])
+    assert not set(seen.tolist()) & set(kept.tolist())
+    assert len(seen) + len(kept) == len(labels)
+    rows = None
+    while rows is None:
+        rows = training.advance()
+    training.network.eval()
+    found = evaluate(training.trainee.logits, training.data.dataset.train, training.data.dataset, kept)
+    assert rows[0]["validation_error"] == found.error
+
+
+def test_where_a_class_has_one_image_there_is_no_validation_curve(tmp_path: Path) -> None:
+    for name, count in (("train/ants", 1), ("train/bees", 6), ("val/ants", 1), ("val/bees", 1)):
+        for number in range(count):
+            picture(tmp_path / name / f"{number}.png", key=f"{name}{number}")
+    training = job(DataConfig(dataset=f"folder:{tmp_path}", size=12), genotype=CELL, validation=0.5, batch_size=4)
+    assert training.data.validation is None
+    assert len(training.data.trained) == 7
 
 
 def test_a_divided_batch_has_the_gradient_of_its_parts() -> None:

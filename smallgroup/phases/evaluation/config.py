@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from smallgroup.networks import NetworkDesign
 
 _FROZEN = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+RISE, START = 0.25, 0.04
+"""The share of a one-cycle schedule in which the rate rises, and the share of lr it begins at."""
 LAST = 5
 """Epochs at the end of the linear schedule in which the rate is a fifth of the line."""
 
@@ -86,20 +88,27 @@ class TrainingConfig(BaseModel):
     """Into how many parts a batch is divided, one after the other, where it does not fit into memory."""
     network: NetworkConfig = NetworkConfig()
     """The network around the cell."""
+    optimizer: Literal["sgd", "adamw"] = "sgd"
+    """What moves the weights: SGD with momentum, or AdamW."""
     lr: float = Field(default=0.025, gt=0)
-    """Learning rate of SGD, in the first epoch after warm-up."""
+    """Largest learning rate: that of the first epoch after warm-up."""
     min_lr: float = Field(default=0.0, ge=0)
     """What the cosine falls to."""
-    schedule: Literal["cosine", "linear"] = "cosine"
-    """How the rate falls from epoch to epoch; linear: as for ImageNet, with five slow epochs at the end."""
+    schedule: Literal["cosine", "linear", "one-cycle"] = "cosine"
+    """How the rate changes: cosine and linear (ImageNet's, with five slow epochs at the end) fall from epoch to epoch;
+    one-cycle changes with every step: it rises to lr in the first quarter of the steps, then falls along a cosine."""
     warmup_epochs: int = Field(default=0, ge=0, le=MOST["epochs"])
-    """Epochs in which the rate rises to lr in equal steps."""
+    """Epochs in which the rate rises to lr in equal steps; one-cycle has its own rise."""
     warmup_rate: Literal["full", "decayed"] = "full"
     """What warm-up takes a growing share of: lr, or the rate that the schedule already gives that epoch."""
     momentum: float = Field(default=0.9, ge=0, lt=1)
-    """Of SGD."""
+    """Of SGD; AdamW has its usual betas, 0.9 and 0.999."""
     weight_decay: float = Field(default=3e-4, ge=0)
-    """Of all weights."""
+    """Of all weights; AdamW's is decoupled from the gradient."""
+    average: float = Field(default=0.0, ge=0, lt=1)
+    """Decay per step of the moving average of the weights, which is tested and kept in their place; 0: no average."""
+    validation: float = Field(default=0.0, ge=0, le=0.5)
+    """Share of the training images that is not trained on but measured after every epoch: a validation curve."""
     clip: float | None = Field(default=5.0, gt=0)
     """Largest L2 norm of the gradient; null: any."""
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
@@ -124,12 +133,21 @@ class TrainingConfig(BaseModel):
         """How large the network may be."""
         return Limits(self.max_parameters, self.max_multiply_adds)
 
-    def rate(self, epoch: int) -> float:
-        """The learning rate of an epoch."""
+    def rate(self, epoch: int, passed: float = 0.0) -> float:
+        """The learning rate of an epoch; that of one-cycle also depends on the share of the epoch that has passed."""
+        if self.schedule == "one-cycle":
+            return self._one_cycle((epoch + passed) / self.epochs)
         if epoch >= self.warmup_epochs:
             return self._scheduled(epoch)
         top = self.lr if self.warmup_rate == "full" else self._scheduled(epoch)
         return top * (epoch + 1) / self.warmup_epochs
+
+    def _one_cycle(self, progress: float) -> float:
+        """The learning rate after a share of the training."""
+        if progress < RISE:
+            return self.lr * (START + (1 - START) * progress / RISE)
+        falling = (progress - RISE) / (1 - RISE)
+        return self.min_lr + (self.lr - self.min_lr) * (1 + math.cos(math.pi * falling)) / 2
 
     def _scheduled(self, epoch: int) -> float:
         """The learning rate of an epoch without warm-up."""

@@ -120,7 +120,7 @@ class Course(ABC):
         images, labels = self._reader.batch(self.step)
         images = images.contiguous(memory_format=torch.channels_last)
         for trainee in self.trainees:
-            trainee.begin(self.epoch)
+            trainee.begin(self.epoch, self.step % self.steps_per_epoch / self.steps_per_epoch)
         try:
             self._gradients(images, labels)
             for trainee in self.trainees:

@@ -12,6 +12,7 @@ from smallgroup.phases.evaluate import Evaluation
 from smallgroup.phases.evaluation.config import TrainingConfig
 from smallgroup.phases.evaluation.course import Course
 from smallgroup.phases.evaluation.limits import Choice
+from smallgroup.phases.evaluation.optimizer import AnyOptimizer
 from smallgroup.phases.evaluation.trainee import Answer, NonFiniteTrainingError, Trainee
 from smallgroup.spaces.genotypes import AnyGenotype
 
@@ -42,7 +43,7 @@ class TrainingJob(Course):
         return self.trainee.network
 
     @property
-    def optimizer(self) -> torch.optim.SGD:
+    def optimizer(self) -> AnyOptimizer:
         """What moves its weights."""
         return self.trainee.optimizer
 

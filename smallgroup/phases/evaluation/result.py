@@ -139,6 +139,6 @@ def write_result(
         tuple(dataset.std),
         dataset.train.margin if isinstance(dataset.train, FileImages) else 1.0,
     )
-    model.write(folder, trainee.network)
+    model.write(folder, trainee.shipped)
     write_whole(folder / RESULT, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
     return result

@@ -8,11 +8,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from smallgroup.data import Images
 from smallgroup.data.training_data import TrainingData
-from smallgroup.group.fused_sgd import FusedSGD
-from smallgroup.networks import Outputs, build_network
+from smallgroup.networks import DerivedNetwork, Outputs, build_network
 from smallgroup.phases.evaluate import Evaluation, evaluate
+from smallgroup.phases.evaluation.average import MovingAverage
 from smallgroup.phases.evaluation.config import TrainingConfig
+from smallgroup.phases.evaluation.optimizer import load_optimizer_state, make_optimizer, optimizer_state
 from smallgroup.runtime import stream
 from smallgroup.runtime.checkpoints import take_up
 from smallgroup.runtime.memory import check_batch
@@ -69,9 +71,8 @@ class Trainee:
         self.drops = space != "nas-bench-201"
         # Looked up once: a network has a thousand layers to look through.
         self._weights, self._buffers = list(self.network.parameters()), list(self.network.buffers())
-        self.optimizer = FusedSGD(
-            self._weights, lr=config.lr, momentum=config.momentum, weight_decay=config.weight_decay
-        )
+        self.optimizer = make_optimizer(config, self._weights)
+        self.average = MovingAverage(self.network, config.average) if config.average else None
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=config.precision == "float16")
         self.sums = dict.fromkeys(("loss", "auxiliary_loss", "wrong", "images"), 0.0)
         if learner is not None:
@@ -81,10 +82,15 @@ class Trainee:
 
     # A step.
 
-    def begin(self, epoch: int) -> None:
-        """Rate and drop path of the epoch; what a pass changes is kept."""
+    @property
+    def shipped(self) -> DerivedNetwork:
+        """What is tested and kept: the average of the weights, if there is one."""
+        return self.network if self.average is None else self.average.network
+
+    def begin(self, epoch: int, passed: float = 0.0) -> None:
+        """Rate and drop path of the epoch, of which a share has passed; what a pass changes is kept."""
         for group in self.optimizer.param_groups:
-            group["lr"] = self.config.rate(epoch)
+            group["lr"] = self.config.rate(epoch, passed)
         self.network.drop_path = self.config.drop(epoch) if self.drops else 0.0
         if not self.network.training:  # to say it to a thousand layers takes a while
             self.network.train()
@@ -141,6 +147,8 @@ class Trainee:
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.optimizer.zero_grad()
+        if self.average is not None:
+            self.average.follow()
         for name, value in self._noted.items():
             self.sums[name] += value
 
@@ -172,6 +180,8 @@ class Trainee:
             "train_error": 100 * self.sums["wrong"] / images,
             "lr": self.config.rate(epoch),
         }
+        if self.data.validation is not None:
+            row["validation_error"] = self._look_at(self.data.dataset.train, self.data.validation, "validation").error
         if self.design.auxiliary != "none":
             row["auxiliary_loss"] = self.sums["auxiliary_loss"] / images
         if self.drops and self.config.drop_path:
@@ -189,18 +199,13 @@ class Trainee:
         dataset, tested = self.data.dataset, self.data.tested
         if tested is None:
             raise ValueError(f"{dataset.name} must have a test part to be tested on, but it has none")
-        images, indices = tested
-        self.network.eval()
-        found = evaluate(
-            self.logits,
-            images,
-            dataset,
-            indices,
-            workers=self.data.workers,
-            device=self.device,
-        )
+        return self._look_at(*tested, "test" if self.data.held_out is None else "held-out")
+
+    def _look_at(self, images: Images, indices: Tensor, which: str) -> Evaluation:
+        """Images classified by the network that is shipped."""
+        self.shipped.eval()
+        found = evaluate(self.logits, images, self.data.dataset, indices, workers=self.data.workers, device=self.device)
         if not math.isfinite(found.loss):  # then the errors say nothing, although they are numbers
-            which = "test" if self.data.held_out is None else "held-out"
             raise NonFiniteTrainingError(
                 f"the loss{self._whose} on the {which} images must be finite, but it is {found.loss}: the weights have "
                 "grown too large; a training with a lower training.lr or training.clip may end well"
@@ -208,29 +213,30 @@ class Trainee:
         return found
 
     def logits(self, images: Tensor) -> Tensor:
-        """Of the network in eval mode, in float32 whatever it was trained in: as it is shipped."""
-        return Outputs.of(self.network(images.contiguous(memory_format=torch.channels_last))).logits
+        """Of the network that is shipped, in float32 whatever it was trained in."""
+        return Outputs.of(self.shipped(images.contiguous(memory_format=torch.channels_last))).logits
 
     # The state between two steps.
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Everything the next step of this network depends on."""
         tensors = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
-        for name, parameter in self.network.named_parameters():
-            momentum = self.optimizer.state.get(parameter, {}).get("momentum_buffer")
-            if momentum is not None:
-                tensors[f"momentum.{name}"] = momentum
-        return tensors, {"sums": dict(self.sums), "scaler": self.scaler.state_dict()}
+        tensors |= optimizer_state(self.optimizer, self.network.named_parameters())
+        record: dict[str, Any] = {"sums": dict(self.sums), "scaler": self.scaler.state_dict()}
+        if self.average is not None:
+            tensors |= {f"average.{name}": tensor for name, tensor in self.average.network.state_dict().items()}
+            record["averaged"] = self.average.steps
+        return tensors, record
 
     def load_state(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
         """Take up a saved state, in the very tensors there are."""
         for name, tensor in self.network.state_dict().items():
             take_up(tensor, tensors[f"network.{name}"], name)
-        for name, parameter in self.network.named_parameters():
-            momentum = tensors.get(f"momentum.{name}")
-            if momentum is not None:
-                take_up(kept := torch.empty_like(parameter, requires_grad=False), momentum, name)
-                self.optimizer.state[parameter] = {"momentum_buffer": kept}
+        load_optimizer_state(self.optimizer, self.network.named_parameters(), tensors)
+        if self.average is not None:
+            for name, tensor in self.average.network.state_dict().items():
+                take_up(tensor, tensors[f"average.{name}"], f"average.{name}")
+            self.average.steps = int(record["averaged"])
         self.sums = {name: float(value) for name, value in record["sums"].items()}
         if self.scaler.is_enabled():
             self.scaler.load_state_dict(dict(record["scaler"]))
