@@ -15,7 +15,13 @@ LATER: dict[str, Any] = {
     "data": {"skip_bad_images": False},
     "space": SPACE,
     "search": {"clip_lookahead": True, "weights": {"nesterov": False}},
-    "training": {"warmup_rate": "full", "optimizer": "sgd", "average": 0.0, "validation": 0.0},
+    "training": {
+        "warmup_rate": "full",
+        "optimizer": "sgd",
+        "average": 0.0,
+        "validation": 0.0,
+        "network": {"halvings": 0},
+    },
 }
 """Keys that runs of earlier versions do not have, with the value that says what those runs did."""
 

@@ -64,6 +64,7 @@ def _benchmark(cell: Cell, design: NetworkDesign) -> NasBench201Network:
         cells_per_stage=design.cells_per_stage,
         classes=design.classes,
         image_channels=design.image_channels,
+        halvings=design.halvings,
     )
     network.drop_path = design.drop_path  # refused there, if there is any
     return network

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.checks import check_choice, check_counts, check_probability
 from smallgroup.spaces.darts.genotype import Genotype
 from smallgroup.spaces.darts.names import STEMS
@@ -29,6 +30,8 @@ class NetworkDesign:
     """In all, in the DARTS space."""
     cells_per_stage: int = 5
     """Between two reductions, in NAS-Bench-201."""
+    halvings: int = 0
+    """How often the stem halves the image before the first cell, in NAS-Bench-201."""
     stem: str = "auto"
     """Of the DARTS space: cifar, small, imagenet, or auto, by the size of the images as in a search."""
     auxiliary: str = "none"
@@ -45,6 +48,8 @@ class NetworkDesign:
             cells=self.cells,
             cells_per_stage=self.cells_per_stage,
         )
+        if not 0 <= self.halvings <= MOST["halvings"]:
+            raise ValueError(f"0 <= halvings <= {MOST['halvings']} must hold, but got halvings={self.halvings}")
         check_choice("stem", self.stem, ("auto", *STEMS))
         check_choice("auxiliary", self.auxiliary, AUXILIARIES)
         check_probability("drop_path", self.drop_path)

@@ -15,7 +15,8 @@ class NasBench201Network(nn.Module):
     """Stem, three stages of equal cells with a residual block of half the size between them, average, linear layer.
 
     The benchmark trains it without auxiliary head and drop path, and so do we: nothing leads around a cell, and an
-    image whose paths are all dropped in one would be lost.
+    image whose paths are all dropped in one would be lost. Its stem keeps the size of the image; `halvings` of it make
+    all that follows cheaper, and wider for the same cost.
     """
 
     auxiliary = None
@@ -28,12 +29,12 @@ class NasBench201Network(nn.Module):
         cells_per_stage: int = 5,
         classes: int = 10,
         image_channels: int = 3,
+        halvings: int = 0,
     ) -> None:
         super().__init__()
         check_counts(channels=channels, cells_per_stage=cells_per_stage, classes=classes, image_channels=image_channels)
         self.genotype = cell
-        stem = nn.Conv2d(image_channels, channels, 3, padding=1, bias=False)
-        blocks: list[nn.Module] = [stem, batch_norm(channels, FULL)]
+        blocks = _stem(image_channels, channels, halvings)
         for width in widths(channels):
             if width > channels:
                 blocks.append(ResidualReduction(width // 2, width, FULL))
@@ -55,6 +56,17 @@ class NasBench201Network(nn.Module):
         """[n, image_channels, height, width] to logits [n, classes]. Nothing here is random, so the key is not used."""
         logits: Tensor = self.classifier(self.body(laid_out(images)).flatten(1))
         return logits
+
+
+def _stem(image_channels: int, channels: int, halvings: int) -> list[nn.Module]:
+    """A convolution and its norm, as in the benchmark; for each halving one with stride 2, ReLU between them."""
+    layers: list[nn.Module] = []
+    for number in range(max(1, halvings)):
+        inputs = image_channels if number == 0 else channels
+        layers += [nn.ReLU()] if layers else []
+        stride = 2 if halvings else 1
+        layers += [nn.Conv2d(inputs, channels, 3, stride=stride, padding=1, bias=False), batch_norm(channels, FULL)]
+    return layers
 
 
 class _Cell(nn.Module):

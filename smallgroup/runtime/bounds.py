@@ -8,6 +8,7 @@ MOST = {
     "channels": 4096,
     "cells": 100,
     "cells_per_stage": 50,
+    "halvings": 6,  # of a stem: 4,096 pixels become 64
     "classes": 50_000,  # ImageNet-21k has 21,841
     "image_channels": 1024,
     "image_size": 4096,

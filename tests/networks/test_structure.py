@@ -1,10 +1,14 @@
 """The network is the one its genotype says: compared with arithmetic written down apart."""
 
+from dataclasses import replace
+
 import pytest
 import torch
+from torch import Tensor, nn
 
-from smallgroup.networks import DartsNetwork, NetworkDesign, Outputs, build_network
+from smallgroup.networks import DartsNetwork, NetworkDesign, Outputs, build_network, multiply_adds
 from smallgroup.spaces.genotypes import published
+from smallgroup.spaces.nas_bench_201.cell import Cell
 from tests.networks.oracle import head_of, logits_of, random_genotype, randomise
 
 GENOTYPES = {str(seed): random_genotype(seed) for seed in range(2)}
@@ -55,3 +59,29 @@ def test_the_auxiliary_head_as_papers_write_it(
     result = network.train()(random_images(2, 3, size, size))
     assert isinstance(result, Outputs)
     assert seen[0].shape == (2, 32, side, side)
+
+
+@pytest.mark.parametrize(("halvings", "size"), [(0, 32), (1, 16), (2, 8), (3, 4)])
+def test_a_stem_that_halves_makes_everything_behind_it_cheaper(halvings: int, size: int) -> None:
+    """Behind the stem every multiply-add is of a convolution, a quarter of which is left by each halving."""
+    cell = Cell.parse("|nor_conv_3x3~0|+|nor_conv_3x3~0|skip_connect~1|+|skip_connect~0|nor_conv_1x1~1|nor_conv_3x3~2|")
+    design = NetworkDesign(classes=10, image_size=32, channels=8, cells_per_stage=1, halvings=halvings)
+    network = build_network(cell, design)
+    body = list(network.body.children())
+    stems = [layer for layer in body if isinstance(layer, nn.Conv2d)]
+    assert [layer.stride for layer in stems] == ([(2, 2)] * halvings or [(1, 1)])
+    seen: list[Tensor] = []
+    body[3 * len(stems) - 1].register_forward_hook(lambda _module, inputs, _output: seen.append(inputs[0]))
+    network(torch.zeros(2, 3, 32, 32))
+    assert seen[0].shape == (2, 8, size, size)
+    sides = [32 >> (number + (halvings > 0)) for number in range(len(stems))]
+    stem = sum(9 * 8 * (3 if number == 0 else 8) * side**2 for number, side in enumerate(sides))
+    head = 10 * 32
+    whole = build_network(cell, replace(design, halvings=0))
+    behind = multiply_adds(whole, 32) - 9 * 8 * 3 * 32**2 - head
+    assert multiply_adds(network, 32) == stem + behind // 4**halvings + head
+
+
+def test_a_stem_halves_a_moderate_number_of_times() -> None:
+    with pytest.raises(ValueError, match="0 <= halvings <= 6 must hold, but got halvings=7"):
+        NetworkDesign(classes=10, image_size=32, channels=8, halvings=7)

@@ -54,6 +54,8 @@ class NetworkConfig(BaseModel):
     """Cells in all, in the DARTS space."""
     cells_per_stage: int = Field(default=5, ge=1, le=MOST["cells_per_stage"])
     """Cells between two reductions, in NAS-Bench-201."""
+    halvings: int = Field(default=0, ge=0, le=MOST["halvings"])
+    """How often the stem halves the image before the first cell, in NAS-Bench-201; the benchmark's never does."""
     stem: Literal["auto", "cifar", "small", "imagenet"] = "auto"
     """Of the DARTS space; auto: by the size of the images."""
     auxiliary: Literal["none", "one-norm", "two-norms"] = "two-norms"
@@ -68,6 +70,7 @@ class NetworkConfig(BaseModel):
             channels=self.channels,
             cells=self.cells,
             cells_per_stage=self.cells_per_stage,
+            halvings=self.halvings,
             stem=self.stem,
             auxiliary="none" if space == "nas-bench-201" else self.auxiliary,
         )
