@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from smallgroup.networks import DartsNetwork, NetworkDesign, Outputs, build_network, multiply_adds
+from smallgroup.networks import DartsNetwork, NasBench201Network, NetworkDesign, Outputs, build_network, multiply_adds
 from smallgroup.spaces.genotypes import published
 from smallgroup.spaces.nas_bench_201.cell import Cell
 from tests.networks.oracle import head_of, logits_of, random_genotype, randomise
@@ -67,6 +67,7 @@ def test_a_stem_that_halves_makes_everything_behind_it_cheaper(halvings: int, si
     cell = Cell.parse("|nor_conv_3x3~0|+|nor_conv_3x3~0|skip_connect~1|+|skip_connect~0|nor_conv_1x1~1|nor_conv_3x3~2|")
     design = NetworkDesign(classes=10, image_size=32, channels=8, cells_per_stage=1, halvings=halvings)
     network = build_network(cell, design)
+    assert isinstance(network, NasBench201Network)
     body = list(network.body.children())
     stems = [layer for layer in body if isinstance(layer, nn.Conv2d)]
     assert [layer.stride for layer in stems] == ([(2, 2)] * halvings or [(1, 1)])
