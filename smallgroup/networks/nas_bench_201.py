@@ -59,13 +59,14 @@ class NasBench201Network(nn.Module):
 
 
 def _stem(image_channels: int, channels: int, halvings: int) -> list[nn.Module]:
-    """A convolution and its norm, as in the benchmark; for each halving one with stride 2, ReLU between them."""
+    """A convolution and its norm, as in the benchmark; each halving is one of those with max pooling behind it."""
     layers: list[nn.Module] = []
     for number in range(max(1, halvings)):
+        layers += [nn.ReLU()] if number else []
         inputs = image_channels if number == 0 else channels
-        layers += [nn.ReLU()] if layers else []
-        stride = 2 if halvings else 1
-        layers += [nn.Conv2d(inputs, channels, 3, stride=stride, padding=1, bias=False), batch_norm(channels, FULL)]
+        layers += [nn.Conv2d(inputs, channels, 3, padding=1, bias=False), batch_norm(channels, FULL)]
+        # Rounding up: images of odd sizes keep their last row and column.
+        layers += [nn.MaxPool2d(2, ceil_mode=True)] if halvings else []
     return layers
 
 

@@ -97,7 +97,7 @@ class TrainingConfig(BaseModel):
     """Largest learning rate: that of the first epoch after warm-up."""
     min_lr: float = Field(default=0.0, ge=0)
     """What the cosine falls to."""
-    schedule: Literal["cosine", "linear", "one-cycle"] = "cosine"
+    schedule: Literal["cosine", "linear", "one-cycle", "constant"] = "cosine"
     """How the rate changes: cosine and linear (ImageNet's, with five slow epochs at the end) fall from epoch to epoch;
     one-cycle changes with every step: it rises to lr in the first quarter of the steps, then falls along a cosine."""
     warmup_epochs: int = Field(default=0, ge=0, le=MOST["epochs"])
@@ -154,6 +154,8 @@ class TrainingConfig(BaseModel):
 
     def _scheduled(self, epoch: int) -> float:
         """The learning rate of an epoch without warm-up."""
+        if self.schedule == "constant":
+            return self.lr
         if self.schedule == "cosine":
             return self.min_lr + (self.lr - self.min_lr) * (1 + math.cos(math.pi * epoch / self.epochs)) / 2
         last = min(LAST, self.epochs - 1)

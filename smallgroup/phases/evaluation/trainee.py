@@ -181,7 +181,7 @@ class Trainee:
             "lr": self.config.rate(epoch),
         }
         if self.data.validation is not None:
-            row["validation_error"] = self._look_at(self.data.dataset.train, self.data.validation, "validation").error
+            row["validation_error"] = self.validate().error
         if self.design.auxiliary != "none":
             row["auxiliary_loss"] = self.sums["auxiliary_loss"] / images
         if self.drops and self.config.drop_path:
@@ -200,6 +200,12 @@ class Trainee:
         if tested is None:
             raise ValueError(f"{dataset.name} must have a test part to be tested on, but it has none")
         return self._look_at(*tested, "test" if self.data.held_out is None else "held-out")
+
+    def validate(self) -> Evaluation:
+        """The validation images, classified by the network as it stands."""
+        if self.data.validation is None:
+            raise ValueError(f"{self.data.dataset.name} must have validation images to be measured on, but it has none")
+        return self._look_at(self.data.dataset.train, self.data.validation, "validation")
 
     def _look_at(self, images: Images, indices: Tensor, which: str) -> Evaluation:
         """Images classified by the network that is shipped."""

@@ -1,0 +1,50 @@
+"""Who takes part in a play-off: the learners' cells, their consensus, and the cells that score next best."""
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
+
+from torch import Tensor
+
+from smallgroup.phases.playoff.job import Candidate
+from smallgroup.spaces.choices import neighbours, score
+from smallgroup.spaces.genotypes import AnyGenotype
+from smallgroup.spaces.nas_bench_201.cell import Cell
+
+
+def distinct(candidates: Iterable[Candidate], most: int) -> list[Candidate]:
+    """The first candidates that are not the same function as one before."""
+    found: dict[object, Candidate] = {}
+    for candidate in candidates:
+        cell = candidate.genotype
+        found.setdefault(cell.pruned().form() if isinstance(cell, Cell) else cell, candidate)
+        if len(found) == most:
+            break
+    return list(found.values())
+
+
+def next_best(genotype: AnyGenotype, scores: Mapping[str, Tensor]) -> Iterator[AnyGenotype]:
+    """Cells by falling score, from a derived one on: each has the next best operation on one edge of one before."""
+    order = count()
+    waiting = [(-score(genotype, scores), next(order), genotype)]
+    seen = {genotype}
+    while waiting:
+        _, _, best = heapq.heappop(waiting)
+        if best != genotype:
+            yield best
+        for other in neighbours(best, scores):
+            if other not in seen:
+                seen.add(other)
+                heapq.heappush(waiting, (-score(other, scores), next(order), other))
+
+
+def in_turn(sources: Sequence[Iterator[Candidate]]) -> Iterator[Candidate]:
+    """One of each source after the other, until none has any left."""
+    waiting = list(sources)
+    while waiting:
+        for source in list(waiting):
+            candidate = next(source, None)
+            if candidate is None:
+                waiting.remove(source)
+            else:
+                yield candidate

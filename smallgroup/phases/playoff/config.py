@@ -1,0 +1,23 @@
+"""The part of a config that is about the play-off between candidate cells."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from smallgroup.phases.evaluation.config import NetworkConfig
+from smallgroup.runtime.bounds import MOST
+
+
+class PlayOffConfig(BaseModel):
+    """How candidate cells are compared: by short trainings from scratch, of which the better half goes on."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+
+    candidates: int = Field(default=8, ge=1, le=MOST["candidates"])
+    """Cells at most: each learner's, the consensus, then those with the next best operations by score."""
+    steps: int = Field(default=600, ge=1, le=MOST["steps_per_epoch"])
+    """Steps of all candidates together; in each round every candidate that is left takes the same number."""
+    seconds: float | None = Field(default=None, gt=0)
+    """CPU seconds of all candidates together, in place of steps: then a light cell takes more steps in its seconds."""
+    average: float = Field(default=0.98, ge=0, lt=1)
+    """Decay per step of the moving average of the weights, by which candidates are compared."""
+    network: NetworkConfig = NetworkConfig(channels=16, cells=5, cells_per_stage=1, auxiliary="none")
+    """The network around a candidate."""

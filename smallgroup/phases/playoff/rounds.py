@@ -1,0 +1,42 @@
+"""Successive halving: who trains how long, and who goes on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, log2
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A candidate trains for a number of steps in a round, from where it stopped in the round before."""
+
+    round: int
+    candidate: int
+    steps: int
+
+
+@dataclass(frozen=True)
+class Halving:
+    """A budget shared equally among the rounds, and in each round among the candidates that are left.
+
+    Of n candidates ceil(n / 2) go on, until one is left after ceil(log2(n)) rounds. `costs` is what a step of each
+    candidate takes from the budget: seconds, or 1 where steps are counted.
+    """
+
+    budget: float
+    costs: Sequence[float]
+
+    @property
+    def rounds(self) -> int:
+        """How many there are; none if there is nobody to compare with."""
+        return ceil(log2(len(self.costs)))
+
+    def turns(self, number: int, left: Sequence[int]) -> list[Turn]:
+        """The turns of a round, one for each candidate that is left; each takes a step at least."""
+        share = self.budget / self.rounds / len(left)
+        return [Turn(number, one, max(1, int(share / self.costs[one] + 1e-9))) for one in left]
+
+
+def going_on(scores: Sequence[tuple[int, float, float]]) -> list[int]:
+    """The better half of (candidate, error, loss), rounded up, in the order of the candidates; ties by loss."""
+    ranked = sorted(scores, key=lambda score: (score[1], score[2], score[0]))
+    return sorted(candidate for candidate, _, _ in ranked[: (len(ranked) + 1) // 2])
