@@ -53,7 +53,7 @@ def test_halving_ends_with_one(candidates: int, rounds: int) -> None:
 
 
 def test_rounds_share_the_budget_and_candidates_their_round() -> None:
-    """480 seconds in three rounds: 20 each for eight, 40 for four, 80 for two; a step of twice the cost counts twice."""
+    """480 seconds in three rounds: 20 for each of eight, 40 of four, 80 of two; dearer steps are fewer."""
     halving = Halving(480.0, [1.0, 2.0] * 4)
     assert [turn.steps for turn in halving.turns(0, range(8))] == [20, 10] * 4
     assert [turn.steps for turn in halving.turns(1, (0, 1, 2, 7))] == [40, 20, 40, 20]
