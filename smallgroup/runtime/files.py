@@ -71,7 +71,7 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def check_not_link(folder: Path, whole: str = "run") -> None:
-    """Refuse a link in the place of a folder inside a run or study: writing and removing there would happen elsewhere."""
+    """Refuse a link in the place of a folder inside a run or study: it would lead writing and removing elsewhere."""
     if folder.is_symlink():
         raise NotRegularError(
             f"{folder} must be a folder of the {whole} itself, but it is a link; move the folder there"
