@@ -31,7 +31,7 @@ from smallgroup.phases.search.result import ARCHITECTURES, SearchResult
 from smallgroup.phases.search.result import conclude as conclude_search
 from smallgroup.phases.search.timing import fitted, measure, reckoned
 from smallgroup.places import check_for_run, holds_run, is_begun, nothing_to_resume
-from smallgroup.runner import CHECKPOINTS, Runner, Watcher, check_identity
+from smallgroup.runner import CHECKPOINTS, Runner, Watcher, check_folder, check_identity
 from smallgroup.runner.skips import Skips
 from smallgroup.runtime.allocator import keep_memory
 from smallgroup.runtime.checkpoints import Checkpoints
@@ -364,8 +364,7 @@ def _carried_out(
     config, tell = plan.config, warnings.warn if watcher is None else watcher.told
     with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as name:
         folder: Path = Path(name)
-        if (folder.parent / CONFIG).exists():  # a part of another run, such as the training of a search
-            check_not_link(folder)
+        _check_own(folder)
         if resume and not plan.says_what and not is_begun(folder):
             raise nothing_to_resume(folder, "give a config that says what to run")
         if resume and (folder / CONFIG).exists():
@@ -375,6 +374,7 @@ def _carried_out(
                     remove_unfinished(folder)
                     draw_all(folder, tell)
                 return finished
+        check_place(folder, config, resume=resume)
         with _machine(config.run), memory_explained(plan.advice):
             environment = Environment.current(kernels.describe(kernels.current()), canary(*plan.also))
             runner = Runner(
@@ -387,13 +387,24 @@ def _carried_out(
                 skips=Skips(config.run.most_skipped if config.run.on_nonfinite == "skip" else 0),
                 files={CONFIG: config.to_yaml(environment.summary()), **plan.files},
             )
-            check_for_run(folder)
-            _check_outside(folder, config.data.dataset)
-            runner.check(resume=resume)
             result = plan.carry_out(runner)
         if out is not None:
             draw_all(folder, tell)
         return result
+
+
+def check_place(folder: Path, config: Config, *, resume: bool) -> None:
+    """Refuse a folder that a run cannot have, such as one of other files, before anything is computed."""
+    _check_own(folder)
+    check_for_run(folder)
+    _check_outside(folder, config.data.dataset)
+    check_folder(folder, resume=resume)
+
+
+def _check_own(folder: Path) -> None:
+    """Refuse a link in the place of a part of another run, such as the training of a search."""
+    if (folder.parent / CONFIG).exists():
+        check_not_link(folder)
 
 
 def _check_outside(folder: Path, dataset: str) -> None:

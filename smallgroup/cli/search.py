@@ -31,9 +31,7 @@ def run(wanted: Wanted, *, as_json: bool) -> None:
             _show(result, folder)
         return
     folder, wanted = _for_all(wanted, seeds)
-    for seed in seeds:
-        check_not_link(folder / f"seed-{seed}")
-    results = [search_one(wanted, folder / f"seed-{seed}", {"seed": seed}, f"seed {seed}")[0] for seed in seeds]
+    results = [search_one(wanted, _of_seed(folder, seed), {"seed": seed}, f"seed {seed}")[0] for seed in seeds]
     if as_json:
         print_json({"runs": [result.to_dict() for result in results], **spread(results), "run": str(folder)})
     else:
@@ -49,7 +47,9 @@ def search_one(
     with SearchDisplay(title=title) as display:
         finished = wanted.resume and SearchResult.read(folder) is not None
         wanted.check_begun(folder, display.say)
+        recorders = wanted.recorders(folder)
         if wanted.time_budget is not None:
+            api.check_place(folder, config, resume=wanted.resume)  # before its steps are measured
             config = _sized(config, wanted, display)
         result = api.search(
             config,
@@ -57,7 +57,7 @@ def search_one(
             resume=wanted.resume,
             allow_drift=wanted.allow_drift,
             watcher=display,
-            recorders=wanted.recorders(folder),
+            recorders=recorders,
         )
         if finished:
             display.say(f"the run in {folder} is finished; there is nothing to resume")
@@ -77,6 +77,9 @@ def _for_all(wanted: Wanted, seeds: Sequence[int]) -> tuple[Path, Wanted]:
             wanted = replace(wanted, base=load_own(folder / SEEDS))
     configs = [wanted.resolved({"seed": seed}) for seed in seeds]  # all of them before hours are spent
     folder = folder or next_folder(configs[0].data.dataset, configs[0].method_names)
+    for seed, config in zip(seeds, configs, strict=True):
+        check_not_link(_of_seed(folder, seed))
+        api.check_place(_of_seed(folder, seed), config, resume=wanted.resume)
     if wanted.time_budget is not None:
         with SearchDisplay() as display:
             sized = _sized(configs[0], wanted, display).search
@@ -86,6 +89,11 @@ def _for_all(wanted: Wanted, seeds: Sequence[int]) -> tuple[Path, Wanted]:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(folder / SEEDS, wanted.resolved({"seed": seeds[0]}).to_yaml())
     return folder, wanted
+
+
+def _of_seed(folder: Path, seed: int) -> Path:
+    """The folder of one of several searches."""
+    return folder / f"seed-{seed}"
 
 
 def _sized(config: Config, wanted: Wanted, display: Display) -> Config:

@@ -69,6 +69,7 @@ def run(asked: Asked) -> None:
         return
     check_measurable(plan)
     if asked.retry:
+        store.check_links(plan)
         for each in plan.runs:
             store.forget_failure(each)
     with _watched(plan, asked) as watch:

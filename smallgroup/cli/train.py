@@ -37,7 +37,9 @@ def train(
     with TrainingDisplay(title=title) as display:
         finished = wanted.resume and TrainResult.read(folder) is not None
         wanted.check_begun(folder, display.say)
+        recorders = wanted.recorders(folder)
         if wanted.time_budget is not None:
+            api.check_place(folder, config, resume=wanted.resume)  # before its steps are measured
             display.say(MEASURING)
             config = api.training_within(config, [genotype], wanted.time_left())
         result = api.train(
@@ -47,7 +49,7 @@ def train(
             resume=wanted.resume,
             allow_drift=wanted.allow_drift,
             watcher=display,
-            recorders=wanted.recorders(folder),
+            recorders=recorders,
         )
         if finished:
             display.say(f"the run in {folder} is finished; there is nothing to resume")

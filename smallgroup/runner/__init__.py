@@ -7,7 +7,7 @@ from smallgroup.runtime.lazy import lazy_names
 if TYPE_CHECKING:
     from smallgroup.runner.metrics import Metrics, read_rows
     from smallgroup.runner.place import CHECKPOINTS
-    from smallgroup.runner.runner import Interrupted, Runner, check_identity
+    from smallgroup.runner.runner import Interrupted, Runner, check_folder, check_identity
     from smallgroup.runner.watcher import Job, Watcher
 else:
     __getattr__, __dir__ = lazy_names(
@@ -15,9 +15,19 @@ else:
         {
             "metrics": ["Metrics", "read_rows"],
             "place": ["CHECKPOINTS"],
-            "runner": ["Interrupted", "Runner", "check_identity"],
+            "runner": ["Interrupted", "Runner", "check_folder", "check_identity"],
             "watcher": ["Job", "Watcher"],
         },
     )
 
-__all__ = ["CHECKPOINTS", "Interrupted", "Job", "Metrics", "Runner", "Watcher", "check_identity", "read_rows"]
+__all__ = [
+    "CHECKPOINTS",
+    "Interrupted",
+    "Job",
+    "Metrics",
+    "Runner",
+    "Watcher",
+    "check_folder",
+    "check_identity",
+    "read_rows",
+]

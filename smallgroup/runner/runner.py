@@ -60,19 +60,6 @@ class Runner:
     files: Mapping[str, str] = field(default_factory=dict)
     recorders: Sequence[Watcher] = ()
 
-    def check(self, *, resume: bool) -> None:
-        """Refuse early what `run` would refuse after a job was made, which may take long."""
-        check_not_link(self.folder / CHECKPOINTS)
-        if self.folder.exists():
-            with locked(self.folder):
-                if not resume:
-                    self.check_free()
-
-    def check_free(self) -> None:
-        """Refuse a folder in which a run was begun: it would have to be resumed."""
-        if Metrics(self.folder / METRICS).length or (self.folder / CHECKPOINTS).exists():
-            raise ValueError(f"{self.folder} must be empty or resumed, but a run was begun in it")
-
     def run(self, job: Job, *, resume: bool = False) -> float:
         """Run the job to its end and give the seconds it took, over all its parts."""
         with locked(self.folder), watched() as ending, closing(job):
@@ -172,7 +159,7 @@ class Runner:
         found = checkpoints.newest() if resume else None
         if found is None:
             if not resume:
-                self.check_free()
+                check_free(self.folder)
             elif metrics.length:
                 self._tell(f"there is no checkpoint in {self.folder}: the run begins anew, and its metrics too")
             remove_unfinished(self.folder)
@@ -232,6 +219,21 @@ def _load(job: Job, found: Checkpoint, record: Mapping[str, Any]) -> None:
         raise ValueError(f"checkpoint {found.step} must fit the run, but it does not ({why})") from error
     if job.step != found.step:
         raise ValueError(f"checkpoint {found.step} must be of step {found.step}, but its job is at step {job.step}")
+
+
+def check_folder(folder: Path, *, resume: bool) -> None:
+    """Refuse early what `Runner.run` would refuse after a job was made, which may take long."""
+    check_not_link(folder / CHECKPOINTS)
+    if folder.exists():
+        with locked(folder):
+            if not resume:
+                check_free(folder)
+
+
+def check_free(folder: Path) -> None:
+    """Refuse a folder in which a run was begun: it would have to be resumed."""
+    if Metrics(folder / METRICS).length or (folder / CHECKPOINTS).exists():
+        raise ValueError(f"{folder} must be empty or resumed, but a run was begun in it")
 
 
 def check_identity(mine: Mapping[str, Any], theirs: Mapping[str, Any], path: str = "") -> None:

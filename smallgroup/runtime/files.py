@@ -70,10 +70,12 @@ def remove_unfinished(folder: Path) -> None:
             path.unlink()
 
 
-def check_not_link(folder: Path) -> None:
-    """Refuse a link in the place of a folder inside a run: what is written and removed there would lie elsewhere."""
+def check_not_link(folder: Path, whole: str = "run") -> None:
+    """Refuse a link in the place of a folder inside a run or study: it would lead writing and removing elsewhere."""
     if folder.is_symlink():
-        raise NotRegularError(f"{folder} must be a folder of the run itself, but it is a link; move the folder there")
+        raise NotRegularError(
+            f"{folder} must be a folder of the {whole} itself, but it is a link; move the folder there"
+        )
 
 
 def open_regular(path: Path, mode: str = "rb", *, links: bool = False) -> IO[bytes]:

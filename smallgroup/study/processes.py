@@ -39,6 +39,7 @@ def carry_out_all(plan: Plan, store: Store, workers: int, watch: Callable[[Progr
     if not 1 <= workers <= _MOST_WORKERS:
         raise ValueError(f"1 <= workers <= {_MOST_WORKERS} must hold, but got workers={workers}")
     store.check()
+    store.check_links(plan)
     crew = _Crew(plan, store)
     with watched() as ending, crew.at_work(workers):
         while crew.is_at_work():

@@ -10,10 +10,10 @@ from smallgroup.phases.evaluation import TrainResult
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.places import check_empty
 from smallgroup.runner.lock import held
-from smallgroup.runtime.files import read_regular, write_whole
+from smallgroup.runtime.files import check_not_link, read_regular, write_whole
 from smallgroup.study.file import RUNS
 from smallgroup.study.measures import Outcome
-from smallgroup.study.plan import Run, Runs
+from smallgroup.study.plan import Plan, Run, Runs
 
 State = Literal["done", "failed", "running", "waiting"]
 FAILED = "failed.json"
@@ -34,6 +34,18 @@ class Store:
         ours = (f"{RUNS}/*/search", f"{RUNS}/*/train", f"{RUNS}/*/{FAILED}", f"*/{WORKERS}")
         if not any(next(self.root.glob(pattern), None) for pattern in ours):
             check_empty(self.root, "a study")
+
+    def check_links(self, plan: Plan) -> None:
+        """Refuse a study in whose folders there is a link in the place of a folder that would be written to."""
+        for folder in (self.root / plan.name, self.root / plan.name / WORKERS):
+            check_not_link(folder, "study")
+        for run in plan.runs:
+            self.check_own(run)
+
+    def check_own(self, run: Run) -> None:
+        """Refuse a link on the way from the store to the files of a run; the store itself may be one."""
+        for folder in (self.root / RUNS, self.folder(run), self.place(run)):
+            check_not_link(folder, "study")
 
     def folder(self, run: Run) -> Path:
         """Of a run: whoever works on it holds its lock."""
@@ -81,10 +93,12 @@ class Store:
 
     def record_failure(self, run: Run, error: str) -> None:
         """For the table, and so that nobody tries in vain again."""
+        self.check_own(run)
         write_whole(self.folder(run) / FAILED, json.dumps({"error": " ".join(error.split())}) + "\n")
 
     def forget_failure(self, run: Run) -> None:
         """It may be tried again."""
+        self.check_own(run)
         (self.folder(run) / FAILED).unlink(missing_ok=True)
 
 

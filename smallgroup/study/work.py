@@ -61,6 +61,7 @@ def work(runs: Sequence[Run], store: Store, begin: Callable[[Run], None] = lambd
             if store.state(run) != "waiting" or any(is_open(need) for need in run.needs):
                 continue
             try:
+                store.check_own(run)
                 with suppress(InUseError), locked(store.folder(run)):
                     if store.result(run) is None and store.failure(run) is None:
                         begin(run)

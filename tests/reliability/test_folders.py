@@ -47,6 +47,45 @@ def test_a_folder_of_other_files_is_refused_and_left_as_it_is(command: str, phot
     assert everything_in(photos) == before
 
 
+@pytest.fixture
+def uncomputed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever takes long in the beginning of a run fails."""
+
+    def compute(*_: object, **__: object) -> None:
+        raise AssertionError("something is computed")
+
+    for name in ("make_job", "make_training", "canary"):
+        monkeypatch.setattr(f"smallgroup.api.{name}", compute)
+
+
+@pytest.mark.usefixtures("uncomputed")
+@pytest.mark.parametrize("budget", [[], ["--time-budget=1m"]])
+@pytest.mark.parametrize("command", ["search", "run", "train"])
+def test_nothing_is_computed_for_a_folder_that_is_refused(
+    command: str, budget: list[str], photos: Path, finished: Path, capsys: Captured
+) -> None:
+    images = draw_images(photos.parent / "images", 30)
+    line = [*COMMANDS[command], *budget]
+    assert "holds other files, such as cats" in refused(capsys, *line, "--out", str(photos))
+    assert f"{finished} must be empty or resumed" in refused(capsys, *line, "--out", str(finished))
+    within = [f"--dataset=folder:{images}", "--out", str(images / "run")]
+    assert f"every folder in {images} is a class" in refused(capsys, *line, *within)
+    assert "something is computed" in refused(capsys, *line, "--out", str(photos.parent / "new"), code=1)
+
+
+@pytest.mark.usefixtures("uncomputed")
+@pytest.mark.parametrize("budget", [[], ["--time-budget=1m"]])
+def test_the_same_where_the_folder_of_one_of_several_seeds_is_refused(
+    budget: list[str], tmp_path: Path, capsys: Captured
+) -> None:
+    (tmp_path / "seeds.yaml").write_text("{}")
+    (tmp_path / "seed-2" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "seed-2" / "config.yaml").write_text("{}")
+    said = refused(capsys, *COMMANDS["seeds"], *budget, "--out", str(tmp_path))
+    assert f"{tmp_path / 'seed-2'} must be empty or resumed" in said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["seed-2", "seeds.yaml"]
+
+
 def test_the_same_from_python(photos: Path) -> None:
     before = everything_in(photos)
     for resume in (False, True):
