@@ -24,12 +24,15 @@ from smallgroup.phases.evaluation.limits import Choice, check_fits, choose, read
 from smallgroup.phases.evaluation.mutual_result import conclude as conclude_mutual
 from smallgroup.phases.evaluation.record import recorder as training_recorder
 from smallgroup.phases.evaluation.result import conclude as conclude_training
+from smallgroup.phases.evaluation.trainee import Trainee
+from smallgroup.phases.passes import PassTime
 from smallgroup.phases.search import SearchJob
 from smallgroup.phases.search.labellers import Labellers, labellers_of
+from smallgroup.phases.search.learners import Searcher
 from smallgroup.phases.search.record import recorder as search_recorder
 from smallgroup.phases.search.result import ARCHITECTURES, SearchResult
 from smallgroup.phases.search.result import conclude as conclude_search
-from smallgroup.phases.search.timing import fitted, measure, reckoned
+from smallgroup.phases.search.timing import fitted, measure, pass_time_of, reckoned
 from smallgroup.places import check_for_run, holds_run, is_begun, nothing_to_resume
 from smallgroup.runner import CHECKPOINTS, Runner, Watcher, check_folder, check_identity
 from smallgroup.runner.skips import Skips
@@ -282,20 +285,30 @@ def within(config: Config, seconds: Callable[[], float]) -> Config:
     return resolve(config.to_dict(), [f"search.epochs={epochs}", f"search.steps_per_epoch={steps}"])
 
 
-def reckon(config: Config) -> float:
-    """About how many seconds the search would take that a config describes: a matter of seconds itself."""
-    with _machine(config.run), memory_explained(LOWER_IN_SEARCH), closing(make_job(config)) as job:
-        return reckoned(job)
+def reckon(
+    config: Config, data: SearchData | None = None, measured: Callable[[Searcher], PassTime] = pass_time_of
+) -> float:
+    """About how many seconds the search would take that a config describes: a matter of seconds itself.
+
+    `data` takes the place of what the config names. `measured` says how long passes through a learner take.
+    """
+    with _machine(config.run), memory_explained(LOWER_IN_SEARCH), closing(make_job(config, data)) as job:
+        return reckoned(job, measured)
 
 
-def reckon_training(config: Config, genotype: AnyGenotype) -> float:
+def reckon_training(
+    config: Config,
+    genotype: AnyGenotype,
+    data: TrainingData | None = None,
+    measured: Callable[[Trainee], PassTime] | None = None,
+) -> float:
     """The same of a training."""
     with (
         _machine(config.run),
         memory_explained(LOWER_IN_TRAINING),
-        closing(make_training(config, Choice(genotype))) as job,
+        closing(make_training(config, Choice(genotype), data)) as job,
     ):
-        return job.reckoned()
+        return job.reckoned(measured)
 
 
 def training_within(
@@ -330,9 +343,9 @@ def training_data_of(config: Config) -> TrainingData:
     return open_training_data(config.data, training.augmentation, seed=config.seed, validation=training.validation)
 
 
-def make_training(config: Config, chosen: Choice) -> TrainingJob:
-    """The training that a config describes, at its beginning."""
-    data = training_data_of(config)
+def make_training(config: Config, chosen: Choice, data: TrainingData | None = None) -> TrainingJob:
+    """The training that a config describes, at its beginning; on other data than those it names, if given."""
+    data = data or training_data_of(config)
     return TrainingJob(config.training, data, chosen.genotype, seed=config.seed, chosen=chosen)
 
 

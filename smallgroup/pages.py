@@ -5,21 +5,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from smallgroup.config import CONFIG, Config, check_run, load_own, resolve
-from smallgroup.networks import NetworkDesign, build_network, multiply_adds, parameters
-from smallgroup.phases.search.schedule import Course, schedule_of
 from smallgroup.report import Given, Run, Size, Steps, page, read_run
 from smallgroup.report.page import drawn
 from smallgroup.report.run import PARTS, at, told_apart, whole
 from smallgroup.runner.lock import held
-from smallgroup.runner.recorder import FACTS
+from smallgroup.runner.place import FACTS
 from smallgroup.runtime.files import write_whole
 from smallgroup.spaces import genotypes
 from smallgroup.spaces.genotypes import AnyGenotype
+
+if TYPE_CHECKING:
+    from smallgroup.networks import NetworkDesign
 
 REPORT = "report.html"
 
@@ -103,6 +102,8 @@ def _given(run: Run) -> Given:
 
 def _steps(run: Run, config: Config) -> Steps | None:
     """Of the search that the config describes; None where the steps of an epoch are not known."""
+    from smallgroup.phases.search.schedule import Course, schedule_of  # noqa: PLC0415
+
     per_epoch = config.search.steps_per_epoch or whole(at(run.facts, "course", "steps_per_epoch"))
     if not per_epoch:
         return None
@@ -114,7 +115,7 @@ def _steps(run: Run, config: Config) -> Steps | None:
     return Steps(course.steps, course.labeller_steps if config.search.labellers is None else 0)
 
 
-def trained_network(run: Run) -> tuple[AnyGenotype, NetworkDesign] | None:
+def trained_network(run: Run) -> "tuple[AnyGenotype, NetworkDesign] | None":
     """The cell and the network that a run trains, or has trained; None where its config or images are not known."""
     training = run.parts.get("training")
     own = training if training is not None and training.result else run
@@ -122,7 +123,7 @@ def trained_network(run: Run) -> tuple[AnyGenotype, NetworkDesign] | None:
     return None if own.cell is None or design is None else (own.cell, design)
 
 
-def _design(run: Run, config: Config) -> NetworkDesign | None:
+def _design(run: Run, config: Config) -> "NetworkDesign | None":
     """The network that a config trains on the images of a run; None where they are not known."""
     image, classes = run.facts.get("image"), run.facts.get("classes")
     if run.cell is None or not isinstance(image, dict) or not isinstance(classes, list):
@@ -146,6 +147,10 @@ def _size(run: Run, config: Config, problems: list[str]) -> Size | None:
         design = _design(run, config)
         if run.cell is None or design is None:
             return None
+        import torch  # noqa: PLC0415 -- takes seconds, and a config that is refused does not need it
+
+        from smallgroup.networks import build_network, multiply_adds, parameters  # noqa: PLC0415
+
         with torch.device("meta"):
             network = build_network(run.cell, design)
         cost = multiply_adds(network, design.image_size, design.image_channels)

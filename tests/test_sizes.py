@@ -6,15 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from annotated_types import Le, MaxLen
 from pydantic import BaseModel
 
 from smallgroup import pages
 from smallgroup.cli.main import main
 from smallgroup.config import Config, resolve
-from smallgroup.methods import Relaxed
+from smallgroup.methods import Method, Relaxed
 from smallgroup.methods.darts import Darts
 from smallgroup.methods.p_darts import PDarts
+from smallgroup.methods.pc_darts import PcDarts
 from smallgroup.networks import NetworkDesign, build_network
 from smallgroup.phases.evaluation.model import read_model
 from smallgroup.report.page import page
@@ -22,7 +24,8 @@ from smallgroup.report.run import Row
 from smallgroup.report.teaching import teaching_of
 from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.memory import OutOfMemory, check_batch, check_room, memory_explained
-from smallgroup.spaces.darts import CellGenotype, DartsSpace, Edge, Genotype
+from smallgroup.spaces.darts import CellGenotype, DartsSpace, Edge, Genotype, supernet
+from smallgroup.spaces.darts.supernet import MixedCell
 from smallgroup.spaces.genotypes import resolve as resolve_genotype
 from tests.report.makers import make_run
 
@@ -153,6 +156,38 @@ def test_sizes_that_are_too_large_together() -> None:
         build_network(cell, NetworkDesign(classes=10, image_size=32, channels=4096, cells=5), device="meta")
     with pytest.raises(ValueError, match=rule):
         Relaxed(DartsSpace(channels=4096, cells=3), Darts())
+
+
+@pytest.mark.parametrize("method", [Darts, PcDarts, PDarts])
+@pytest.mark.parametrize("space", [DartsSpace(cells=3), DartsSpace(cells=20), DartsSpace(stem="imagenet", cells=11)])
+def test_a_supernet_is_counted_before_all_its_cells_are_built(
+    space: DartsSpace, method: type[Method], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = method()
+    own.start(space)
+    masks = {kind: torch.ones(space.kinds[kind].shape, dtype=torch.bool) for kind in space.kinds}
+    masks["normal"][3:, :4] = False
+    counted: list[int] = []
+    monkeypatch.setattr(supernet, "check_parameters", counted.append)
+    built = space.supernet(own.build_edge, masks)
+    assert counted == [sum(parameter.numel() for parameter in built.parameters())]
+    assert list(dict(built.named_children())) == ["stem", "cells", "classifier"]  # initial weights have this order
+
+
+def test_a_deep_supernet_that_is_too_large_is_refused_before_its_cells_are_built(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    built: list[object] = []
+    cell = supernet.MixedCell
+
+    def noted(*given: Any, **named: Any) -> MixedCell:
+        built.append(given)
+        return cell(*given, **named)
+
+    monkeypatch.setattr(supernet, "MixedCell", noted)
+    with pytest.raises(ValueError, match="but this one would have 1,096,340,549,642;"):
+        Relaxed(DartsSpace(channels=4096, cells=MOST["cells"]), Darts())
+    assert len(built) <= 12
 
 
 def test_what_cannot_fit_into_memory_is_refused_before_it_is_made() -> None:

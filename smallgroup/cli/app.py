@@ -502,12 +502,19 @@ def list_(
             metavar="WHAT", help="One of genotypes, methods, spaces, datasets, recipes, studies, rows and keys."
         ),
     ],
+    estimate: Annotated[
+        bool,
+        typer.Option(
+            "--estimate/--no-estimate",
+            help="Of rows: how many days each takes on this machine. Measured once, about a minute, and then kept.",
+        ),
+    ] = True,
     json: options.Json = False,
 ) -> None:
     """What there is to choose from, with a line on each."""
     from smallgroup.cli.lists import run  # noqa: PLC0415
 
-    run(what, as_json=json)
+    run(what, as_json=json, estimate=estimate)
 
 
 @app.command()

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from smallgroup import recipes
-from smallgroup.cli.output import print_entries, print_json
+from smallgroup.cli.output import print_entries, print_json, say
 from smallgroup.methods import METHODS
 from smallgroup.runtime.checks import check_choice
 from smallgroup.spaces import SPACES
@@ -11,9 +11,12 @@ from smallgroup.spaces.genotypes import published_about
 from smallgroup.study.names import built_in, keys_of_built_in
 
 
-def run(what: str, *, as_json: bool) -> None:
-    """Names, and a line on each."""
+def run(what: str, *, as_json: bool, estimate: bool = True) -> None:
+    """Names, and a line on each; of rows also how long they take here."""
     check_choice("what to list", what, tuple(LISTS))
+    if what == "rows" and estimate:
+        rows_with_times(as_json=as_json)
+        return
     entries = LISTS[what]()
     if as_json:
         print_json([{"name": name, "about": about} for name, about in entries.items()])
@@ -31,6 +34,56 @@ def _spaces() -> dict[str, str]:
 
 def _recipes() -> dict[str, str]:
     return {name: recipes.about(name) for name in recipes.names()}
+
+
+def rows_with_times(*, as_json: bool) -> None:
+    """Print the rows with an estimate of how many days each of them takes on this machine."""
+    from smallgroup.display.console import CleanConsole  # noqa: PLC0415
+    from smallgroup.study.row_times import machine_is_busy, row_times  # noqa: PLC0415
+
+    entries, busy, console = _rows(), machine_is_busy(), CleanConsole(stderr=True)
+    measured: list[str] = []
+
+    def tell(words: str) -> None:
+        if not measured:
+            say(_MEASURING, err=True)
+        measured.append(words)
+        status.update(f"measuring {words}")
+
+    with console.status("") as status:
+        times = [
+            {"search_days": _days(time.search), "training_days": _days(time.training)}
+            for time in row_times(recipes.rows(), tell)
+        ]
+    if as_json:
+        named = zip(entries.items(), times, strict=True)
+        print_json([{"name": name, "about": about, **days} for (name, about), days in named])
+    else:
+        named = zip(entries.items(), times, strict=True)
+        print_entries((name, f"{about}; {_in_days(**days)}") for (name, about), days in named)
+        say("", *_ROUGHLY, err=True)
+    if measured and busy:
+        say(_WHILE_BUSY, err=True)
+
+
+_MEASURING = "measuring every network once for this machine, about a minute; --no-estimate leaves it out"
+_ROUGHLY = (
+    "Days on this machine with the threads of the recipe, from passes of a few images:",
+    "right to about a factor of 2. Reading images is not in it.",
+)
+_WHILE_BUSY = "warning: the machine is busy: the days are too many, and are measured again the next time"
+
+
+def _days(seconds: float | None) -> float | None:
+    """Return days with two digits, which is more than is known."""
+    return None if seconds is None else float(f"{seconds / 86400:.2g}")
+
+
+def _in_days(search_days: float | None, training_days: float | None) -> str:
+    if search_days is None or training_days is None:
+        which = "search" if search_days is None else "training"
+        return f"the {which} needs more memory than is free"
+    return f"about {search_days:,g} days of search and {training_days:,g} of training"
 
 
 def _rows() -> dict[str, str]:

@@ -20,6 +20,8 @@ from smallgroup.runtime.text import shown
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """ImageNet's statistics, for every folder: near enough for photographs, and the same on every machine and subset."""
+IMAGENET_SIZE = 224
+IMAGENET_PROPORTIONS = Proportions(labelled=0.125, train=0.8, unlabeled=0.1)
 SAMPLE, LARGEST_DEFAULT = 256, 64
 TEST_SHARE = 0.2
 
@@ -67,7 +69,7 @@ def open_folder(path: Path, size: int | None = None, bad: BadImages | None = Non
 
 def open_imagenet(root: Path, size: int | None = None, bad: BadImages | None = None) -> Dataset:
     """ImageNet as `imagenet/train` and `imagenet/val`, one folder per class; a search uses 10 %, 2.5 % and 10 %."""
-    folder, size = require_data("imagenet", root).parent, size or 224
+    folder, size = require_data("imagenet", root).parent, size or IMAGENET_SIZE
     classes, files, labels = scan_classes(folder / "train")
     test = scan_classes(folder / "val", classes) if (folder / "val").is_dir() else None
     checked, (_, files, labels), test = _readable(folder, (classes, files, labels), test, bad)
@@ -89,7 +91,7 @@ def open_imagenet(root: Path, size: int | None = None, bad: BadImages | None = N
         size=size,
         augmentation=Augmentation(smallest_area=0.08, crop_padding=0),
         notes=tuple(notes),
-        proportions=Proportions(labelled=0.125, train=0.8, unlabeled=0.1),
+        proportions=IMAGENET_PROPORTIONS,
     )
 
 

@@ -8,6 +8,8 @@ from statistics import median
 import torch
 from torch import Tensor
 
+PassTime = Callable[[float], float]
+"""Seconds of a pass with its way back, by the number of images."""
 FORWARD = 1 / 3
 """The share of a pass in one with its way back."""
 _FEW, _MORE = 2, 8
@@ -16,9 +18,7 @@ _PATIENCE = 5.0
 """Seconds that are spent on measuring, if more than one time is to be taken."""
 
 
-def pass_time(
-    logits_of: Callable[[Tensor], Tensor], weights: Sequence[Tensor], image: Tensor
-) -> Callable[[float], float]:
+def pass_time(logits_of: Callable[[Tensor], Tensor], weights: Sequence[Tensor], image: Tensor) -> PassTime:
     """Seconds of a pass with its way back to the weights, by the number of images."""
 
     def take(images: int) -> None:

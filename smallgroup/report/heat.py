@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Mapping, Sequence
 from io import BytesIO
+from typing import TYPE_CHECKING
 
 from PIL import Image
 
@@ -10,7 +11,9 @@ from smallgroup.report import palette
 from smallgroup.report.cells import TITLES, Table, shares_of
 from smallgroup.report.charts import tick_labels
 from smallgroup.report.shapes import Drawing, Label, Raster, Shape
-from smallgroup.spaces.space import Kind
+
+if TYPE_CHECKING:
+    from smallgroup.spaces.space import Kind
 
 WIDTH, LEFT, STRIP, GAP, TOP = 320.0, 98.0, 5.0, 6.0, 8.0
 LABELS = 25.0
@@ -18,7 +21,7 @@ LABELS = 25.0
 SHORT = {"none": "none", "skip_connect": "skip"}
 
 
-def draw_heat(kind: Kind, tables: Mapping[int, Table], whose: str, frame: str = "") -> Drawing:
+def draw_heat(kind: "Kind", tables: Mapping[int, Table], whose: str, frame: str = "") -> Drawing:
     """The shares of every operation of every edge; `tables` are the scores by epoch."""
     epochs = sorted(tables)
     strip = max(STRIP, LABELS / len(kind.operations))
@@ -55,11 +58,11 @@ def draw_heat(kind: Kind, tables: Mapping[int, Table], whose: str, frame: str = 
     return Drawing(WIDTH, top + 32, shapes, title, about, data if frame else {}, "heat")
 
 
-def _shares(kind: Kind, row: Sequence[float | None]) -> list[float]:
+def _shares(kind: "Kind", row: Sequence[float | None]) -> list[float]:
     return [share for _, share in shares_of(kind.operations, row)]
 
 
-def _column(kind: Kind, table: Table, edge: int) -> list[float | None]:
+def _column(kind: "Kind", table: Table, edge: int) -> list[float | None]:
     """The share of each operation of an edge in an epoch; None for one that has been removed."""
     row = table[edge] if edge < len(table) else ()
     shares = dict(shares_of(kind.operations, row))

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from smallgroup.data.errors import reason
-from smallgroup.phases.search.record import GALLERY
+from smallgroup.phases.search.place import GALLERY
 from smallgroup.runner import read_rows
 from smallgroup.runner.lock import held
-from smallgroup.runner.place import METRICS
-from smallgroup.runner.recorder import FACTS, TIMES
+from smallgroup.runner.place import FACTS, METRICS, TIMES
 from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.files import NotRegularError, read_regular
 from smallgroup.runtime.text import shown

@@ -1,3 +1,4 @@
 """Names in the folder of a run."""
 
 METRICS, CHECKPOINTS, RESULT = "metrics.jsonl", "checkpoints", "result.json"
+FACTS, TIMES = "facts.json", "times.jsonl"

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from smallgroup.runner.metrics import read_rows
+from smallgroup.runner.place import FACTS, TIMES
 from smallgroup.runner.watcher import Job, Watcher
 from smallgroup.runtime.files import open_regular, write_whole
 from smallgroup.runtime.memory import memory_in_use, peak_memory
-
-FACTS, TIMES = "facts.json", "times.jsonl"
 
 
 @dataclass

@@ -21,7 +21,7 @@ for line in json.load(sys.stdin):
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         code = main(line.split())
-    told[line] = [code, err.getvalue(), [name for name in HEAVY if name in sys.modules]]
+    told[line] = [code, err.getvalue(), [name for name in HEAVY if name in sys.modules], out.getvalue()]
 print(json.dumps(told))
 """
 REFUSED = {
@@ -58,8 +58,14 @@ PRINTED = ["--help", "search --help", "bench step --help", "--version"]
 PRINTED += [f"list {what}" for what in ("genotypes", "methods", "spaces", "datasets", "recipes", "studies")]
 
 
+ABSURD = "space.cells_per_stage: Input should be less than or equal to 50, but got '1000000000'"
+"""What `show` says of a run whose config has such a size; then it shows the rest."""
+
+
 def test_bad_input_is_refused_and_help_printed_without_torch(tmp_path: Path) -> None:
-    lines = [*REFUSED, *PRINTED]
+    (tmp_path / "absurd").mkdir()
+    (tmp_path / "absurd" / "config.yaml").write_text("space: {name: nas-bench-201, cells_per_stage: 1000000000}")
+    lines = [*REFUSED, *PRINTED, "show absurd"]
     script = f"HEAVY = {HEAVY!r}\n{SCRIPT}"
     made = subprocess.run(
         [sys.executable, "-c", script],
@@ -73,10 +79,14 @@ def test_bad_input_is_refused_and_help_printed_without_torch(tmp_path: Path) -> 
     told = json.loads(made.stdout)
     assert told["config"] == [0, "", []]
     for line, words in REFUSED.items():
-        code, error, loaded = told[line]
+        code, error, loaded, _ = told[line]
         assert (code, loaded) == (2, []), (line, error)
         assert words in error, (line, error)
         assert error.startswith("error: "), (line, error)
         assert error.count("\n") == 1, (line, error)
     for line in PRINTED:
-        assert told[line] == [0, "", []], line
+        assert told[line][:3] == [0, "", []], line
+    code, error, loaded, text = told["show absurd"]
+    assert (code, error) == (0, "")
+    assert "torch" not in loaded
+    assert ABSURD in text

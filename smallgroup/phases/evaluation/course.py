@@ -2,7 +2,7 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -15,7 +15,7 @@ from smallgroup.data.training_data import TrainingData
 from smallgroup.phases.evaluate import BATCH
 from smallgroup.phases.evaluation.config import TrainingConfig
 from smallgroup.phases.evaluation.trainee import Answer, Trainee
-from smallgroup.phases.passes import FORWARD, pass_time
+from smallgroup.phases.passes import FORWARD, PassTime, pass_time
 
 
 class Course(ABC):
@@ -95,22 +95,15 @@ class Course(ABC):
             times.append(time.monotonic() - start)
         return median(times[1:])
 
-    def reckoned(self) -> float:
+    def reckoned(self, measured: Callable[[Trainee], PassTime] | None = None) -> float:
         """Seconds of the whole training, from passes of a few images; the job cannot be used afterwards.
 
         A rough number.
         """
-        dataset, size = self.data.dataset, self.config.batch_size
-        image = torch.zeros(dataset.channels, dataset.size, dataset.size, device=self.trainees[0].device)
-        tests = 0 if self.data.tested is None else len(self.data.tested[1])
-        seconds = 0.0
-        for trainee in self.trainees:
-            weights = list(trainee.network.parameters())
-            trainee.network.train()
-            line = pass_time(trainee.logits, weights, image)
-            looks = self.config.epochs if self.tracks_test else 1
-            seconds += self.steps * line(size) + FORWARD * looks * tests * line(BATCH) / BATCH
-        return seconds
+        size, tests = self.config.batch_size, 0 if self.data.tested is None else len(self.data.tested[1])
+        looks = self.config.epochs if self.tracks_test else 1
+        lines = [(measured or pass_time_of)(trainee) for trainee in self.trainees]
+        return sum(self.steps * line(size) + FORWARD * looks * tests * line(BATCH) / BATCH for line in lines)
 
     def close(self) -> None:
         """End the processes that read images."""
@@ -155,6 +148,14 @@ class Course(ABC):
         """Go on from there, on the same images."""
         check_same_data(self.data.digest, record.get("data"))
         self.step, self.epochs_done = int(record["step"]), int(record["epochs_done"])
+
+
+def pass_time_of(trainee: Trainee) -> PassTime:
+    """Measure a network: seconds of a pass with its way back, by the number of images."""
+    dataset = trainee.data.dataset
+    image = torch.zeros(dataset.channels, dataset.size, dataset.size, device=trainee.device)
+    trainee.network.train()
+    return pass_time(trainee.logits, list(trainee.network.parameters()), image)
 
 
 def _parts(images: Tensor, labels: Tensor, parts: int) -> Iterator[tuple[Tensor, Tensor]]:

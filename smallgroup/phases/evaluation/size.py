@@ -1,4 +1,4 @@
-"""How large the network around a cell is made: as wide as limits allow, as another network is, or as the time allows."""
+"""How large the network around a cell is: as wide as limits allow, as costly as another, or as the time allows."""
 
 import math
 from collections.abc import Callable, Iterator

@@ -13,9 +13,9 @@ from torch import Tensor
 from smallgroup.data import FileImages
 from smallgroup.phases.facts import facts_of
 from smallgroup.phases.search.job import SearchJob
+from smallgroup.phases.search.place import GALLERY
 from smallgroup.runner.recorder import Recorder
 
-GALLERY = "gallery.json"
 LARGEST = 48
 """Pixels of a side of a thumbnail."""
 

@@ -8,7 +8,7 @@ from statistics import fmean, median
 from typing import Literal
 
 from smallgroup.phases.evaluate import BATCH
-from smallgroup.phases.passes import FORWARD, pass_time, typical_time
+from smallgroup.phases.passes import FORWARD, PassTime, pass_time, typical_time
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.learners import Searcher
 from smallgroup.phases.search.schedule import Course, Kind
@@ -117,26 +117,35 @@ def measure(job: SearchJob) -> Cost:
     return Cost(found)
 
 
-def reckoned(job: SearchJob) -> float:
-    """Seconds of a whole search, from passes of a few images through every learner, without a step.
-
-    A rough number. A stage that has not begun is taken to cost what the first one does.
-    """
-    lines = [_pass_time(searcher) for searcher in job.searchers]
-    sizes, course = job.config.batch_size, job.course
-    step = sum(line(fmean((sizes.train, sizes.unlabeled, sizes.validation))) for line in lines)
-    image = sum(line(BATCH) for line in lines) / BATCH
-    at_end = (_EVALUATIONS + course.teaches) * len(job.metrics.indices) * image
-    counts = parts(course).items()
-    passes = sum(count * (at_end if kind == "end" else course.work(kind) * step) for (kind, _), count in counts)
-    return FORWARD * (passes + len(job.data.splits.validation) * image)
-
-
-def _pass_time(searcher: Searcher) -> Callable[[float], float]:
+def pass_time_of(searcher: Searcher) -> PassTime:
+    """Measure a learner in its present stage: seconds of a pass with its way back, by the number of images."""
     learner, relaxed = searcher.learner, searcher.relaxed
     weights = {name: tensor.detach().requires_grad_() for name, tensor in learner.w.items()}
     image = next(iter(weights.values())).detach().new_zeros(relaxed.space.image_shape)
     return pass_time(lambda x: relaxed(weights, learner.architecture, x), list(weights.values()), image)
+
+
+def reckoned(job: SearchJob, measured: Callable[[Searcher], PassTime] = pass_time_of) -> float:
+    """Seconds of a whole search, from passes of a few images through every learner; the job cannot be used afterwards.
+
+    A rough number. In later stages the network has the operations that an untrained architecture keeps.
+    """
+    sizes, course = job.config.batch_size, job.course
+    batch = fmean((sizes.train, sizes.unlabeled, sizes.validation))
+    counts = parts(course)
+    all_stages = list(dict.fromkeys(one.stages for one in course.stretches))
+    passes = 0.0
+    for stages in all_stages:
+        lines = [measured(searcher) for searcher in job.searchers]
+        step, image = sum(line(batch) for line in lines), sum(line(BATCH) for line in lines) / BATCH
+        at_end = (_EVALUATIONS + course.teaches) * len(job.metrics.indices) * image
+        for (kind, own), count in counts.items():
+            if own == stages:
+                passes += count * (at_end if kind == "end" else course.work(kind) * step)
+        if stages != all_stages[-1]:
+            last = max(one.end for one in course.stretches if one.stages == stages) - 1
+            job.decide(last, [{} for _ in job.searchers])
+    return FORWARD * (passes + len(job.data.splits.validation) * image)
 
 
 def fitted(job: SearchJob, cost: Cost, seconds: float) -> tuple[int, int]:

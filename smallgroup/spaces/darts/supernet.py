@@ -1,16 +1,29 @@
 """The DARTS supernet: a stack of cells in which every edge mixes all operations."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from smallgroup.runtime.bounds import check_parameters
 from smallgroup.spaces.darts import operations
 from smallgroup.spaces.darts.genotype import INPUTS
-from smallgroup.spaces.darts.skeleton import build_stem, reduction_cells
+from smallgroup.spaces.darts.skeleton import Stem, build_stem, reduction_cells
 from smallgroup.spaces.edges import MixedNodes
 from smallgroup.spaces.layers import SEARCH, FactorizedReduce, relu_conv_norm
 from smallgroup.spaces.space import EdgeBuilder, Kind, Masks, Mixture
+
+
+class CellPlan(NamedTuple):
+    """What decides the weights of a cell; in a deep network most cells have the plan of an earlier one."""
+
+    kind: str
+    inputs: tuple[int, int]
+    """Channels of the outputs of the two cells before."""
+    channels: int
+    reduction_before: bool
 
 
 class MixedCell(nn.Module):
@@ -60,25 +73,28 @@ class DartsSupernet(nn.Module):
         super().__init__()
         width = channels if stem == "small" else 3 * channels
         self.stem = build_stem(stem, image_channels, channels, SEARCH, width=width)
-        self.cells = nn.ModuleList()
-        self.kinds = ["reduce" if i in reduction_cells(cells) else "normal" for i in range(cells)]
-        before, inputs = self.stem.reduction_before, self.stem.channels
-        for kind in self.kinds:
-            reduction = kind == "reduce"
-            channels = 2 * channels if reduction else channels
-            self.cells.append(
-                MixedCell(
-                    kinds[kind],
-                    inputs,
-                    channels,
-                    reduction=reduction,
-                    reduction_before=before,
-                    build_edge=build_edge,
-                    mask=masks.get(kind),
-                )
+        plans = list(_plans(kinds, self.stem, channels, cells))
+        last = plans[-1]
+        self.kinds = [plan.kind for plan in plans]
+        classifier = nn.Linear(last.channels * _nodes(kinds[last.kind]), classes)
+
+        def build(plan: CellPlan) -> MixedCell:
+            return MixedCell(
+                kinds[plan.kind],
+                plan.inputs,
+                plan.channels,
+                reduction=plan.kind == "reduce",
+                reduction_before=plan.reduction_before,
+                build_edge=build_edge,
+                mask=masks.get(plan.kind),
             )
-            before, inputs = reduction, (inputs[1], channels * _nodes(kinds[kind]))
-        self.classifier = nn.Linear(inputs[1], classes)
+
+        # One cell of each plan says how many parameters all of them have. A hundred cells take seconds to build.
+        first = {plan: build(plan) for plan in dict.fromkeys(plans)}
+        repeated = sum(count * _size(first[plan]) for plan, count in Counter(plans).items())
+        check_parameters(_size(self.stem) + repeated + _size(classifier))
+        self.cells = nn.ModuleList(first.pop(plan) if plan in first else build(plan) for plan in plans)
+        self.classifier = classifier  # after the cells: initial weights are drawn in the order of the names
 
     def forward(self, images: Tensor, mixtures: Mapping[str, Mixture]) -> Tensor:
         """Logits."""
@@ -87,6 +103,19 @@ class DartsSupernet(nn.Module):
             s0, s1 = s1, cell(s0, s1, mixtures[kind], i)
         logits: Tensor = self.classifier(s1.mean(dim=(2, 3)))
         return logits
+
+
+def _plans(kinds: Mapping[str, Kind], stem: Stem, channels: int, cells: int) -> Iterator[CellPlan]:
+    before, inputs = stem.reduction_before, stem.channels
+    for i in range(cells):
+        kind = "reduce" if i in reduction_cells(cells) else "normal"
+        channels = 2 * channels if kind == "reduce" else channels
+        yield CellPlan(kind, inputs, channels, before)
+        before, inputs = kind == "reduce", (inputs[1], channels * _nodes(kinds[kind]))
+
+
+def _size(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def _make(name: str, channels: int, stride: int) -> nn.Module:

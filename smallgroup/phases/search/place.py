@@ -1,0 +1,4 @@
+"""Names in the folder of a search."""
+
+GALLERY = "gallery.json"
+"""Images that the learners disagree about."""

@@ -1,0 +1,166 @@
+"""How long the rows of the paper's tables would take on this machine, before anybody starts one.
+
+Passes of a few images through each network are measured once per machine, and kept in the user's cache folder. How many
+passes a row takes follows from its recipe and the published numbers of images: no data is needed.
+"""
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from smallgroup import __version__, api, kernels
+from smallgroup.config import Config, resolve
+from smallgroup.data.published import blank_search_data, blank_training_data
+from smallgroup.data.roots import cache_folder
+from smallgroup.phases.evaluation import course
+from smallgroup.phases.evaluation.trainee import Trainee
+from smallgroup.phases.passes import PassTime
+from smallgroup.phases.search import timing
+from smallgroup.phases.search.learners import Searcher
+from smallgroup.recipes import Row
+from smallgroup.runtime.environment import Environment, cores, threads
+from smallgroup.runtime.files import read_regular, write_whole
+from smallgroup.runtime.memory import OutOfMemory
+from smallgroup.spaces import Space, genotypes
+from smallgroup.study.baselines import untrained
+
+FILE = "row-times.json"
+"""In the user's cache folder."""
+_SCHEMA = 1
+_LARGEST = 1_000_000
+"""Bytes of that file; it has about ten thousand."""
+_BUSY = 0.5
+"""Processes per processor above which a machine is too busy for times that are kept."""
+_CLASSES = 10
+_CELLS = {"darts": "DARTS_V2", "darts-minus": "DARTS-/cifar10_s0_0", "p-darts": "PDARTS", "pc-darts": "PCDARTS_cifar"}
+"""What each method found in its own paper, in place of the cell that a search is going to find."""
+
+
+@dataclass(frozen=True)
+class RowTime:
+    """Seconds of a row of a table; None: a batch does not fit into the free memory."""
+
+    search: float | None
+    training: float | None
+
+
+def row_times(rows: Sequence[Row], tell: Callable[[str], None]) -> list[RowTime]:
+    """Return the time of each row: a kept one, or where there is none, one that is measured and then kept.
+
+    What is measured while others use the machine is not kept. `tell` is given a few words on each network that is
+    about to be measured, which takes seconds.
+    """
+    place = cache_folder() / FILE
+    known, busy, meter = _kept(place), machine_is_busy(), PassMeter(tell)
+
+    def seconds(config: Config, identity: Mapping[str, Any], measure: Callable[[], float]) -> float | None:
+        key = _key(config, identity)
+        if key not in known:
+            try:
+                known[key] = measure()
+            except OutOfMemory:
+                return None
+        return known[key]
+
+    found = []
+    for row in rows:
+        search, training = resolve(row.keys), training_of(row)
+        cell = _CELLS.get(search.learners[0].method)
+        found.append(
+            RowTime(
+                seconds(search, search.of_search(), partial(search_time, search, meter)),
+                seconds(training, {**training.of_training(), "cell": cell}, partial(training_time, training, meter)),
+            )
+        )
+    if meter.lines and not busy:
+        _keep(place, known)
+    return found
+
+
+def machine_is_busy() -> bool:
+    """Whether other processes take time from what is measured."""
+    return os.getloadavg()[0] > _BUSY * cores()
+
+
+def training_of(row: Row) -> Config:
+    """Return the config with which the cell of a row is trained."""
+    search = resolve(row.keys)
+    learners = search.to_dict()["learners"]
+    return resolve({"recipe": row.recipe, "dataset": row.train or search.data.dataset, "learners": learners})
+
+
+def search_time(config: Config, meter: "PassMeter") -> float:
+    """Return about how many seconds a search takes on data of the published size."""
+    return api.reckon(config, blank_search_data(config.data_in_search, seed=config.seed), meter.of_searcher)
+
+
+def training_time(config: Config, meter: "PassMeter") -> float:
+    """Return the same of the training of what the search finds."""
+    published = _CELLS.get(config.learners[0].method)
+    cell = untrained(config)[0] if published is None else genotypes.resolve(published)[1]
+    return api.reckon_training(config, cell, blank_training_data(config.data), meter.of_trainee)
+
+
+@dataclass
+class PassMeter:
+    """Measures each network once, although several rows have it."""
+
+    tell: Callable[[str], None]
+    lines: dict[Hashable, PassTime] = field(default_factory=dict)
+
+    def of_searcher(self, searcher: Searcher) -> PassTime:
+        """Return seconds per pass of a learner in its present stage."""
+        space, method = searcher.relaxed.space, searcher.relaxed.method.name
+        # How many classes there are matters to the classifier alone, which is a small part of the network.
+        size: Space = replace(space, classes=_CLASSES)  # type: ignore[type-var]
+        convolutions = sum(tensor.numel() for tensor in searcher.learner.w.values() if tensor.dim() == 4)
+        words = f"the supernet of {method} with {getattr(space, 'cells', '')} cells, {_pixels(space.image_shape)}"
+        return self._line((method, size, convolutions), words, lambda: timing.pass_time_of(searcher))
+
+    def of_trainee(self, trainee: Trainee) -> PassTime:
+        """Return seconds per pass of a network in training."""
+        design, cell = replace(trainee.design, classes=_CLASSES), genotypes.dumps(trainee.genotype)
+        words = f"a network of {design.cells} cells, {_pixels((3, design.image_size, design.image_size))}"
+        return self._line((design, cell), words, lambda: course.pass_time_of(trainee))
+
+    def _line(self, key: Hashable, words: str, measure: Callable[[], PassTime]) -> PassTime:
+        if key not in self.lines:
+            self.tell(words)
+            self.lines[key] = measure()
+        return self.lines[key]
+
+
+def _pixels(shape: tuple[int, int, int]) -> str:
+    return f"{shape[1]}x{shape[2]} pixels"
+
+
+def _key(config: Config, identity: Mapping[str, Any]) -> str:
+    """What a time depends on: the run, and the machine as far as a run knows it."""
+    with threads(config.run.threads), kernels.using(config.run.kernels) as path:
+        machine = [Environment.current(kernels.describe(path)).summary(), cores(), __version__]
+    return hashlib.sha256(json.dumps([machine, identity], sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _kept(place: Path) -> dict[str, float]:
+    """Read kept times; a file that is damaged counts as none."""
+    try:
+        document = json.loads(read_regular(place, _LARGEST))
+        times = dict(document["seconds"]) if document["schema"] == _SCHEMA else {}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return {}
+    sound = {key: value for key, value in times.items() if isinstance(value, float) and 0 < value < math.inf}
+    return sound if len(sound) == len(times) else {}
+
+
+def _keep(place: Path, times: Mapping[str, float]) -> None:
+    """Write times; where that is not possible they are measured again the next time."""
+    with suppress(OSError):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(place, json.dumps({"schema": _SCHEMA, "seconds": dict(times)}, indent=1) + "\n")
