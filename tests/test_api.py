@@ -123,7 +123,9 @@ def test_true_accuracies_stand_beside_where_the_table_is_found() -> None:
     result = smallgroup.search(QUICK)
     assert result.true_accuracy is not None
     assert result.percentile is not None
+    assert result.percentile_at_cost is not None
     assert result.true_accuracy.keys() == result.percentile.keys() == {"cifar10", "cifar100"}
+    assert result.percentile_at_cost.keys() == result.percentile.keys()
     assert all(learner.true_accuracy for learner in result.group)
 
 

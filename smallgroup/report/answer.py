@@ -120,7 +120,10 @@ def _true_facts(run: Run) -> list[Markup]:
     made = []
     for column in section_at(run.result, "true_accuracy"):
         percentile = number_at(run.result, "percentile", column)
+        at_cost = number_at(run.result, "percentile_at_cost", column)
         more = None if percentile is None else f"better than {percentile:.1f} % of all cells"
+        if more is not None and at_cost is not None:
+            more += f" and than {at_cost:.1f} % of those of the same cost"
         value = percent(number_at(run.result, "true_accuracy", column))
         made.append(fact(f"True accuracy, {column}", value, f"result.json: true_accuracy.{column}", more))
     return made

@@ -210,10 +210,10 @@ def _retrained(measure: Measure, outcomes: Mapping[int, Outcome]) -> dict[int, S
 
 
 def _of_baseline(plan: Plan, line: Line) -> dict[str, dict[int, float]]:
-    """True accuracies and percentiles by measure and seed."""
+    """Return true accuracies and percentiles by measure and seed; a cell without peers has no percentile at cost."""
     baseline = line.row.baseline
     assert baseline is not None
-    found: dict[str, dict[int, float]] = {"true_accuracy": {}, "percentile": {}}
+    found: dict[str, dict[int, float]] = {"true_accuracy": {}, "percentile": {}, "percentile_at_cost": {}}
     for seed in plan.study.seeds:
         config = resolve(keys_of(plan.study, line.point, line.row, seed))
         truth, column = truth_for(config), config.data.dataset
@@ -221,6 +221,9 @@ def _of_baseline(plan: Plan, line: Line) -> dict[str, dict[int, float]]:
         standings = [truth.standing(cell, column) for cell in (cells if line.row.take == "mean" else cells[:1])]
         found["true_accuracy"][seed] = fmean(standing.accuracy for standing in standings)
         found["percentile"][seed] = fmean(standing.percentile for standing in standings)
+        at_cost = [value for standing in standings if (value := standing.percentile_at_cost) is not None]
+        if len(at_cost) == len(standings):
+            found["percentile_at_cost"][seed] = fmean(at_cost)
     return found
 
 

@@ -325,3 +325,8 @@ def test_epochs_that_slider_and_heat_map_leave_out_are_told_of_and_folders_are_m
     assert left > 0
     assert text.count(f"{left} of 90 epochs are left out here; metrics.jsonl has all.") == 2
     assert "are left out here; metrics.jsonl" not in report(make_run(tmp_path / "short")).read_text()
+
+
+def test_a_true_accuracy_stands_beside_its_percentiles(tmp_path: Path) -> None:
+    made = page([read_one_run(make_run(tmp_path / "run"))])
+    assert "better than 70.0 % of all cells and than 55.0 % of those of the same cost" in made

@@ -101,11 +101,12 @@ def test_who_looks_accuracies_up_is_scored_by_another_column(
     monkeypatch.setattr("smallgroup.study.table._found", lambda _: truth)
     base = {"dataset": "cifar10", "space": "nas-bench-201"}
     rows = [{"name": "looked up", "baseline": {"kind": kind, "lookups": 100}}]
-    columns = ["true_accuracy", "percentile"]
+    columns = ["true_accuracy", "percentile", "percentile_at_cost"]
     plan = plan_of(base=base, rows=rows, claims=[], seeds=[1, 2], columns=columns, primary="true_accuracy")
     entries = tabulated(plan, store_of(plan, tmp_path, by_row({}))).rows[0].entries
     assert max(entries["true_accuracy"].values.values()) <= 25.0
     assert max(entries["percentile"].values.values()) < 50.0
+    assert all(0.0 < value < 100.0 for value in entries["percentile_at_cost"].values.values())
 
 
 def test_seeds_pair_what_they_mean_the_same_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,3 +284,17 @@ def test_the_smallest_p_counts_all_comparisons(tmp_path: Path) -> None:
         table = tabulated(plan, store_of(plan, tmp_path, by_row(ways)))
         assert table.verdicts[0].holds == (len(than) == 1)
         assert words in sentences(table)[1]
+
+
+def test_an_answer_without_peers_of_its_cost_is_left_out_of_the_mean(tmp_path: Path) -> None:
+    columns = ["percentile", "percentile_at_cost"]
+    plan = plan_of(rows=[{"name": "a"}], claims=[], seeds=[1, 2], columns=columns, primary="percentile_at_cost")
+
+    def result(_: str, run: Run) -> Any:
+        at_cost = None if run.config.seed == 2 else 60.0
+        return searched([9.0], percentile={"digits": 50.0}, percentile_at_cost={"digits": at_cost})
+
+    (row,) = tabulated(plan, store_of(plan, tmp_path, result)).rows
+    assert row.entries["percentile"].values == {1: 50.0, 2: 50.0}
+    assert row.entries["percentile_at_cost"].values == {1: 60.0}
+    assert row.without == [2]

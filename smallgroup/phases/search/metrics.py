@@ -118,14 +118,15 @@ class EpochMetrics:
         self._sums = [{name: (float(total), int(count)) for name, (total, count) in sums.items()} for sums in state]
 
 
-def standing(truth: Truth | None, genotype: AnyGenotype) -> dict[str, dict[str, float]]:
-    """True accuracy and percentile of a cell by column, where a table knows it; they are written down and not used."""
+def standing(truth: Truth | None, genotype: AnyGenotype) -> dict[str, dict[str, float] | dict[str, float | None]]:
+    """True accuracy and percentiles of a cell by column, where a table knows it; they are written down and not used."""
     if truth is None or not isinstance(genotype, Cell):
         return {}
     found = {column: truth.standing(genotype, column) for column in truth.columns}
     return {
         "true_accuracy": {column: one.accuracy for column, one in found.items()},
         "percentile": {column: one.percentile for column, one in found.items()},
+        "percentile_at_cost": {column: one.percentile_at_cost for column, one in found.items()},
     }
 
 

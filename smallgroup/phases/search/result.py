@@ -34,6 +34,8 @@ class LearnerResult:
     genotype: Any
     true_accuracy: dict[str, float] | None = None
     percentile: dict[str, float] | None = None
+    percentile_at_cost: dict[str, float | None] | None = None
+    """Among cells of similar cost, None for the one that has no peer; results of earlier versions have none."""
     held_out_error: float | None = None
     """On the images that were kept from the search, if there are any."""
     balanced_error: float | None = None
@@ -64,6 +66,7 @@ class SearchResult:
     group: list[LearnerResult]
     true_accuracy: dict[str, float] | None = None
     percentile: dict[str, float] | None = None
+    percentile_at_cost: dict[str, float | None] | None = None
     held_out_error: float | None = None
     balanced_error: float | None = None
     """Of the validation images, over the classes."""
@@ -129,6 +132,7 @@ def conclude(job: SearchJob, *, seed: int, seconds: float, folder: Path) -> Sear
         group=learners,
         true_accuracy=best.true_accuracy,
         percentile=best.percentile,
+        percentile_at_cost=best.percentile_at_cost,
         held_out_error=best.held_out_error,
         balanced_error=best.balanced_error,
         skipped_images=len(job.data.skipped) or None,

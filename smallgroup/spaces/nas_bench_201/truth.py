@@ -13,6 +13,12 @@ from pathlib import Path
 from statistics import fmean
 
 from smallgroup.spaces.nas_bench_201.cell import Cell, every_cell
+from smallgroup.spaces.nas_bench_201.cost import benchmark_multiply_adds
+
+SIMILAR_COST = 0.1
+"""Cells whose multiply-adds differ by at most this share of a cell's own are its peers."""
+FEWEST_PEERS = 100
+"""Where so many are not that near, the nearest ones are taken."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +29,15 @@ class Standing:
     """Its own accuracy in percent."""
     percentile: float
     """How many of the distinct cells, in percent, are worse; ties count half. 100 is out of reach, 50 is the median."""
+    percentile_at_cost: float | None
+    """The same among distinct cells of similar cost; None for the costliest cell, six 3x3 convolutions: all others are
+    cheaper by more than 10 %, so that it has no peers.
+
+    Peers are the distinct cells whose multiply-adds in the benchmark's network are within 10 % of this cell's, or the
+    100 nearest if there are fewer (and all that are as near as the last of them). Dead operations do not count. Cells
+    that the benchmark counts as one may cost differently, because some compute a term once that others compute twice:
+    a cell is compared at its own cost, and a peer counts once, at the nearest cost of its members.
+    """
 
 
 class Truth:
@@ -32,6 +47,7 @@ class Truth:
         self.columns = columns
         self._classes: dict[str, dict[str, float]] = {}
         self._ranked: dict[str, list[float]] = {}
+        self._peers: dict[tuple[str, int], list[float]] = {}
         forms = _forms()
         for column, accuracies in columns.items():
             members: defaultdict[str, list[float]] = defaultdict(list)
@@ -65,12 +81,23 @@ class Truth:
         return Truth(columns)
 
     def standing(self, cell: Cell, column: str) -> Standing:
-        """Accuracy and percentile of a cell; cells that are the same function stand at the same place."""
+        """Return accuracy and percentiles of a cell; members of one class have the same `percentile`."""
         if column not in self.columns:
             raise ValueError(f"column must be one of {', '.join(self.columns)}, but got {column!r}")
-        ranked, value = self._ranked[column], self._classes[column][cell.form()]
-        below, upto = bisect_left(ranked, value), bisect_right(ranked, value)
-        return Standing(self.columns[column][cell], 100 * (below + upto) / 2 / len(ranked))
+        value, peers = self._classes[column][cell.form()], self._at_cost(column, _cost(cell))
+        at_cost = _percentile(value, peers) if len(peers) > 1 else None
+        return Standing(self.columns[column][cell], _percentile(value, self._ranked[column]), at_cost)
+
+    def _at_cost(self, column: str, cost: int) -> list[float]:
+        """Return the accuracies of the distinct cells of about this cost, rising; a cell with no peer is alone."""
+        if (column, cost) not in self._peers:
+            ranked = sorted(self._classes[column][form] for form in _forms_near(cost))
+            self._peers[column, cost] = ranked
+        return self._peers[column, cost]
+
+
+def _percentile(value: float, ranked: list[float]) -> float:
+    return 100 * (bisect_left(ranked, value) + bisect_right(ranked, value)) / 2 / len(ranked)
 
 
 @lru_cache(maxsize=1)
@@ -83,6 +110,30 @@ def _kept(path: Path, size: int, changed: int) -> Truth:  # noqa: ARG001
 def _forms() -> dict[Cell, str]:
     """What makes cells the same function, for all of them."""
     return {cell: cell.form() for cell in every_cell()}
+
+
+def _cost(cell: Cell) -> int:
+    return benchmark_multiply_adds(cell.pruned())
+
+
+@cache
+def _costs() -> dict[str, set[int]]:
+    """By form, what its members cost."""
+    found: defaultdict[str, set[int]] = defaultdict(set)
+    for cell, form in _forms().items():
+        found[form].add(_cost(cell))
+    return found
+
+
+def _forms_near(cost: int) -> list[str]:
+    """Return the distinct cells with a member of about this cost, the cell that asks among them."""
+    distances = {form: min(abs(own - cost) for own in costs) for form, costs in _costs().items()}
+    near = [form for form, distance in distances.items() if distance <= SIMILAR_COST * cost]
+    costliest = max(own for costs in _costs().values() for own in costs)
+    if len(near) < FEWEST_PEERS and cost < costliest:
+        farthest = sorted(distances.values())[FEWEST_PEERS - 1]
+        near = [form for form, distance in distances.items() if distance <= farthest]
+    return near
 
 
 @cache
