@@ -36,7 +36,7 @@ class TrainingData:
         """A text that changes with the images: a run is resumed on the images it was begun with."""
         test, own = self.dataset.test, self.held_out
         held_out = "" if own is None else hashlib.sha256(str(own.tolist()).encode()).hexdigest()[:16]
-        return self.dataset.train.digest() + ("" if test is None else test.digest()) + held_out
+        return self.dataset.digest + ("" if test is None else test.digest()) + held_out
 
     @property
     def notes(self) -> tuple[str, ...]:
