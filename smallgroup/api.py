@@ -245,7 +245,7 @@ def _resolved_for_training(genotype: AnyGenotype | Path | str, given: Mapping[st
 
 def make_job(config: Config, data: SearchData | None = None) -> SearchJob:
     """The search that a config describes, at its beginning; on other data than those it names, if given."""
-    data = data or open_search_data(config.data_in_search, seed=config.seed)
+    data = data or open_search_data(config.data_in_search, seed=config.seed, image_size=config.search.image_size)
     images = {"classes": len(data.dataset.classes), "image_channels": data.dataset.channels}
     learners = [
         ((one.space or config.space).build(image_size=data.dataset.size, **images), config.build_method(one))
@@ -264,6 +264,12 @@ def read_labellers(folder: Path, data: SearchData) -> Labellers:
     if found is None:
         raise ValueError(f"search.labellers must be the folder of a finished search, but {shown(str(folder))} is none")
     begun = resolve(load_own(folder / CONFIG))
+    size, own = data.dataset.size, min(begun.search.image_size or data.full_size, data.full_size)
+    if size != own:
+        raise ValueError(
+            f"learners in {shown(str(folder))} label images of the size they were searched with, {own}x{own}, but this "
+            f"search has {size}x{size}; search.image_size={own} gives it the same"
+        )
     job = make_job(begun.model_copy(update={"search": begun.search.model_copy(update={"labellers": None})}), data)
     try:
         return labellers_of(job.searchers, job.course.steps - 1, found)

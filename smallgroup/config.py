@@ -45,6 +45,7 @@ SHORT = {
     "lam": "search.lambda",
     "hypergradient": "search.hypergradient",
     "on_nonfinite": "run.on_nonfinite",
+    "size": "data.size",
     "skip_bad_images": "data.skip_bad_images",
 }
 """Keys that may stand at the top, and where they belong."""

@@ -16,7 +16,7 @@ def earlier(**given: Any) -> dict[str, Any]:
     for section in (plain["space"], *(one["space"] or {} for one in plain["learners"])):
         section.pop("derive", None)
     del plain["data"]["skip_bad_images"], plain["search"]["clip_lookahead"], plain["search"]["weights"]["nesterov"]
-    del plain["training"]["warmup_rate"]
+    del plain["search"]["image_size"], plain["training"]["warmup_rate"]
     return plain
 
 

@@ -10,7 +10,6 @@ import typer
 
 from smallgroup import __version__, kernels
 from smallgroup.cli.output import print_columns, print_json, say
-from smallgroup.config import resolve
 from smallgroup.data import NAMES, Finding, data_root, examine
 from smallgroup.spaces.nas_bench_201 import Truth
 
@@ -33,7 +32,7 @@ def run(root: Path | None, folders: tuple[str, ...], *, as_json: bool) -> None:
         "kernels": kernels.in_words(kernels.best()),
         "data_root": str(root),
     }
-    findings = [*examine(root, (*NAMES, *folders), _size_in_a_search), _table(root)]
+    findings = [*examine(root, (*NAMES, *folders)), _table(root)]
     if as_json:
         print_json({**machine, "findings": [asdict(finding) for finding in findings]})
     else:
@@ -43,11 +42,6 @@ def run(root: Path | None, folders: tuple[str, ...], *, as_json: bool) -> None:
     wrong = [finding for finding in findings if finding.status == "damaged"]
     if wrong or any(finding.status == "missing" and finding.what in folders for finding in findings):
         raise typer.Exit(1)
-
-
-def _size_in_a_search(name: str) -> int | None:
-    """The pixels that a search by the default recipe brings the images of a dataset to; None: the dataset's own."""
-    return resolve({"dataset": name}).data.size if name.startswith("folder:") else None
 
 
 def _table(root: Path) -> Finding:

@@ -133,6 +133,15 @@ OnNonfinite = Annotated[
         "and count it, up to ten in a row (run.most_skipped).",
     ),
 ]
+Size = Annotated[
+    int | None,
+    typer.Option(
+        parser=whole_number,
+        metavar="PIXELS",
+        help="Height and width of the images. The default is that of the data; for folders the median of the short "
+        "sides, at most 64.",
+    ),
+]
 SkipBadImages = Annotated[
     bool,
     typer.Option(

@@ -38,6 +38,11 @@ class Augmentation(BaseModel):
         """The images as they are: for validation passes and tests."""
         return cls(smallest_area=None, crop_padding=0, flip=False, colour_jitter=False, cutout=0)
 
+    def scaled(self, size: int, of: int) -> "Augmentation":
+        """Return the same for images of another size: pixels in proportion, rounded down; a border keeps one pixel."""
+        border = max(min(self.crop_padding, 1), self.crop_padding * size // of)
+        return self.model_copy(update={"crop_padding": border, "cutout": self.cutout * size // of})
+
 
 class Parts(NamedTuple):
     """Random parts of images, as numbers: where a part lies depends on the size of its image."""

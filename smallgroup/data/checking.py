@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Literal
@@ -40,6 +40,8 @@ class Checked:
     """Files that cannot be used, and why."""
     prints: dict[str, str] = field(default_factory=dict)
     """Of files that have the same pixels as another one: a text that they share."""
+    sums: dict[str, list[int]] = field(default_factory=dict)
+    """Of files that can be used: their sums at the size that was asked for, if one was (see `decoding.sums_of`)."""
 
 
 _CHECKED = TypeAdapter(Checked)
@@ -47,18 +49,18 @@ _known: dict[str, Checked] = {}
 """By the digest of the list of files: a run opens its data several times."""
 
 
-def check_files(paths: Sequence[str]) -> Checked:
-    """Decode every file, unless exactly these files were decoded before."""
-    key = _digest(paths)
+def check_files(paths: Sequence[str], size: int | None = None) -> Checked:
+    """Decode every file, unless exactly these files were decoded before; with a size, sum their pixels at that size."""
+    key = _digest(paths, size)
     if key not in _known:
         place = cache_folder() / "checked" / f"{key}.json" if len(paths) >= KEPT else None
-        _known[key] = _kept(place) or _examined(paths, place)
+        _known[key] = _kept(place, paths, size) or _examined(paths, size, place)
     return _known[key]
 
 
-def usable(paths: Sequence[str], bad: BadImages, where: Path) -> Checked:
+def usable(paths: Sequence[str], bad: BadImages, where: Path, size: int | None = None) -> Checked:
     """The same, or an error that names the files that cannot be used where these are to be refused."""
-    checked = check_files(paths)
+    checked = check_files(paths, size)
     if checked.bad and bad == "refuse":
         raise DataError(
             f"every image in {shown(where)} must be readable, but {len(checked.bad):,} of {len(paths):,} are not: "
@@ -82,39 +84,42 @@ def listed(names: Sequence[str]) -> str:
     return "; ".join(names[:NAMED]) + (f"; and {more:,} more" if more > 0 else "")
 
 
-def _examined(paths: Sequence[str], place: Path | None) -> Checked:
+def _examined(paths: Sequence[str], size: int | None, place: Path | None) -> Checked:
     if len(paths) <= FEW:
-        found = examined(paths)
+        found = examined(paths, size)
     else:
-        with closing(
-            examinations((paths[first : first + PART] for first in range(0, len(paths), PART)), min(cores(), 16))
-        ) as parts:
+        some = (paths[first : first + PART] for first in range(0, len(paths), PART))
+        with closing(examinations(some, min(cores(), 16), size)) as parts:
             found = list(chain.from_iterable(parts))
-    prints = {path: text for path, (sound, text) in zip(paths, found, strict=True) if sound}
+    prints = {path: text for path, (sound, text, _) in zip(paths, found, strict=True) if sound}
     often = Counter(prints.values())
     checked = Checked(
-        {path: text for path, (sound, text) in zip(paths, found, strict=True) if not sound},
+        {path: text for path, (sound, text, _) in zip(paths, found, strict=True) if not sound},
         {path: text for path, text in prints.items() if often[text] > 1},
+        {path: sums for path, (_, _, sums) in zip(paths, found, strict=True) if sums},
     )
     if place is not None:
         with suppress(OSError):  # without a place to keep it, it is found out anew
             place.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(place, json.dumps({"bad": checked.bad, "prints": checked.prints}))
+            write_whole(place, json.dumps(asdict(checked)))
     return checked
 
 
-def _kept(place: Path | None) -> Checked | None:
+def _kept(place: Path | None, paths: Sequence[str], size: int | None) -> Checked | None:
+    """Return what an earlier process wrote down; None where there is nothing, or not the sums that are asked for."""
     if place is None:
         return None
     try:
-        return _CHECKED.validate_python(json.loads(read_regular(place)))
+        found = _CHECKED.validate_python(json.loads(read_regular(place)))
     except (OSError, ValueError, RecursionError):
         return None
+    summed = size is None or all(path in found.bad or len(found.sums.get(path, ())) in (2, 6) for path in paths)
+    return found if summed else None
 
 
-def _digest(paths: Sequence[str]) -> str:
+def _digest(paths: Sequence[str], size: int | None) -> str:
     """Of the files as they are now: a file that was written again is decoded again."""
-    digest = hashlib.sha256(f"1 {PIL.__version__}\0".encode())
+    digest = hashlib.sha256(f"2 {PIL.__version__} {size}\0".encode())
     for path in paths:
         try:
             found = os.stat(path)

@@ -1,6 +1,6 @@
 """What is known about a set of images once it is opened."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
@@ -8,6 +8,7 @@ from torch import Tensor
 
 from smallgroup.data.augment import Augmentation
 from smallgroup.data.images import Images
+from smallgroup.data.names import FOLDER
 from smallgroup.data.overlap import everything, overlap_note
 from smallgroup.runtime.text import shown
 
@@ -44,6 +45,8 @@ class Dataset:
     """Height and width in pixels of what a network sees."""
     augmentation: Augmentation
     """What suits these images in training."""
+    about: str = ""
+    """Their size and why, and their channels, where the data leave a choice."""
     notes: tuple[str, ...] = ()
     """What a user should know about what was found: a subset, classes of unequal size, ..."""
     proportions: Proportions = field(default_factory=Proportions)
@@ -55,6 +58,24 @@ class Dataset:
             return ()
         return overlap_note(
             ("test", self.test, everything(self.test)), ("training", self.train, everything(self.train))
+        )
+
+    @property
+    def digest(self) -> str:
+        """A text that changes with the training images, and with statistics that are their own."""
+        measured = self.name.startswith(FOLDER)
+        return self.train.digest() + (f" {self.mean} {self.std}" if measured else "")
+
+    def resized(self, size: int, where: str) -> "Dataset":
+        """Return the same images in another size, and say where; mean and deviation stay those of the data."""
+        test = None if self.test is None else self.test.resized(size)
+        return replace(
+            self,
+            train=self.train.resized(size),
+            test=test,
+            size=size,
+            augmentation=self.augmentation.scaled(size, self.size),
+            about=f"{size}x{size} {where}, else {self.about or f'{self.size}x{self.size}'}",
         )
 
     def labels(self) -> Tensor:

@@ -5,6 +5,7 @@ import torch
 from smallgroup.data.augment import Augmentation
 from smallgroup.data.dataset import Dataset
 from smallgroup.data.images import TensorImages
+from smallgroup.data.normalization import statistics_of
 from smallgroup.data.splits import stratified
 
 TEST_SHARE = 0.2
@@ -22,14 +23,14 @@ def open_digits(size: int | None = None) -> Dataset:
     labels = torch.from_numpy(found.target).to(torch.int64)
     classes = tuple(str(digit) for digit in range(10))
     test, train = stratified(labels, classes, (TEST_SHARE, 1 - TEST_SHARE), "digits", "test part")
-    scaled = pixels[train].double() / 255
+    mean, std = statistics_of(pixels[train])
     return Dataset(
         name="digits",
         classes=classes,
         train=TensorImages(pixels[train], labels[train], size=size),
         test=TensorImages(pixels[test], labels[test], size=size),
-        mean=(round(scaled.mean().item(), 4),),
-        std=(round(scaled.std(correction=0).item(), 4),),
+        mean=mean,
+        std=std,
         channels=1,
         size=size or 8,
         augmentation=Augmentation(crop_padding=1, flip=False),

@@ -1,7 +1,6 @@
 """What data there is on this machine, and what is wrong with it."""
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -35,17 +34,12 @@ class Finding:
     sentence: str
 
 
-def examine(
-    root: Path, names: tuple[str, ...] = NAMES, size_of: Callable[[str], int | None] = lambda _: None
-) -> list[Finding]:
-    """Look for each named dataset; bad data is a finding, never an error.
-
-    `size_of` gives the size that a search brings the images of a dataset to, where that is not the dataset's own.
-    """
-    return [_finding(name, root, size_of) for name in names]
+def examine(root: Path, names: tuple[str, ...] = NAMES) -> list[Finding]:
+    """Look for each named dataset; bad data is a finding, never an error."""
+    return [_finding(name, root) for name in names]
 
 
-def _finding(name: str, root: Path, size_of: Callable[[str], int | None]) -> Finding:
+def _finding(name: str, root: Path) -> Finding:
     folders = {"digits": "scikit-learn", "cifar10": "cifar-10-batches-py", "cifar100": "cifar-100-python"}
     place = expanded(name.removeprefix(FOLDER)) if name.startswith(FOLDER) else root / folders.get(name, name)
     where = folders["digits"] if name == "digits" else shown(place)
@@ -54,7 +48,7 @@ def _finding(name: str, root: Path, size_of: Callable[[str], int | None]) -> Fin
         if name in NAMES[1:] and not place.exists():
             return Finding(name, where, "missing", f"{name} is not here: there is no {where}")
         try:
-            status, sentence = _labelled(name, root, size_of)
+            status, sentence = _labelled(name, root)
         except NoClassesError as error:
             if not name.startswith(FOLDER):
                 raise
@@ -66,16 +60,17 @@ def _finding(name: str, root: Path, size_of: Callable[[str], int | None]) -> Fin
     return Finding(name, where, status, sentence)
 
 
-def _labelled(name: str, root: Path, size_of: Callable[[str], int | None]) -> tuple[Status, str]:
+def _labelled(name: str, root: Path) -> tuple[Status, str]:
     # All files of a folder that is named are decoded; ImageNet is looked at whenever somebody asks for a doctor.
-    dataset = open_dataset(name, root, size=size_of(name), bad="refuse" if name.startswith(FOLDER) else None)
+    dataset = open_dataset(name, root, bad="refuse" if name.startswith(FOLDER) else None)
     if unreadable := [line for part in (dataset.train, dataset.test) if part for line in damaged_files(part)]:
         return "damaged", f"{len(unreadable):,} images cannot be used: {listed(unreadable)}"
     test = "no test images" if dataset.test is None else f"{len(dataset.test):,} test images"
     pixels = f"{dataset.size} x {dataset.size} x {dataset.channels}"
     text = f"{len(dataset.train):,} training and {test} of {len(dataset.classes)} classes, {pixels}"
+    about = [f"images: {dataset.about}"] if dataset.about else []
     partial = any("subset" in note or "not the official" in note for note in dataset.notes)
-    return "subset" if partial else "ok", "; ".join([text, *dataset.notes, *dataset.overlap])
+    return "subset" if partial else "ok", "; ".join([text, *about, *dataset.notes, *dataset.overlap])
 
 
 def _without_classes(folder: Path, why: NoClassesError) -> tuple[Status, str]:

@@ -1,6 +1,7 @@
 """Folders of images: one sub-folder per class, or `train/` with `val/` or `test/` of those; ImageNet is one of them."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,21 +9,21 @@ import torch
 from torch import Tensor
 
 from smallgroup.data.augment import Augmentation
-from smallgroup.data.checking import BadImages, Checked, skipped_note, usable
+from smallgroup.data.checking import BadImages, Checked, check_files, skipped_note, usable
 from smallgroup.data.dataset import Dataset, Proportions, imbalance
-from smallgroup.data.decoding import SUFFIXES, Unreadable, header
+from smallgroup.data.decoding import SUFFIXES
 from smallgroup.data.errors import DataError, NoClassesError, reason, require_folder
 from smallgroup.data.images import FileImages
 from smallgroup.data.names import require_data
+from smallgroup.data.normalization import statistics_of_sums
+from smallgroup.data.sizes import LARGEST_DEFAULT, read_shapes
 from smallgroup.data.splits import stratified
-from smallgroup.runtime import stream
 from smallgroup.runtime.text import shown
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""ImageNet's statistics, for every folder: near enough for photographs, and the same on every machine and subset."""
+"""ImageNet's statistics as published, for all of it and for subsets; other folders have their own."""
 IMAGENET_SIZE = 224
 IMAGENET_PROPORTIONS = Proportions(labelled=0.125, train=0.8, unlabeled=0.1)
-SAMPLE, LARGEST_DEFAULT = 256, 64
 TEST_SHARE = 0.2
 
 
@@ -30,39 +31,48 @@ def open_folder(path: Path, size: int | None = None, bad: BadImages | None = Non
     """Images whose class is the name of their folder.
 
     Without a size, images have the median of their short sides, 64 pixels at most. Without `val/` and `test/`
-    a fifth of every class, always the same files, is the test part. All files are decoded first if `bad` says what is
-    done about those that cannot be; everything else is then a function of the others.
+    a fifth of every class, always the same files, is the test part. All files are decoded first: for their mean and
+    deviation, to see whether the training images are gray, and to find those that cannot be decoded. `bad` says what is
+    done about these; everything else is then a function of the others. None: they are an error once they are used.
     """
     require_folder(path, "a dataset 'folder:PATH'")
-    name, notes = f"folder:{path}", []
+    notes: list[str] = []
+    test: Scan | None = None
     if _has_parts(path):
-        classes, files, labels = scan_classes(path / "train")
+        train = scan_classes(path / "train")
         tests = [part for part in ("test", "val") if (path / part).is_dir()]
-        test = scan_classes(path / tests[0], classes) if tests else None
+        test = scan_classes(path / tests[0], train[0]) if tests else None
         if len(tests) > 1:
             notes.append(f"{shown(path)} has test/ and val/: test/ is the test part and val/ is not used")
     else:
-        classes, files, labels = scan_classes(path)
-        test = None
-    checked, (classes, files, labels), test = _readable(path, (classes, files, labels), test, bad)
+        train = scan_classes(path)
+    # Files are decoded once, at a size that must be known before it is known which of them can be decoded. It is the
+    # right one unless bad files make a difference to the median.
+    likely = size or read_shapes(_parts(train, test, [])[0][1], sound=False).usual
+    checked, sound_train, sound_test = _readable(path, train, test, bad, likely)
     notes += skipped_note(checked)
-    if test is None:
-        classes, files, labels, test = _set_aside(classes, files, labels, notes)
-    size = size or _usual_size(files, notes)
-    small = size <= LARGEST_DEFAULT
-    known: Any = {"checked": bad is not None, "prints": checked.prints}
+    if not sound_train[1]:
+        raise DataError(f"{shown(path)} must hold images for training, but none of {len(train[1]):,} can be decoded")
+    (classes, files, labels), parted_test = _parts(sound_train, sound_test, notes)
+    shapes = read_shapes(files, sound=True)
+    own = size or shapes.usual
+    sums = checked.sums if own == likely else _readable(path, train, test, bad, own)[0].sums
+    rows = [sums[file] for file in files if file in sums]
+    channels = 1 if rows and all(len(row) == 2 for row in rows) else 3
+    mean, std = statistics_of_sums(rows, own * own, channels)
+    known: Any = {"size": own, "channels": channels, "checked": bad is not None, "prints": checked.prints}
+    small = own <= LARGEST_DEFAULT
     return Dataset(
-        name=name,
+        name=f"folder:{path}",
         classes=classes,
-        train=FileImages(files, labels, size=size, **known, skipped=tuple(checked.bad)),
-        test=None if test is None else FileImages(test[1], test[2], size=size, **known),
-        mean=MEAN,
-        std=STD,
-        channels=3,
-        size=size,
-        augmentation=Augmentation(crop_padding=size // 8)
-        if small
-        else Augmentation(smallest_area=0.08, crop_padding=0),
+        train=FileImages(files, labels, **known, skipped=tuple(checked.bad)),
+        test=None if parted_test is None else FileImages(parted_test[1], parted_test[2], **known),
+        mean=mean,
+        std=std,
+        channels=channels,
+        size=own,
+        augmentation=Augmentation(crop_padding=own // 8) if small else Augmentation(smallest_area=0.08, crop_padding=0),
+        about=shapes.reason(size) + ("; gray: 1 channel" if channels == 1 else "; color: 3 channels"),
         notes=(*notes, *imbalance(labels, classes)),
     )
 
@@ -99,11 +109,18 @@ Scan = tuple[tuple[str, ...], list[str], Tensor]
 """Classes, files, and the class of each file."""
 
 
-def _readable(folder: Path, train: Scan, test: Scan | None, bad: BadImages | None) -> tuple[Checked, Scan, Scan | None]:
-    """What is known about the files, and those of both parts that can be used; all of them if nobody asks."""
+def _readable(
+    folder: Path, train: Scan, test: Scan | None, bad: BadImages | None, size: int | None = None
+) -> tuple[Checked, Scan, Scan | None]:
+    """What is known about the files, and those of both parts that can be used; all of them if nobody asks.
+
+    With a size, the sums of their pixels at that size are known too.
+    """
+    paths = [*train[1], *(() if test is None else test[1])]
     if bad is None:
-        return Checked(), train, test
-    checked = usable([*train[1], *(() if test is None else test[1])], bad, folder)
+        checked = Checked() if size is None else check_files(paths, size)
+        return replace(checked, bad={}), train, test
+    checked = usable(paths, bad, folder, size)
     return checked, _without(train, checked), None if test is None else _without(test, checked)
 
 
@@ -187,27 +204,15 @@ def _has_parts(folder: Path) -> bool:
     return (folder / "train").is_dir() and any(_is_folder(entry) for entry in _entries(folder / "train"))
 
 
-def _set_aside(
-    classes: tuple[str, ...], files: list[str], labels: Tensor, notes: list[str]
-) -> tuple[tuple[str, ...], list[str], Tensor, Scan | None]:
+def _parts(whole: Scan, test: Scan | None, notes: list[str]) -> tuple[Scan, Scan | None]:
+    """Return the training and the test part; where there is no test part, a fifth of every class is set aside."""
+    if test is not None:
+        return whole, test
+    classes, files, labels = whole
     if torch.bincount(labels).min() < 5:
         notes.append("there is no val/ or test/, and classes of fewer than 5 images leave none for a test part")
-        return classes, files, labels, None
-    test, train = stratified(labels, classes, (TEST_SHARE, 1 - TEST_SHARE), "folder", "test part")
-    notes.append(f"there is no val/ or test/: {len(test):,} of {len(files):,} images are set aside as the test part")
-    chosen = [files[index] for index in test.tolist()]
-    return classes, [files[index] for index in train.tolist()], labels[train], (classes, chosen, labels[test])
-
-
-def _usual_size(files: list[str], notes: list[str]) -> int:
-    order = torch.randperm(len(files), generator=stream("folder", "size"))[:SAMPLE].tolist()
-    sides = []
-    for index in order:
-        try:
-            sides.append(min(header(files[index])))
-        except Unreadable as error:
-            raise DataError(f"image {shown(files[index])} {shown(error)}") from None
-    size = min(sorted(sides)[len(sides) // 2], LARGEST_DEFAULT)
-    mixed = "" if min(sides) == max(sides) else f"; their short sides have {min(sides):,} to {max(sides):,}"
-    notes.append(f"images are brought to {size} x {size} pixels{mixed}")
-    return size
+        return whole, None
+    chosen, train = stratified(labels, classes, (TEST_SHARE, 1 - TEST_SHARE), "folder", "test part")
+    notes.append(f"there is no val/ or test/: {len(chosen):,} of {len(files):,} images are set aside as the test part")
+    trained, tested = ((classes, [files[i] for i in part.tolist()], labels[part]) for part in (train, chosen))
+    return trained, tested

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Protocol
 
@@ -34,6 +35,9 @@ class Images(Protocol):
 
     def fetch(self, indices: Tensor, parts: Parts | None = None) -> Tensor:
         """Images as uint8 [n, channels, size, size]: the drawn parts of them, or the centre."""
+
+    def resized(self, size: int) -> "Images":
+        """Return the same images, fetched in another size; bilinear, over all pixels that a smaller one covers."""
 
 
 class TensorImages:
@@ -81,6 +85,10 @@ class TensorImages:
             left, top, right, bottom = (int(edge) for edge in random_box(width, height, parts.smallest, draws))
             result[row] = _resized(pixels[row : row + 1, :, top:bottom, left:right], self.size)[0]
         return result
+
+    def resized(self, size: int) -> "TensorImages":
+        """See `Images`."""
+        return TensorImages(self.pixels, self.labels, size=size, channels=self.channels, note=self.note)
 
 
 class FileImages:
@@ -137,6 +145,12 @@ class FileImages:
             return torch.from_numpy(answer(self.request(indices, parts)))
         except Unreadable as error:
             raise DataError(f"image {shown(error)}") from None
+
+    def resized(self, size: int) -> "FileImages":
+        """See `Images`."""
+        other = copy(self)
+        other.size = size
+        return other
 
 
 def skipped_of(*sets: Images) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Published datasets as numbers alone: how many images of which size and how many classes, without a file."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
@@ -56,6 +56,10 @@ class BlankImages:
     def digest(self) -> str:
         """See `Images`."""
         return f"{self.count} black images, {self.classes} classes, {self.size} pixels"
+
+    def resized(self, size: int) -> "BlankImages":
+        """See `Images`."""
+        return replace(self, size=size)
 
     def fetch(self, indices: Tensor, parts: Parts | None = None) -> Tensor:  # noqa: ARG002
         """See `Images`."""

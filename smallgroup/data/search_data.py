@@ -23,11 +23,19 @@ class SearchData:
     """A dataset, its split, and the unlabelled images wherever they come from."""
 
     dataset: Dataset
+    """In the size that the search sees."""
     splits: Splits
     unlabeled: Images
     unlabeled_indices: Tensor
     augmentation: Augmentation
     workers: int
+    shrunk_from: int | None = None
+    """The size of the images in trainings, where that in the search is smaller."""
+
+    @property
+    def full_size(self) -> int:
+        """The size of the images in trainings."""
+        return self.shrunk_from or self.dataset.size
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -52,7 +60,7 @@ class SearchData:
     def digest(self) -> str:
         """A text that changes with the images and their split: a run is resumed on the images it was begun with."""
         parts = (self.splits.train, self.splits.validation, self.unlabeled_indices)
-        digests = [self.dataset.train.digest(), self.unlabeled.digest()]
+        digests = [self.dataset.digest, self.unlabeled.digest()]
         return hashlib.sha256("".join([*digests, *(str(part.tolist()) for part in parts)]).encode()).hexdigest()[:16]
 
     def train(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> Stream[Labelled]:
@@ -96,18 +104,22 @@ class SearchData:
         )
 
 
-def open_search_data(config: DataConfig, *, seed: int) -> SearchData:
-    """Open what a config names and split it by the seed."""
+def open_search_data(config: DataConfig, *, seed: int, image_size: int | None = None) -> SearchData:
+    """Open what a config names and split it by the seed; images that are larger than `image_size` are shrunk to it."""
     root = data_root(config.data_root)
     dataset = open_dataset(config.dataset, root, size=config.size, bad=config.bad)
     check_classes(dataset)
+    augmentation, shrunk_from = config.augmentation.over(dataset.augmentation), None
+    if image_size is not None and image_size < dataset.size:
+        shrunk_from, augmentation = dataset.size, augmentation.scaled(image_size, dataset.size)
+        dataset = dataset.resized(image_size, "in the search (search.image_size)")
     splits = split_by(config, dataset, seed)
     if splits.unlabeled is not None:
         images, indices = dataset.train, splits.unlabeled
     else:
         images = open_unlabeled(config.unlabeled, root, dataset, config.bad)
         indices = torch.arange(len(images))
-    return SearchData(dataset, splits, images, indices, config.augmentation.over(dataset.augmentation), config.workers)
+    return SearchData(dataset, splits, images, indices, augmentation, config.workers, shrunk_from)
 
 
 def split_by(config: DataConfig, dataset: Dataset, seed: int) -> Splits:

@@ -39,7 +39,7 @@ class TrainingData:
         test, own = self.dataset.test, self.held_out
         kept = [part for part in (own, self.validation) if part is not None]
         apart = "".join(hashlib.sha256(str(part.tolist()).encode()).hexdigest()[:16] for part in kept)
-        return self.dataset.train.digest() + ("" if test is None else test.digest()) + apart
+        return self.dataset.digest + ("" if test is None else test.digest()) + apart
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -34,9 +34,11 @@ def answers(requests: Iterator[dict[str, object]], workers: int) -> Generator[Te
     return asked(requests, workers, Worker.ask)
 
 
-def examinations(parts: Iterator[Sequence[str]], workers: int) -> Generator[list[tuple[bool, str]], None, None]:
+def examinations(
+    parts: Iterator[Sequence[str]], workers: int, size: int | None = None
+) -> Generator[list[decoding.Examined], None, None]:
     """See `decoding.examined`, for parts of a list of files, by so many processes."""
-    return asked(parts, workers, Worker.examine)
+    return asked(parts, workers, lambda worker, paths: worker.examine(paths, size))
 
 
 def asked(
@@ -99,9 +101,10 @@ class Worker:
         shape = (-1, request["channels"], request["size"], request["size"])
         return torch.frombuffer(content, dtype=torch.uint8).view(shape)  # type: ignore[arg-type]
 
-    def examine(self, paths: Sequence[str]) -> list[tuple[bool, str]]:
-        """For every file whether it can be used, and its fingerprint or why not."""
-        return [(bool(sound), str(text)) for sound, text in json.loads(self._reply({"examine": list(paths)}))]
+    def examine(self, paths: Sequence[str], size: int | None) -> list[decoding.Examined]:
+        """See `decoding.examined`."""
+        found = json.loads(self._reply({"examine": list(paths), "size": size}))
+        return [(bool(sound), str(text), list(sums)) for sound, text, sums in found]
 
     def _reply(self, request: dict[str, object]) -> bytearray:
         assert self.process.stdin is not None

@@ -42,6 +42,8 @@ class TrainingDisplay(Display):
         if isinstance(job, TrainingJob) and job.chosen.sentence:
             lines.append(job.chosen.sentence)
         lines.append(f"data: {dataset.name}, {len(job.data.trained):,} training and {tests:,} {kind} images{notes}")
+        if dataset.about:
+            lines.append(f"images: {dataset.about}")
         for k, trainee in enumerate(job.trainees):
             name = "network" if len(job.trainees) == 1 else f"learner {k}"
             cost = multiply_adds(trainee.network, dataset.size, dataset.channels)

@@ -31,7 +31,7 @@ def facts_of(
         "kind": kind,
         "dataset": dataset.name,
         "classes": list(dataset.classes),
-        "notes": list(notes),
+        "notes": [*([f"images: {dataset.about}"] if dataset.about else []), *notes],
         "skipped_images": [path.encode(errors="replace").decode() for path in skipped],
         "image": {"channels": dataset.channels, "size": dataset.size},
         "images": images,

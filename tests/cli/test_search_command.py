@@ -41,7 +41,7 @@ def refused(capsys: Captured, *arguments: str) -> str:
 
 OPTIONS = """
 --allow-drift --config --data-root --dataset --help --hypergradient --json --lambda --learners --method --on-nonfinite
---out --recipe --resume --seed --seeds --set --skip-bad-images --space --tensorboard --time-budget --unlabeled
+--out --recipe --resume --seed --seeds --set --size --skip-bad-images --space --tensorboard --time-budget --unlabeled
 """
 
 

@@ -95,25 +95,29 @@ def test_the_check_is_as_strict_as_the_decoder(tmp_path: Path) -> None:
     assert len(refused) == len(files) - 1
 
 
-def test_processes_find_what_this_one_finds_and_it_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("size", [None, 12])
+def test_processes_find_what_this_one_finds_and_it_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int | None
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder = class_folders(tmp_path / "photos", 8)
     spoil(folder)
     shutil.copy(folder / "ants" / "2.png", folder / "bees" / "same.png")
     paths = sorted(str(path) for path in folder.rglob("*.*"))
-    here = check_files(paths)
+    here = check_files(paths, size)
+    assert len(here.sums) == (0 if size is None else len(paths) - len(BAD))
     assert set(here.prints) == {str(folder / name) for name in ("ants/2.png", "bees/same.png")}
     monkeypatch.setattr(checking, "FEW", 1)
     monkeypatch.setattr(checking, "PART", 7)
     monkeypatch.setattr(checking, "KEPT", 1)
     checking._known.clear()
-    assert check_files(paths) == here
+    assert check_files(paths, size) == here
     monkeypatch.setattr(checking, "examinations", None)  # nobody is asked again, but where a file has changed
     checking._known.clear()
-    assert check_files(paths) == here
+    assert check_files(paths, size) == here
     (folder / BAD[0]).write_text("still no image")
     with pytest.raises(TypeError):
-        check_files(paths)
+        check_files(paths, size)
 
 
 def test_a_run_without_bad_files_says_so_and_is_resumed_on_the_same_files(

@@ -74,14 +74,24 @@ def test_a_class_may_be_called_train(tmp_path: Path) -> None:
 def test_the_usual_size_and_the_augmentation_that_suits_it(tmp_path: Path) -> None:
     small = open_folder(class_folders(tmp_path / "small", 3))
     assert small.size == 18
-    assert "images are brought to 18 x 18 pixels; their short sides have 16 to 20" in small.notes
+    own = "18x18, the median of the short sides; the files have 20x18 in the median, their short sides 16 to 20"
+    assert small.about == f"{own}; --size changes it; color: 3 channels"
     assert small.augmentation == Augmentation(crop_padding=2)
     for number in range(4):
         picture(tmp_path / "large" / "ab"[number % 2] / f"{number}.png", 100, 90)
-    assert open_folder(tmp_path / "large").size == 64
+    largest = open_folder(tmp_path / "large")
+    assert largest.size == 64
+    assert largest.about.startswith("64x64, the largest default; the files have 100x90; --size changes it; ")
     large = open_folder(tmp_path / "large", 80)
+    assert large.about.startswith("80x80, as given by --size (data.size); the files have 100x90; ")
     assert large.augmentation == Augmentation(smallest_area=0.08, crop_padding=0)
     assert large.train.fetch(torch.tensor([0, 3])).shape == (2, 3, 80, 80)
+
+
+def test_files_of_one_square_size_keep_it(tmp_path: Path) -> None:
+    for number in range(4):
+        picture(tmp_path / "ab"[number % 2] / f"{number}.png", 28, 28)
+    assert open_folder(tmp_path).about == "28x28, the size of the files; color: 3 channels"
 
 
 def test_unequal_classes_are_noted(tmp_path: Path) -> None:

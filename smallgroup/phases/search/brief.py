@@ -13,7 +13,7 @@ from smallgroup.runtime.memory import available_memory
 
 def brief(job: SearchJob) -> list[str]:
     """Data, learners, steps and memory."""
-    return [_data(job), *_learners(job), *_steps(job), _kernels(job), *_memory(job)]
+    return [_data(job), *_images(job), *_learners(job), *_steps(job), _kernels(job), *_memory(job)]
 
 
 def _data(job: SearchJob) -> str:
@@ -24,6 +24,11 @@ def _data(job: SearchJob) -> str:
     notes = "".join(f"; {note}" for note in job.notes)
     pixels = f"{data.dataset.size}x{data.dataset.size} pixels"
     return f"data: {data.dataset.name}, {len(data.dataset.classes)} classes, {pixels}: {sizes} images{notes}"
+
+
+def _images(job: SearchJob) -> list[str]:
+    about = job.data.dataset.about
+    return [f"images: {about}"] if about else []
 
 
 def _learners(job: SearchJob) -> list[str]:

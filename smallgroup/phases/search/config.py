@@ -98,6 +98,8 @@ class SearchConfig(BaseModel):
     """Steps of an epoch; null: one pass over the training images."""
     batch_size: BatchSizes = BatchSizes()
     """Images per step from each of the three streams."""
+    image_size: int | None = Field(default=None, ge=1, le=MOST["image_size"])
+    """Height and width of the images in the search alone: larger ones are shrunk to it; null: those of the data."""
     lam: float = Field(default=1.0, ge=0, alias="lambda")
     """Weight of the peers' labels in the loss of W; 0 makes the learners independent."""
     hypergradient: Literal["first-order", "finite-difference", "exact"] = "finite-difference"

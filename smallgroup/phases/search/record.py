@@ -42,7 +42,9 @@ def facts(job: SearchJob) -> dict[str, Any]:
         for one in job.searchers
     ]
     course = {"steps": job.course.steps, "steps_per_epoch": job.course.steps_per_epoch, "epochs": job.config.epochs}
-    return facts_of("search", data.dataset, images, job.notes, data.skipped, learners=learners, course=course)
+    found = facts_of("search", data.dataset, images, job.notes, data.skipped, learners=learners, course=course)
+    # `size` is that of the network that is trained later, whose size and cost are told from these facts.
+    return {**found, "image": {**found["image"], "size": data.full_size, "size_in_search": data.dataset.size}}
 
 
 def files(job: SearchJob) -> dict[str, str]:
