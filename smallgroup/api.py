@@ -32,7 +32,7 @@ from smallgroup.phases.search.learners import Searcher
 from smallgroup.phases.search.record import recorder as search_recorder
 from smallgroup.phases.search.result import ARCHITECTURES, SearchResult
 from smallgroup.phases.search.result import conclude as conclude_search
-from smallgroup.phases.search.timing import fitted, measure, pass_time_of, reckoned
+from smallgroup.phases.search.timing import pass_time_of, reckoned
 from smallgroup.places import check_for_run, holds_run, is_begun, nothing_to_resume
 from smallgroup.runner import CHECKPOINTS, Runner, Watcher, check_folder, check_identity
 from smallgroup.runner.skips import Skips
@@ -280,17 +280,6 @@ def read_labellers(folder: Path, data: SearchData) -> Labellers:
         job.close()
 
 
-def within(config: Config, seconds: Callable[[], float]) -> Config:
-    """The config with as many epochs as fit into a time; what depends on their number follows.
-
-    A few steps are taken to find out how long they take; `seconds` is asked afterwards for the time that is left.
-    """
-    with _machine(config.run), memory_explained(LOWER_IN_SEARCH):
-        job = make_job(config)
-        epochs, steps = fitted(job, measure(job), seconds())
-    return resolve(config.to_dict(), [f"search.epochs={epochs}", f"search.steps_per_epoch={steps}"])
-
-
 def reckon(
     config: Config, data: SearchData | None = None, measured: Callable[[Searcher], PassTime] = pass_time_of
 ) -> float:
@@ -298,7 +287,7 @@ def reckon(
 
     `data` takes the place of what the config names. `measured` says how long passes through a learner take.
     """
-    with _machine(config.run), memory_explained(LOWER_IN_SEARCH), closing(make_job(config, data)) as job:
+    with machine(config.run), memory_explained(LOWER_IN_SEARCH), closing(make_job(config, data)) as job:
         return reckoned(job, measured)
 
 
@@ -310,37 +299,11 @@ def reckon_training(
 ) -> float:
     """The same of a training."""
     with (
-        _machine(config.run),
+        machine(config.run),
         memory_explained(LOWER_IN_TRAINING),
         closing(make_training(config, Choice(genotype), data)) as job,
     ):
         return job.reckoned(measured)
-
-
-def training_within(
-    config: Config, genotypes: Sequence[AnyGenotype | Path | str], seconds: Callable[[], float]
-) -> Config:
-    """The same for the training of every given cell, one after the other: as many epochs as all of them can have.
-
-    The epochs are shorter ones if not one whole epoch fits.
-    """
-    step, per_epoch = 0.0, 1
-    with _machine(config.run), memory_explained(LOWER_IN_TRAINING):
-        for genotype in genotypes:
-            with closing(make_training(config, cell_for(genotype, config))) as job:
-                step += job.measure()
-                per_epoch = job.steps_per_epoch  # a matter of the data: the same for every cell
-    left = max(0.0, seconds())
-    affordable = int(left / step)
-    if affordable < 1:
-        each = "a step" if len(genotypes) == 1 else f"a step of each of {len(genotypes)} cells"
-        raise ValueError(
-            f"a time budget must be enough for {each}, {step:.3g} s here, but {left:.3g} s of it are left after "
-            "measuring the steps"
-        )
-    per_epoch = min(per_epoch, affordable)
-    changes = [f"training.epochs={affordable // per_epoch}", f"training.steps_per_epoch={per_epoch}"]
-    return resolve(config.to_dict(), changes)
 
 
 def training_data_of(config: Config) -> TrainingData:
@@ -394,7 +357,7 @@ def _carried_out(
                     draw_all(folder, tell)
                 return finished
         check_place(folder, config, resume=resume)
-        with _machine(config.run), memory_explained(plan.advice):
+        with machine(config.run), memory_explained(plan.advice):
             environment = Environment.current(kernels.describe(kernels.current()), canary(*plan.also))
             runner = Runner(
                 folder,
@@ -451,7 +414,7 @@ def _displays(
 
 
 @contextmanager
-def _machine(run: RunConfig) -> Iterator[None]:
+def machine(run: RunConfig) -> Iterator[None]:
     """Torch on so many threads and our networks on those kernels, and then as before."""
     keep_memory()
     with threads(run.threads), kernels.using(run.kernels):

@@ -19,6 +19,7 @@ LATER: dict[str, Any] = {
         "warmup_rate": "full",
         "optimizer": "sgd",
         "average": 0.0,
+        "least_steps": None,
         "validation": 0.0,
         "network": {"halvings": 0},
     },

@@ -87,6 +87,8 @@ class TrainingConfig(BaseModel):
     """Steps of an epoch; null: one pass over the training images."""
     batch_size: int = Field(default=96, ge=2, le=MOST["batch_size"])
     """Images per step."""
+    least_steps: int | None = Field(default=None, ge=1)
+    """With a time budget, the network is as large as leaves time for so many steps; null: the network as it is."""
     accumulate: int = Field(default=1, ge=1, le=MOST["batch_size"])
     """Into how many parts a batch is divided, one after the other, where it does not fit into memory."""
     network: NetworkConfig = NetworkConfig()

@@ -86,13 +86,13 @@ class Course(ABC):
         self.seconds[part] = self.seconds.get(part, 0.0) + now - start
         return now
 
-    def measure(self, steps: int = 3) -> float:
+    def measure(self, steps: int = 3, clock: Callable[[], float] = time.monotonic) -> float:
         """Seconds of a step, the first not counted; the job cannot be used afterwards."""
         times = []
         for _ in range(steps + 1):
-            start = time.monotonic()
+            start = clock()
             self._take_step()
-            times.append(time.monotonic() - start)
+            times.append(clock() - start)
         return median(times[1:])
 
     def reckoned(self, measured: Callable[[Trainee], PassTime] | None = None) -> float:

@@ -100,7 +100,7 @@ class Cost:
         return max(s for (kind, _), s in self.seconds.items() if kind == part[0]) if found is None else found
 
 
-def measure(job: SearchJob) -> Cost:
+def measure(job: SearchJob, clock: Callable[[], float] = time.monotonic) -> Cost:
     """Take a few steps of every kind in every stage; the job cannot be used afterwards."""
     kinds: list[Kind] = ["weights", "all"]
     if job.course.teaches:
@@ -109,10 +109,10 @@ def measure(job: SearchJob) -> Cost:
     stretches = job.course.stretches
     for stages in dict.fromkeys(one.stages for one in stretches):
         for kind in kinds:
-            found[kind, stages] = typical_time(partial(job.take, kind))
-        start = time.monotonic()
+            found[kind, stages] = typical_time(partial(job.take, kind), clock)
+        start = clock()
         rows = job.metrics.rows(0)
-        found["end", stages] = time.monotonic() - start
+        found["end", stages] = clock() - start
         job.decide(max(one.end for one in stretches if one.stages == stages) - 1, rows)
     return Cost(found)
 

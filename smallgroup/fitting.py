@@ -1,0 +1,119 @@
+"""Configs that fit into a time: a few steps are taken to see how long they take, and lengths and sizes follow."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+from smallgroup.api import LOWER_IN_SEARCH, LOWER_IN_TRAINING, machine, make_job, make_training, training_data_of
+from smallgroup.config import Config, resolve
+from smallgroup.data.training_data import TrainingData
+from smallgroup.phases.evaluation.config import NetworkConfig
+from smallgroup.phases.evaluation.limits import Choice
+from smallgroup.phases.evaluation.size import Images, ladder, within_limits
+from smallgroup.phases.passes import FORWARD
+from smallgroup.phases.search.timing import fitted, measure
+from smallgroup.runtime.budget import Budget
+from smallgroup.runtime.memory import memory_explained
+from smallgroup.spaces.genotypes import AnyGenotype, space_of
+
+
+@dataclass(frozen=True)
+class FittedSearch:
+    """A search that fits, and about how many seconds it takes."""
+
+    config: Config
+    seconds: float
+
+
+def search_within(config: Config, budget: Budget, share: float = 1.0) -> FittedSearch:
+    """Shorten a search until it takes at most a share of what is left; one that fits stays as it is.
+
+    A search is not made longer: how long it is, is part of the recipe, and longer ones are not better.
+    """
+    with machine(config.run), memory_explained(LOWER_IN_SEARCH), closing(make_job(config)) as job:
+        cost = measure(job, budget.now)
+        whole = cost.of(job.course)
+        if whole <= share * budget.left:
+            return FittedSearch(config, whole)
+        epochs, steps = fitted(job, cost, share * budget.left)
+    shorter = resolve(config.to_dict(), [f"search.epochs={epochs}", f"search.steps_per_epoch={steps}"])
+    return FittedSearch(shorter, share * budget.left)
+
+
+@dataclass(frozen=True)
+class _Pace:
+    """How fast a network is trained."""
+
+    step: float
+    per_epoch: float
+    """Seconds of an epoch, with its look at the validation images."""
+    at_end: float
+    """Seconds of the look at the test images."""
+    steps_per_epoch: int
+
+    def epochs(self, seconds: float) -> float:
+        """How many fit, as a fraction."""
+        return max(0.0, seconds - self.at_end) / self.per_epoch
+
+
+def training_within(config: Config, genotype: AnyGenotype, budget: Budget, share: float = 1.0) -> Config:
+    """As many epochs as fit into a share of what is left, of the largest network that leaves time for enough steps.
+
+    Without `training.least_steps` the network stays as it is. The epochs are shorter ones if not one whole one fits.
+    """
+    with machine(config.run), memory_explained(LOWER_IN_TRAINING):
+        data = training_data_of(config)
+        chosen: tuple[Config, _Pace] | None = None
+        least = config.training.least_steps or 0
+        for network in _networks(config, genotype, data):
+            sized = _with_network(config, network)
+            pace = _pace(sized, genotype, data, budget)
+            enough = pace.epochs(share * budget.left) * pace.steps_per_epoch >= least
+            if enough or chosen is None:
+                chosen = sized, pace
+            if not enough:
+                break
+    assert chosen is not None  # there is always a smallest network
+    sized, pace = chosen
+    seconds = share * budget.left
+    epochs = pace.epochs(seconds)
+    if epochs * pace.steps_per_epoch < 1:
+        raise ValueError(
+            f"a time budget must be enough for a step of the training, {pace.step:.3g} s here, but {seconds:.3g} s of "
+            "it are left after measuring the steps"
+        )
+    steps = pace.steps_per_epoch if epochs >= 1 else int(epochs * pace.steps_per_epoch)
+    changes = [f"training.epochs={max(1, int(epochs))}", f"training.steps_per_epoch={steps}"]
+    return resolve(sized.to_dict(), changes)
+
+
+def images_of(data: TrainingData) -> Images:
+    """What a network has to know about the images of a training."""
+    return Images(len(data.dataset.classes), data.dataset.channels, data.dataset.size)
+
+
+def _networks(config: Config, genotype: AnyGenotype, data: TrainingData) -> Iterator[NetworkConfig]:
+    """The networks to choose from, from small to large; none of them above the limits."""
+    own, limits, images = config.training.network, config.training.limits, images_of(data)
+    if config.training.least_steps is None:
+        yield within_limits(genotype, own, limits, images)
+        return
+    for network in ladder(space_of(genotype), own, images.size):
+        narrowed = within_limits(genotype, network, limits, images)
+        yield narrowed
+        if narrowed != network:
+            return
+
+
+def _with_network(config: Config, network: NetworkConfig) -> Config:
+    return config.model_copy(update={"training": config.training.model_copy(update={"network": network})})
+
+
+def _pace(config: Config, genotype: AnyGenotype, data: TrainingData, budget: Budget) -> _Pace:
+    with closing(make_training(config, Choice(genotype), data)) as job:
+        step = job.measure(clock=budget.now)
+        image = FORWARD * step / config.training.batch_size
+        validation = 0 if data.validation is None else len(data.validation)
+        tests = 0 if data.tested is None else len(data.tested[1])
+        per_epoch = job.steps_per_epoch * step + validation * image
+        return _Pace(step, per_epoch, tests * image, job.steps_per_epoch)
