@@ -20,7 +20,7 @@ from smallgroup.display.training import TrainingDisplay
 from smallgroup.networks import NetworkDesign
 from smallgroup.pages import REPORT, draw_all
 from smallgroup.phases.evaluation import MutualJob, MutualResult, Peers, TrainingJob, TrainResult, peers
-from smallgroup.phases.evaluation.limits import Choice, check_fits, choose, read_architectures
+from smallgroup.phases.evaluation.limits import Choice, check_fits, choose, joint_architecture, read_architectures
 from smallgroup.phases.evaluation.mutual_result import conclude as conclude_mutual
 from smallgroup.phases.evaluation.record import recorder as training_recorder
 from smallgroup.phases.evaluation.result import conclude as conclude_training
@@ -230,7 +230,10 @@ def cell_for(genotype: AnyGenotype | Path | str, config: Config) -> Choice:
     result = SearchResult.read(run)
     if result is None:
         raise ValueError(f"a limit chooses among the cells of a finished search, but there is no result in {run}")
-    return choose(read_architectures(run / ARCHITECTURES), result.retained, limits, design)
+    found, answer = read_architectures(run / ARCHITECTURES), result.answer.learner
+    if answer is None:
+        answer, found = len(found), [*found, joint_architecture(found, cell)]
+    return choose(found, answer, limits, design)
 
 
 def _resolved_for_training(genotype: AnyGenotype | Path | str, given: Mapping[str, Any]) -> Config:

@@ -159,7 +159,7 @@ class Config(BaseModel):
     search: SearchConfig = SearchConfig()
     """The course of the search."""
     training: TrainingConfig = TrainingConfig()
-    """How the retained cell is trained from scratch."""
+    """How the cell that was found is trained from scratch."""
     run: RunConfig = RunConfig()
     """How the run is carried out."""
 
@@ -180,6 +180,17 @@ class Config(BaseModel):
     def _learners_can_be_made(self) -> "Config":
         for learner in self.learners:
             check_options(learner.method, self.options_of(learner))
+        return self
+
+    @model_validator(mode="after")
+    def _group_can_answer(self) -> "Config":
+        if self.search.answer != "consensus" or all(learner == self.learners[0] for learner in self.learners):
+            return self  # learners that are alike can answer by any rule, and torch stays unloaded
+        from smallgroup.phases.search.answer import check_answer  # noqa: PLC0415 -- it loads torch
+
+        images = {"classes": 2, "image_channels": 1, "image_size": 8}  # any will do: rules do not depend on them
+        made = [((one.space or self.space).build(**images), self.build_method(one)) for one in self.learners]
+        check_answer(self.search.answer, made)
         return self
 
     @model_validator(mode="after")

@@ -150,7 +150,7 @@ def train(
         str,
         typer.Argument(
             metavar="GENOTYPE|RUN",
-            help="The folder of a search, whose retained cell, data and seed are taken; or a published name, a file, "
+            help="The folder of a search, whose cell, data and seed are taken; or a published name, a file, "
             "or the text of a genotype.",
         ),
     ],
@@ -287,7 +287,7 @@ def run(
     tensorboard: options.TensorBoard = False,
     json: options.Json = False,
 ) -> None:
-    """Search, then train the retained cell and a random one.
+    """Search, then train the cell that was found and a random one.
 
     Both are trained from scratch. Without options, handwritten digits: a minute or two. The folder is that of the
     search, with the trainings in `training` and `random`. Of a time budget the search gets three fifths; both

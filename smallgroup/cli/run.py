@@ -54,9 +54,9 @@ def run(wanted: Wanted, *, as_json: bool) -> None:
 
 
 def _trained_cell(folder: Path, wanted: Wanted) -> AnyGenotype:
-    """The cell of the search that will be trained: the retained one, or the one that fits the limits."""
-    retained = read(folder / FILE, links=False)[0]
-    return api.cell_for(folder, wanted.resolved({"space": space_of(retained)}, folder / TRAINING)).genotype
+    """The cell of the search that will be trained: the answer's, or the one that fits the limits."""
+    answer = read(folder / FILE, links=False)[0]
+    return api.cell_for(folder, wanted.resolved({"space": space_of(answer)}, folder / TRAINING)).genotype
 
 
 def _random_cell(space: str, seed: int, wanted: Wanted) -> AnyGenotype | None:
@@ -109,14 +109,11 @@ def in_comparison(own: TrainResult, other: TrainResult) -> str:
 
 
 def _show(found: SearchResult, own: TrainResult, other: TrainResult | None, folder: Path) -> None:
-    learner = found.retained if own.learner is None else own.learner
-    if own.choice:
-        say(own.choice, "")
-    else:
-        say(f"learner {learner} was retained; its cell, trained from scratch:", "")
+    whose = found.answer.whose if own.learner is None else f"learner {own.learner}"
+    say(own.choice or f"{found.answer.sentence}. The cell, trained from scratch:", "")
     say(*draw(from_plain(own.space, own.genotype)).split("\n"), "")
     rows = [("", "test error %", "parameters", "multiply-adds", "epochs", "training")]
-    for name, result in ((f"learner {learner}", own), ("a random cell", other)):
+    for name, result in ((whose, own), ("a random cell", other)):
         if result is None:
             continue
         error = "none" if result.test_error is None else f"{result.test_error:.2f}"

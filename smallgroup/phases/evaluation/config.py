@@ -113,7 +113,7 @@ class TrainingConfig(BaseModel):
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
     """What is computed in; the weights are float32 in any case."""
     max_parameters: int | None = Field(default=None, ge=1)
-    """The most parameters of the network; where the retained cell has more, another of the search's takes its place."""
+    """The most parameters of the network; where the search's answer has more, another of its cells takes its place."""
     max_multiply_adds: int | None = Field(default=None, ge=1)
     """The most multiply-adds of the network for one image; likewise."""
     track_test: bool = False

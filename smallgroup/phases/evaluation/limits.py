@@ -1,4 +1,4 @@
-"""A cell that fits: where the retained one makes too large a network, the best of those beside it."""
+"""A cell that fits: where that of the answer makes too large a network, the best of those beside it."""
 
 import json
 import math
@@ -12,7 +12,7 @@ from torch import Tensor
 from smallgroup.networks import NetworkDesign, build_network, multiply_adds, parameters
 from smallgroup.phases.evaluation.config import Limits
 from smallgroup.runtime.files import read_regular
-from smallgroup.spaces.choices import neighbours, score
+from smallgroup.spaces.choices import mean_scores, neighbours, score
 from smallgroup.spaces.drawing import one_line
 from smallgroup.spaces.genotypes import AnyGenotype, from_plain
 
@@ -28,6 +28,8 @@ class Architecture:
     scores: dict[str, Tensor]
     most_skips: int | None = None
     """Skip connections that its method allows; None: any number."""
+    joint: bool = False
+    """Whether it is no learner's, but that of all of them together: the mean of their scores."""
 
     def cells(self) -> Iterator[AnyGenotype]:
         """The derived cell, and those with the next best operation on one edge that its method could have derived."""
@@ -39,7 +41,10 @@ class Architecture:
 
 @dataclass(frozen=True)
 class Choice:
-    """The cell that is trained; where limits had a say in it, whose it is and what was given up for it."""
+    """The cell that is trained; where limits had a say in it, whose it is and what was given up for it.
+
+    `learner` is None also where it is a cell of the consensus.
+    """
 
     genotype: AnyGenotype
     learner: int | None = None
@@ -48,16 +53,25 @@ class Choice:
 
 def choose(
     architectures: Sequence[Architecture],
-    retained: int,
+    answer: int,
     limits: Limits,
     design: Callable[[AnyGenotype], NetworkDesign],
 ) -> Choice:
-    """The retained cell if it fits; else, of all learners' cells and their neighbours, the one with the best score."""
-    first = architectures[retained].genotype
+    """The cell of the answer if it fits; else, of all cells and their neighbours, the one with the best score.
+
+    Args:
+        architectures: those of the learners in their order; the joint one, if there is one, comes last.
+        answer: which of them is the answer of the search.
+        limits: what fits.
+        design: the network that a cell makes.
+    """
+    first = architectures[answer].genotype
+    named = "the cell of the consensus" if architectures[answer].joint else "the cell of the search"
     size = _size(first, design)
     if limits.allow(size):
-        return Choice(first, retained, f"the retained cell fits: {size[0]:,} parameters, {size[1]:,} multiply-adds")
-    own = score(first, architectures[retained].scores)
+        whose = _whose(architectures, answer)
+        return Choice(first, whose, f"{named} fits: {size[0]:,} parameters, {size[1]:,} multiply-adds")
+    own = score(first, architectures[answer].scores)
     found = [
         (score(genotype, each.scores), k, genotype) for k, each in enumerate(architectures) for genotype in each.cells()
     ]
@@ -66,13 +80,15 @@ def choose(
         mine = _size(genotype, design)
         fewest = min(fewest[0], mine[0]), min(fewest[1], mine[1])
         if limits.allow(mine):
-            # Learners are retained by their loss, so that a cell of another one may have the higher score.
+            # The answer is not chosen by this score, so that a cell of another learner may have a higher one.
+            whose = _whose(architectures, k)
+            owner = "the consensus" if whose is None else f"learner {whose}"
             lower = f"{own - value:.4g} lower" if value <= own else f"{value - own:.4g} higher"
             return Choice(
                 genotype,
-                k,
-                f"the retained cell has {size[0]:,} parameters and {size[1]:,} multiply-adds, more than {limits}; in "
-                f"its place a cell of learner {k} with {mine[0]:,} and {mine[1]:,} is taken, whose log score is {lower}"
+                whose,
+                f"{named} has {size[0]:,} parameters and {size[1]:,} multiply-adds, more than {limits}; in "
+                f"its place a cell of {owner} with {mine[0]:,} and {mine[1]:,} is taken, whose log score is {lower}"
                 f": {one_line(genotype)}",
             )
     raise ValueError(
@@ -80,6 +96,16 @@ def choose(
         f"{len(found)} have {fewest[0]:,} parameters and {fewest[1]:,} multiply-adds at least; a smaller "
         "training.network makes all of them smaller"
     )
+
+
+def _whose(architectures: Sequence[Architecture], k: int) -> int | None:
+    return None if architectures[k].joint else k
+
+
+def joint_architecture(architectures: Sequence[Architecture], genotype: AnyGenotype) -> Architecture:
+    """Return what learners found together: their consensus, and the mean of their scores."""
+    scores = mean_scores([each.scores for each in architectures])
+    return Architecture(genotype, scores, architectures[0].most_skips, joint=True)
 
 
 class TooLargeError(ValueError):

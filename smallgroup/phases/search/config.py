@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from smallgroup.runtime.bounds import MOST
 
@@ -12,6 +12,18 @@ _FROZEN = ConfigDict(
 )
 
 Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+AnswerRule = Literal["retained", "derived-error", "consensus", "play-off"]
+ANSWERS: dict[AnswerRule, str] = {
+    "retained": "the cell of the learner with the lowest loss on all validation images",
+    "derived-error": "the derived cell with the lowest error on all validation images, with shared weights",
+    "consensus": "the cell derived from the mean of the learners' scores",
+    "play-off": "the best of several cells, each trained briefly from scratch",
+}
+"""How the group answers, in words: whatever shows a result names the rule."""
+NOT_YET: frozenset[AnswerRule] = frozenset({"play-off"})
+"""Rules that are refused because nothing carries them out yet; this is the only place that says so."""
 
 
 class BatchSizes(BaseModel):
@@ -126,6 +138,17 @@ class SearchConfig(BaseModel):
     """`own` and `uniform` are controls in which nobody teaches anybody."""
     human_labels: bool = True
     """False: the ablation in which W learns from peers alone."""
+    answer: AnswerRule = "retained"
+    """Which cell is the answer: that of the learner with the lowest validation loss (retained), that with the lowest
+    validation error once derived (derived-error), or the one derived from the mean of all scores (consensus)."""
+
+    @field_validator("answer")
+    @classmethod
+    def _answers(cls, rule: AnswerRule) -> AnswerRule:
+        if rule in NOT_YET:
+            known = ", ".join(name for name in ANSWERS if name not in NOT_YET)
+            raise ValueError(f"this version can answer by {known}, but got {rule}")
+        return rule
 
     @model_validator(mode="after")
     def _one_source(self) -> "SearchConfig":

@@ -107,6 +107,7 @@ RESULT: dict[str, Any] = {
     "seconds": 1.5,
     "peak_memory_mb": 300.0,
     "retained": 0,
+    "answer": {"rule": "retained", "learner": 0, "sentence": "learner 0 is retained"},
     "parameters": 9,
     "group": [_ONE],
 }
