@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -14,23 +15,27 @@ from smallgroup.data import SearchData, data_root, open_search_data
 from smallgroup.data.folder import class_parents
 from smallgroup.data.names import FOLDER
 from smallgroup.data.roots import expanded
-from smallgroup.data.training_data import TrainingData, open_training_data
+from smallgroup.data.training_data import TrainingData, open_parts_of_search, open_training_data
+from smallgroup.display.display import Display
+from smallgroup.display.playoff import PlayOffDisplay
 from smallgroup.display.search import SearchDisplay
 from smallgroup.display.training import TrainingDisplay
-from smallgroup.networks import NetworkDesign
 from smallgroup.pages import REPORT, draw_all
-from smallgroup.phases.evaluation import MutualJob, MutualResult, Peers, TrainingJob, TrainResult, peers
-from smallgroup.phases.evaluation.limits import Choice, check_fits, choose, read_architectures
+from smallgroup.phases.evaluation import MutualJob, MutualResult, Peers, TrainingJob, TrainResult, peers, size
 from smallgroup.phases.evaluation.mutual_result import conclude as conclude_mutual
 from smallgroup.phases.evaluation.record import recorder as training_recorder
 from smallgroup.phases.evaluation.result import conclude as conclude_training
+from smallgroup.phases.evaluation.size import images_of
 from smallgroup.phases.evaluation.trainee import Trainee
 from smallgroup.phases.passes import PassTime
+from smallgroup.phases.playoff.answer import answer_of, candidates_of
+from smallgroup.phases.playoff.job import PlayOffJob
 from smallgroup.phases.search import SearchJob
+from smallgroup.phases.search.answer import Answer, Finalist
 from smallgroup.phases.search.labellers import Labellers, labellers_of
 from smallgroup.phases.search.learners import Searcher
 from smallgroup.phases.search.record import recorder as search_recorder
-from smallgroup.phases.search.result import ARCHITECTURES, SearchResult
+from smallgroup.phases.search.result import SearchResult
 from smallgroup.phases.search.result import conclude as conclude_search
 from smallgroup.phases.search.timing import pass_time_of, reckoned
 from smallgroup.places import check_for_run, holds_run, is_begun, nothing_to_resume
@@ -56,6 +61,8 @@ LOWER_IN_TRAINING = (
 )
 """What to do when memory runs out."""
 
+PLAY_OFF = "play-off"
+"""The folder of the play-off, inside that of the search."""
 Result = TypeVar("Result", SearchResult, TrainResult, MutualResult)
 
 
@@ -68,6 +75,7 @@ def search(
     watcher: Watcher | None = None,
     recorders: Sequence[Watcher] = (),
     progress: bool = True,
+    files: Mapping[str, str] | None = None,
 ) -> SearchResult:
     """Search, and give the result.
 
@@ -80,6 +88,7 @@ def search(
         watcher: who is told how it goes.
         recorders: who else is, such as `smallgroup.runner.tensorboard.EventFiles`.
         progress: show progress on standard error or in the notebook, unless there is a `watcher`.
+        files: what else is written into the folder when the run begins, by name.
     """
     resolved = config if isinstance(config, Config) else resolve(keys_of_any(config))
 
@@ -91,12 +100,46 @@ def search(
         with _displays(SearchDisplay, watcher, progress=progress) as displays:
             runner.recorders = (*displays, *recorders, search_recorder(job, runner.folder))
             seconds = runner.run(job, resume=resume)
-        return conclude_search(job, seed=resolved.seed, seconds=seconds, folder=runner.folder)
+        play = None
+        if resolved.search.answer == "play-off":
+            play = partial(_play_off, resolved, runner, resume=resume, watcher=watcher, progress=progress)
+        return conclude_search(job, seed=resolved.seed, seconds=seconds, folder=runner.folder, play_off=play)
 
     also = ("plain",) if resolved.search.hypergradient == "exact" else ()
-    plan = _Plan(resolved, resolved.of_search(), begun, SearchResult.read, carry_out, LOWER_IN_SEARCH)
+    plan = _Plan(resolved, resolved.of_search(), begun, SearchResult.read, carry_out, LOWER_IN_SEARCH, files or {})
     plan = replace(plan, says_what=config is not None, also=also)
     return _carried_out(plan, out, resume=resume, allow_drift=allow_drift, watcher=watcher)
+
+
+def _play_off(
+    config: Config,
+    runner: Runner,
+    finalists: Sequence[Finalist],
+    *,
+    resume: bool,
+    watcher: Watcher | None,
+    progress: bool,
+) -> Answer:
+    """Let the candidates of a search play off, in a folder of their own inside its folder."""
+    folder = runner.folder / PLAY_OFF
+    check_not_link(folder)
+    data = open_parts_of_search(config.data, config.data.augmentation, seed=config.seed)
+    candidates = candidates_of(finalists, config.playoff.candidates)
+    job = PlayOffJob(config.playoff, data, candidates, seed=config.seed)
+    cells = [genotypes.to_plain(one.genotype) for one in candidates]
+    shown = PlayOffDisplay(terse=True) if watcher is None else PlayOffDisplay(title="play-off")
+    quiet = not progress or (watcher is not None and not isinstance(watcher, Display))
+    with nullcontext() if quiet else shown as display:
+        own = replace(
+            runner,
+            folder=folder,
+            identity={**runner.identity, "candidates": cells},
+            watcher=watcher if quiet else display,
+            recorders=(),
+            files={},
+        )
+        seconds = own.run(job, resume=resume)
+    return answer_of(job, seconds)
 
 
 def train(
@@ -116,7 +159,7 @@ def train(
         genotype: the cell; a published name, a file, the folder of a search, or its text.
         config: data, seed and `training`, as in `search`. Of a dictionary or a file, what is not given comes from the
             search, if the genotype is the folder of one, and from the recipe; a `Config` says everything by itself.
-            With `training.max_parameters` or `max_multiply_adds` the cell of a search is chosen to fit.
+            With `training.max_parameters` or `max_multiply_adds` the network is made as narrow as they demand.
         out: the run's folder; None: nothing is kept but the result.
         resume: go on with the run in that folder; a finished one gives its result.
         allow_drift: resume even where the same bits cannot be promised.
@@ -125,21 +168,22 @@ def train(
         progress: show progress on standard error or in the notebook, unless there is a `watcher`.
     """
     resolved = config if isinstance(config, Config) else _resolved_for_training(genotype, keys_of_any(config))
-    chosen = cell_for(genotype, resolved)
-    own = {"genotype": genotypes.to_plain(chosen.genotype)}
+    cell = _cell(genotype)
+    resolved = within_limits(resolved, cell)
+    own = {"genotype": genotypes.to_plain(cell)}
 
     def begun(folder: Path) -> Mapping[str, Any]:
         saved = genotypes.to_plain(genotypes.read(folder / genotypes.FILE, links=False)[0])
         return {**resolve(load_own(folder / CONFIG)).of_training(), "genotype": saved}
 
     def carry_out(runner: Runner) -> TrainResult:
-        job = make_training(resolved, chosen)
+        job = make_training(resolved, cell)
         with _displays(TrainingDisplay, watcher, progress=progress) as displays:
             runner.recorders = (*displays, *recorders, training_recorder(job, runner.folder))
             seconds = runner.run(job, resume=resume)
         return conclude_training(job, seconds=seconds, folder=runner.folder)
 
-    files = {genotypes.FILE: genotypes.dumps(chosen.genotype) + "\n"}
+    files = {genotypes.FILE: genotypes.dumps(cell) + "\n"}
     identity = {**resolved.of_training(), **own}
     plan = _Plan(resolved, identity, begun, TrainResult.read, carry_out, LOWER_IN_TRAINING, files)
     plan = replace(plan, says_what=config is not None or _is_run(genotype), also=_precision(resolved))
@@ -211,29 +255,14 @@ def _cell(genotype: AnyGenotype | Path | str) -> AnyGenotype:
     return genotypes.resolve(str(genotype))[1] if isinstance(genotype, str | Path) else genotype
 
 
-def cell_for(genotype: AnyGenotype | Path | str, config: Config) -> Choice:
-    """The cell that a training takes: the one that is named, or of a search with limits the best one that fits."""
-    cell, limits = _cell(genotype), config.training.limits
-    if not limits:
-        return Choice(cell)
-    dataset = training_data_of(config).dataset
-
-    def design(one: AnyGenotype) -> NetworkDesign:
-        return config.training.network.design(
-            classes=len(dataset.classes),
-            image_channels=dataset.channels,
-            image_size=dataset.size,
-            space=genotypes.space_of(one),
-        )
-
-    run = Path(genotype) if isinstance(genotype, str | Path) else None
-    if run is None or not (run / CONFIG).is_file():
-        check_fits(cell, limits, design)
-        return Choice(cell)
-    result = SearchResult.read(run)
-    if result is None:
-        raise ValueError(f"a limit chooses among the cells of a finished search, but there is no result in {run}")
-    return choose(read_architectures(run / ARCHITECTURES), result.retained, limits, design)
+def within_limits(config: Config, cell: AnyGenotype) -> Config:
+    """The config of a training with a network as wide as its limits allow; without limits, as it is."""
+    training = config.training
+    if not training.limits:
+        return config
+    images = images_of(training_data_of(config))
+    network = size.within_limits(cell, training.network, training.limits, images)
+    return config.model_copy(update={"training": training.model_copy(update={"network": network})})
 
 
 def _resolved_for_training(genotype: AnyGenotype | Path | str, given: Mapping[str, Any]) -> Config:
@@ -301,7 +330,7 @@ def reckon_training(
     with (
         machine(config.run),
         memory_explained(LOWER_IN_TRAINING),
-        closing(make_training(config, Choice(genotype), data)) as job,
+        closing(make_training(config, genotype, data)) as job,
     ):
         return job.reckoned(measured)
 
@@ -312,10 +341,9 @@ def training_data_of(config: Config) -> TrainingData:
     return open_training_data(config.data, training.augmentation, seed=config.seed, validation=training.validation)
 
 
-def make_training(config: Config, chosen: Choice, data: TrainingData | None = None) -> TrainingJob:
+def make_training(config: Config, genotype: AnyGenotype, data: TrainingData | None = None) -> TrainingJob:
     """The training that a config describes, at its beginning; on other data than those it names, if given."""
-    data = data or training_data_of(config)
-    return TrainingJob(config.training, data, chosen.genotype, seed=config.seed, chosen=chosen)
+    return TrainingJob(config.training, data or training_data_of(config), genotype, seed=config.seed)
 
 
 @dataclass(frozen=True)

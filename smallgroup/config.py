@@ -21,6 +21,7 @@ from smallgroup.group.teaching import Teaching
 from smallgroup.methods import METHODS
 from smallgroup.migrations import migrated, without_later_keys
 from smallgroup.phases.evaluation.config import TrainingConfig
+from smallgroup.phases.playoff.config import PlayOffConfig
 from smallgroup.phases.search.config import SearchConfig
 from smallgroup.runner.lock import FILE as LOCK
 from smallgroup.runner.place import METRICS
@@ -159,8 +160,10 @@ class Config(BaseModel):
     """Options of methods by name, such as {pc-darts: {part: 2}}; those of a learner stand above them."""
     search: SearchConfig = SearchConfig()
     """The course of the search."""
+    playoff: PlayOffConfig = PlayOffConfig()
+    """How candidate cells are compared, where `search.answer` is play-off."""
     training: TrainingConfig = TrainingConfig()
-    """How the retained cell is trained from scratch."""
+    """How the cell that was found is trained from scratch."""
     run: RunConfig = RunConfig()
     """How the run is carried out."""
 
@@ -181,6 +184,17 @@ class Config(BaseModel):
     def _learners_can_be_made(self) -> "Config":
         for learner in self.learners:
             check_options(learner.method, self.options_of(learner))
+        return self
+
+    @model_validator(mode="after")
+    def _group_can_answer(self) -> "Config":
+        if self.search.answer != "consensus" or all(learner == self.learners[0] for learner in self.learners):
+            return self  # learners that are alike can answer by any rule, and torch stays unloaded
+        from smallgroup.phases.search.answer import check_answer  # noqa: PLC0415 -- it loads torch
+
+        images = {"classes": 2, "image_channels": 1, "image_size": 8}  # any will do: rules do not depend on them
+        made = [((one.space or self.space).build(**images), self.build_method(one)) for one in self.learners]
+        check_answer(self.search.answer, made)
         return self
 
     @model_validator(mode="after")
@@ -246,7 +260,8 @@ class Config(BaseModel):
 
     def of_search(self) -> dict[str, Any]:
         """What a search depends on: a run is resumed with these."""
-        plain = without_later_keys({key: value for key, value in self.to_dict().items() if key != "training"})
+        others = {"training"} if self.search.answer == "play-off" else {"training", "playoff"}
+        plain = without_later_keys({key: value for key, value in self.to_dict().items() if key not in others})
         if self.search.labellers is not None:  # where they lie may change; who they are is in the checkpoints
             plain["search"]["labellers"] = "given"
         return {**plain, "run": self.run.identity}

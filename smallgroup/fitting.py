@@ -8,8 +8,7 @@ from smallgroup.api import LOWER_IN_SEARCH, LOWER_IN_TRAINING, machine, make_job
 from smallgroup.config import Config, resolve
 from smallgroup.data.training_data import TrainingData
 from smallgroup.phases.evaluation.config import NetworkConfig
-from smallgroup.phases.evaluation.limits import Choice
-from smallgroup.phases.evaluation.size import Images, ladder, within_limits
+from smallgroup.phases.evaluation.size import images_of, ladder, within_limits
 from smallgroup.phases.passes import FORWARD
 from smallgroup.phases.search.timing import fitted, measure
 from smallgroup.runtime.budget import Budget
@@ -87,18 +86,13 @@ def training_within(config: Config, genotype: AnyGenotype, budget: Budget, share
     return resolve(sized.to_dict(), changes)
 
 
-def images_of(data: TrainingData) -> Images:
-    """What a network has to know about the images of a training."""
-    return Images(len(data.dataset.classes), data.dataset.channels, data.dataset.size)
-
-
 def _networks(config: Config, genotype: AnyGenotype, data: TrainingData) -> Iterator[NetworkConfig]:
     """The networks to choose from, from small to large; none of them above the limits."""
     own, limits, images = config.training.network, config.training.limits, images_of(data)
     if config.training.least_steps is None:
         yield within_limits(genotype, own, limits, images)
         return
-    for network in ladder(space_of(genotype), own, images.size):
+    for network in ladder(space_of(genotype), own):
         narrowed = within_limits(genotype, network, limits, images)
         yield narrowed
         if narrowed != network:
@@ -110,7 +104,7 @@ def _with_network(config: Config, network: NetworkConfig) -> Config:
 
 
 def _pace(config: Config, genotype: AnyGenotype, data: TrainingData, budget: Budget) -> _Pace:
-    with closing(make_training(config, Choice(genotype), data)) as job:
+    with closing(make_training(config, genotype, data)) as job:
         step = job.measure(clock=budget.now)
         image = FORWARD * step / config.training.batch_size
         validation = 0 if data.validation is None else len(data.validation)

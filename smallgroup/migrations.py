@@ -14,7 +14,7 @@ SPACE = {"derive": "benchmark"}
 LATER: dict[str, Any] = {
     "data": {"skip_bad_images": False},
     "space": SPACE,
-    "search": {"clip_lookahead": True, "image_size": None, "weights": {"nesterov": False}},
+    "search": {"answer": "retained", "clip_lookahead": True, "image_size": None, "weights": {"nesterov": False}},
     "training": {
         "warmup_rate": "full",
         "optimizer": "sgd",

@@ -12,8 +12,10 @@ PACKAGE = Path(smallgroup.__file__).parent
 FLOORS = [
     ["testing"],
     ["cli"],
-    ["study"],
-    ["api", "bench"],
+    ["study", "bench"],
+    ["pipeline"],
+    ["fitting"],
+    ["api"],
     ["display", "pages", "places"],
     ["config"],
     ["report"],

@@ -152,7 +152,7 @@ def train(
         str,
         typer.Argument(
             metavar="GENOTYPE|RUN",
-            help="The folder of a search, whose retained cell, data and seed are taken; or a published name, a file, "
+            help="The folder of a search, whose cell, data and seed are taken; or a published name, a file, "
             "or the text of a genotype.",
         ),
     ],
@@ -290,13 +290,15 @@ def run(
     on_nonfinite: options.OnNonfinite = None,
     skip_bad_images: options.SkipBadImages = False,
     tensorboard: options.TensorBoard = False,
+    baselines: options.Baselines = None,
     json: options.Json = False,
 ) -> None:
-    """Search, then train the retained cell and a random one.
+    """Search, train what was found from scratch, and compare it with baselines.
 
-    Both are trained from scratch. Without options, handwritten digits: a minute or two. The folder is that of the
-    search, with the trainings in `training` and `random`. Of a time budget the search gets three fifths; both
-    trainings get the same number of epochs, which fits the rest.
+    Without options, handwritten digits: a minute or two. The folder is that of the search, with the trainings in
+    `training`, `resnet` and `random`. A time budget is for everything together: the search takes a third at most, and
+    what is left is shared between the play-off and the trainings. The size of the network follows the time. Baselines
+    have about the same multiply-adds and are trained with the same settings for the same number of steps.
     """
     from smallgroup.cli import early  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
@@ -329,9 +331,10 @@ def run(
         tensorboard=tensorboard,
     )
     early.check_search(wanted)
+    from smallgroup.cli.run import baselines_of  # noqa: PLC0415
     from smallgroup.cli.run import run as carry_out  # noqa: PLC0415
 
-    carry_out(wanted, as_json=json)
+    carry_out(wanted, baselines_of(baselines), as_json=json)
 
 
 @app.command()

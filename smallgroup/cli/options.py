@@ -153,13 +153,19 @@ TrackTest = Annotated[
     bool,
     typer.Option("--track-test", help="Look at the test images after every epoch; the result then says so."),
 ]
+Baselines = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES",
+        help="Networks to compare with: none, or some of resnet, random and all-3x3, such as resnet,random (default).",
+    ),
+]
 MaxParameters = Annotated[
     int | None,
     typer.Option(
         parser=whole_number,
         metavar="NUMBER",
-        help="The most parameters of the trained network; else the best cell that fits is taken, and what is given up "
-        "is said.",
+        help="The most parameters of the trained network: it is made as narrow as that demands.",
     ),
 ]
 MaxMultiplyAdds = Annotated[

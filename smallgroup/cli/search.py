@@ -10,14 +10,19 @@ from smallgroup import api
 from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.cli.wanted import Wanted, next_folder
-from smallgroup.config import Config, load_own, seeds_of
+from smallgroup.config import Config, load_own, resolve, seeds_of
 from smallgroup.display.display import MEASURING, Display
 from smallgroup.display.search import SearchDisplay
+from smallgroup.fitting import search_within
+from smallgroup.phases.search.config import ANSWERS
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.places import SEEDS, check_for_seeds
 from smallgroup.runtime.files import check_not_link, write_whole
 from smallgroup.spaces.drawing import draw
 from smallgroup.spaces.genotypes import from_plain
+
+SEARCH_SHARE = 0.7
+"""The most of a time budget that goes to the steps of a search, where a play-off follows."""
 
 
 def run(wanted: Wanted, *, as_json: bool) -> None:
@@ -82,8 +87,13 @@ def _for_all(wanted: Wanted, seeds: Sequence[int]) -> tuple[Path, Wanted]:
         api.check_place(_of_seed(folder, seed), config, resume=wanted.resume)
     if wanted.time_budget is not None:
         with SearchDisplay() as display:
-            sized = _sized(configs[0], wanted, display).search
-        size = (f"search.epochs={sized.epochs}", f"search.steps_per_epoch={sized.steps_per_epoch}")
+            sized = _sized(configs[0], wanted, display)
+        size: tuple[str, ...] = (
+            f"search.epochs={sized.search.epochs}",
+            f"search.steps_per_epoch={sized.search.steps_per_epoch}",
+        )
+        if sized.playoff.seconds is not None:
+            size = (*size, f"playoff.seconds={sized.playoff.seconds}")
         wanted = replace(wanted, changes=(*wanted.changes, *size), time_budget=None)
     if not (folder / SEEDS).exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -97,9 +107,13 @@ def _of_seed(folder: Path, seed: int) -> Path:
 
 
 def _sized(config: Config, wanted: Wanted, display: Display) -> Config:
-    """A config whose epochs fit into the time budget, that of measuring included."""
+    """A config that fits into the time budget, that of measuring included; a play-off takes what the search leaves."""
     display.say(MEASURING)
-    return api.within(config, wanted.time_left())
+    budget, answer = wanted.budget(), config.search.answer
+    fitted = search_within(config, budget, SEARCH_SHARE if answer == "play-off" else 1.0)
+    if answer != "play-off":
+        return fitted.config
+    return resolve(fitted.config.to_dict(), [f"playoff.seconds={max(1.0, budget.left - fitted.seconds):.3f}"])
 
 
 def spread(results: Sequence[SearchResult]) -> dict[str, dict[str, float]]:
@@ -121,11 +135,12 @@ def spread(results: Sequence[SearchResult]) -> dict[str, dict[str, float]]:
 
 def _show(result: SearchResult, folder: Path) -> None:
     """What was found."""
-    say(f"learner {result.retained} is retained: it has the lowest loss on all validation images", "")
+    say(result.answer.sentence, "")
     # Learners of other spaces have no true accuracy.
     columns = list(next((one.true_accuracy for one in result.group if one.true_accuracy), {}))
     titles = [f"true {column} %" for column in columns] + [f"percentile {column}" for column in columns]
-    rows = [("learner", "method", "validation loss", "error %", "balanced %", *titles)]
+    derived = any(learner.derived_error is not None for learner in result.group)
+    rows = [("learner", "method", "validation loss", "error %", "balanced %", *["derived %"] * derived, *titles)]
     for k, learner in enumerate(result.group):
         truths = [_number(learner.true_accuracy, column, 2) for column in columns]
         truths += [_number(learner.percentile, column, 1) for column in columns]
@@ -136,13 +151,17 @@ def _show(result: SearchResult, folder: Path) -> None:
                 f"{learner.validation_loss:.4f}",
                 f"{learner.validation_error:.2f}",
                 "" if learner.balanced_error is None else f"{learner.balanced_error:.2f}",
+                *[f"{learner.derived_error:.2f}"] * derived,
                 *truths,
             )
         )
+    if result.answer.learner is None:  # it has no supernet of its own, and so no loss and no error
+        truths = [_number(result.true_accuracy, column, 2) for column in columns]
+        truths += [_number(result.percentile, column, 1) for column in columns]
+        rows.append((result.answer.whose, result.method, "", "", "", *[""] * derived, *truths))
     print_columns(rows)
     say(f"architecture gradient: {result.gradient}")
-    space = result.space.split("+")[result.retained] if "+" in result.space else result.space
-    say("", *draw(from_plain(space, result.genotype)).split("\n"), "")
+    say("", *draw(from_plain(result.answer_space, result.genotype)).split("\n"), "")
     memory = f"{result.peak_memory_mb / 1000:.1f} GB"
     say(f"{result.steps} steps in {written(result.seconds)}, {memory}; everything is in {folder}")
 
@@ -155,11 +174,13 @@ def _show_seeds(results: Sequence[SearchResult], folder: Path) -> None:
     """A row per search, then mean and spread."""
     over = spread(results)
     names = list(over["mean"])
-    rows = [("seed", "retained", *(name.replace("_", " ") for name in names))]
+    rows = [("seed", "answer", *(name.replace("_", " ") for name in names))]
     for result in results:
         own = spread([result])["mean"]
-        rows.append((str(result.seed), str(result.retained), *(f"{own[name]:.3f}" for name in names)))
+        rows.append((str(result.seed), result.answer.whose, *(f"{own[name]:.3f}" for name in names)))
     rows += [(which, "", *(f"{over[which][name]:.3f}" for name in names)) for which in ("mean", "std")]
     print_columns(rows)
+    rules = dict.fromkeys(result.answer.rule for result in results)
+    say(*(f"answer: {rule}: {ANSWERS[rule]}" for rule in rules))
     gradients = "; ".join(dict.fromkeys(result.gradient for result in results))
     say(f"architecture gradient: {gradients}", "", f"{len(results)} searches; everything is in {folder}")

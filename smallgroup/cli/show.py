@@ -22,6 +22,9 @@ WIDEST = 40
 TITLES = {"seconds": "time", "peak_memory_mb": "peak memory", "multiply_adds": "multiply-adds"}
 WRITTEN: dict[str, Callable[[Any], str]] = {
     "state": STATES.__getitem__,
+    "answer": lambda answer: (
+        answer["rule"] if answer["learner"] is None else "{rule}: learner {learner}".format(**answer)
+    ),
     "seconds": written,
     "validation_loss": "{:.4f} nats".format,
     "peak_memory_mb": "{:,.0f} MB".format,
@@ -69,6 +72,7 @@ def summary(found: Run) -> dict[str, Any]:
         "learners": len(found.learners),
         "epochs": len(found.epochs),
         "retained": found.retained if found.kind == "search" and found.result else None,
+        "answer": {"rule": found.rule, "learner": found.answering} if found.kind == "search" and found.result else None,
         "validation_error": number_at(found.result, "validation_error"),
         "validation_loss": number_at(found.result, "validation_loss"),
         "balanced_validation_error": number_at(found.result, "balanced_error") if found.kind == "search" else None,

@@ -10,6 +10,7 @@ from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.config import CONFIG, keys_for_training
 from smallgroup.display.display import MEASURING
 from smallgroup.display.training import TrainingDisplay
+from smallgroup.fitting import training_within
 from smallgroup.phases.evaluation import TrainResult
 from smallgroup.spaces import genotypes
 from smallgroup.spaces.genotypes import AnyGenotype
@@ -41,7 +42,7 @@ def train(
         if wanted.time_budget is not None:
             api.check_place(folder, config, resume=wanted.resume)  # before its steps are measured
             display.say(MEASURING)
-            config = api.training_within(config, [genotype], wanted.time_left())
+            config = training_within(config, cell, wanted.budget())
         result = api.train(
             genotype,
             config,

@@ -1,6 +1,5 @@
 """What the command line asks of a run."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from smallgroup.config import CONFIG, Config, changed, load, load_own, overlaid,
 from smallgroup.places import RUNS, is_begun, nothing_to_resume
 from smallgroup.runner.tensorboard import EVENTS, EventFiles, check_installed
 from smallgroup.runner.watcher import Watcher
+from smallgroup.runtime.budget import Budget
 from smallgroup.runtime.files import check_not_link
 
 _NOT_WHAT = ("data_root", "on_nonfinite")
@@ -75,11 +75,10 @@ class Wanted:
         changed_ = any(not change.startswith(_NOT_WHAT_CHANGES) for change in self.changes)
         return named or changed_ or self.config is not None or bool(self.base)
 
-    def time_left(self) -> Callable[[], float]:
-        """What is left of the time budget from now on, whenever it is asked."""
+    def budget(self) -> Budget:
+        """The time budget from now on."""
         assert self.time_budget is not None
-        total, start = OVERHEAD * seconds_of(self.time_budget), time.monotonic()
-        return lambda: total - (time.monotonic() - start)
+        return Budget(OVERHEAD * seconds_of(self.time_budget))
 
     @property
     def _file(self) -> dict[str, Any]:

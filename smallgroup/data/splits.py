@@ -135,3 +135,8 @@ def _require_every_class(labels: Tensor, classes: tuple[str, ...], where: str) -
         missing = [shown(name) for name, count in zip(classes, counts, strict=True) if not count]
         more = f" and {len(missing) - 1} others have" if len(missing) > 1 else " has"
         raise DataError(f"every class must have images in {where}, but {missing[0]!r}{more} none")
+
+
+def mixed(indices: Tensor) -> Tensor:
+    """The same indices in an order that does not depend on the one they come in."""
+    return indices.sort().values[torch.randperm(len(indices), generator=stream("evaluation", len(indices)))]

@@ -1,7 +1,7 @@
 """Everything a training from scratch reads, out of one config."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -15,7 +15,10 @@ from smallgroup.data.loader import Labelled, Stream
 from smallgroup.data.roots import data_root
 from smallgroup.data.search_data import split_by
 from smallgroup.data.sources import open_dataset
-from smallgroup.data.splits import check_classes, stratified
+from smallgroup.data.splits import check_classes, mixed, stratified
+
+MEASURED = 2000
+"""Validation images, at most, by which short trainings are compared."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +35,14 @@ class TrainingData:
     """Places of training images."""
     validation: Tensor | None = None
     """Places of training images that are measured after every epoch instead of being trained on."""
+    only: Tensor | None = None
+    """Places of the training images that are trained on; None: all but those above."""
 
     @cached_property
     def digest(self) -> str:
         """A text that changes with the images: a run is resumed on the images it was begun with."""
         test, own = self.dataset.test, self.held_out
-        kept = [part for part in (own, self.validation) if part is not None]
+        kept = [part for part in (own, self.validation, self.only) if part is not None]
         apart = "".join(hashlib.sha256(str(part.tolist()).encode()).hexdigest()[:16] for part in kept)
         return self.dataset.digest + ("" if test is None else test.digest()) + apart
 
@@ -62,6 +67,8 @@ class TrainingData:
     @cached_property
     def trained(self) -> Tensor:
         """Places of the images that are trained on."""
+        if self.only is not None:
+            return self.only
         kept = torch.ones(len(self.dataset.train), dtype=torch.bool)
         for left_out in (self.held_out, self.validation):
             if left_out is not None:
@@ -97,6 +104,17 @@ def open_training_data(
     held_out = split_by(config, dataset, seed).held_out if config.held_out else None
     apart = _set_apart(dataset, held_out, validation, seed) if validation else None
     return TrainingData(dataset, augmented, config.workers, held_out, apart)
+
+
+def open_parts_of_search(config: DataConfig, augmentation: AugmentationConfig, *, seed: int) -> TrainingData:
+    """Open the labeled parts of a search for short trainings: one to train on, one to be measured on.
+
+    Of a large validation part a sample is enough, always the same: it is looked at after every short training.
+    """
+    whole = open_training_data(config, augmentation, seed=seed)
+    parts = split_by(config, whole.dataset, seed)
+    measured = mixed(parts.validation)[:MEASURED].sort().values
+    return replace(whole, held_out=None, validation=measured, only=parts.train)
 
 
 def _set_apart(dataset: Dataset, held_out: Tensor | None, share: float, seed: int) -> Tensor | None:

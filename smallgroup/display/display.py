@@ -58,6 +58,11 @@ class Display(Watcher, ABC):
     def time_left(self, step: int, seconds: float) -> float | None:
         """Seconds left after so many steps and seconds; None: not known yet."""
 
+    def place(self, step: int) -> str:
+        """How far a run is after a step."""
+        epoch = f"epoch {(step - 1) // self._epoch + 1}/{self._steps // self._epoch}"
+        return f"{epoch}  step {step}/{self._steps}"
+
     @abstractmethod
     def lines(self, row: Mapping[str, Any]) -> list[str]:
         """A row of metrics where lines are printed."""
@@ -115,8 +120,7 @@ class Display(Watcher, ABC):
         if not self.terse and step - self._begin in self.moments and left is not None and step < self._steps:
             self.say(f"{self.hedge(step)} {written(left)} to go, as the steps so far went")
         time = written(seconds) + ("" if left is None else f", {written(left)} left")
-        epoch = f"epoch {(step - 1) // self._epoch + 1}/{self._steps // self._epoch}"
-        state = f"{epoch}  step {step}/{self._steps}  {time}"
+        state = f"{self.place(step)}  {time}"
         self._state, self._now = state, seconds
         self._bar.update(self._task, completed=step, state=state)
         self._draw()

@@ -9,7 +9,7 @@ from rich.text import Text
 from smallgroup import kernels
 from smallgroup.display.display import Display, numbers
 from smallgroup.networks import multiply_adds, parameters
-from smallgroup.phases.evaluation import MutualJob, TrainingJob
+from smallgroup.phases.evaluation import MutualJob
 from smallgroup.phases.evaluation.course import Course
 from smallgroup.runner import Job
 
@@ -39,15 +39,16 @@ class TrainingDisplay(Display):
         lines = []
         if isinstance(job, MutualJob):
             lines.append(f"{self.title}: {len(job.trainees)} learners, weight {job.peers.weight:g}")
-        if isinstance(job, TrainingJob) and job.chosen.sentence:
-            lines.append(job.chosen.sentence)
         lines.append(f"data: {dataset.name}, {len(job.data.trained):,} training and {tests:,} {kind} images{notes}")
         if dataset.about:
             lines.append(f"images: {dataset.about}")
         for k, trainee in enumerate(job.trainees):
             name = "network" if len(job.trainees) == 1 else f"learner {k}"
             cost = multiply_adds(trainee.network, dataset.size, dataset.channels)
-            lines.append(f"{name}: {parameters(trainee.network):,} parameters, {cost:,} multiply-adds")
+            lines.append(
+                f"{name}: {parameters(trainee.network):,} parameters, {cost:,} multiply-adds, "
+                f"{job.config.network.channels} channels in the first cells"
+            )
         lines.append(f"steps: {job.steps:,} in {job.config.epochs} epochs")
         mixed = job.config.precision != "float32"
         lines.append(f"kernels: {kernels.in_words('plain' if mixed else kernels.current())}")

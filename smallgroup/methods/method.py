@@ -166,8 +166,15 @@ class Method:
         return self.masked({kind: alpha.softmax(dim=1) for kind, alpha in self.logits(architecture).items()})
 
     def derive(self, space: Space, architecture: Architecture) -> Any:  # noqa: ANN401
-        """The genotype."""
-        return space.derive(self.scores(architecture), self.rule)
+        """Return the genotype that the architecture stands for.
+
+        Override `derive_from` instead where scores are enough: the consensus of several learners has nothing else.
+        """
+        return self.derive_from(space, self.scores(architecture))
+
+    def derive_from(self, space: Space, scores: Mapping[str, Tensor]) -> Any:  # noqa: ANN401
+        """Return the genotype that scores stand for, be they one learner's or the mean of several."""
+        return space.derive(scores, self.rule)
 
     # Masks: which operations are still there.
 

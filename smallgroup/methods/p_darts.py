@@ -1,6 +1,7 @@
 """P-DARTS: Chen et al., Progressive Differentiable Architecture Search, ICCV 2019 (arXiv:1904.12760)."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -8,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from smallgroup.methods.decisions import Continue, Decision, EpochEnd, Progress, Rebuild
-from smallgroup.methods.method import Architecture, ArchitectureOptimizer, Method
+from smallgroup.methods.method import ArchitectureOptimizer, Method
 from smallgroup.runtime import Phase
 from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.checks import check_counts
@@ -115,9 +116,9 @@ class PDarts(Method):
             self.keep(kind, self.mask(kind) & strongest(scores, self.kept[progress.stage]))
         return Rebuild({"cells": int(self.state["cells"]) + self.added[progress.stage]})
 
-    def derive(self, space: Space, architecture: Architecture) -> Any:  # noqa: ANN401
+    def derive_from(self, space: Space, scores: Mapping[str, Tensor]) -> Any:  # noqa: ANN401
         """The two strongest edges of each node; as long as there are too many skip connections, the weakest goes."""
-        scores = self.scores(architecture)
+        scores = {kind: table.clone() for kind, table in scores.items()}
         normal = next(iter(space.kinds))
         column = space.kinds[normal].operations.index(SKIP)
         while True:

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from smallgroup.data import Dataset, Images, ordered
+from smallgroup.data.splits import mixed
 from smallgroup.group.learner import log_mixture
-from smallgroup.runtime import stream
 
 BATCH = 100
 
@@ -25,6 +25,8 @@ class Evaluation:
     """The share of images whose class is not among the five likeliest."""
     confusion: list[list[int]]
     """Images by their class (rows) and the class they were given (columns)."""
+    wrong: list[bool]
+    """Whether each image was given another class than its own, in the order of their places."""
 
     @property
     def recognised(self) -> list[float]:
@@ -36,11 +38,6 @@ class Evaluation:
         """The mean over the classes of the error on each, in percent; classes without images do not count."""
         shares = zip(self.recognised, self.confusion, strict=True)
         return fmean(100 - share for share, row in shares if sum(row))
-
-
-def mixed(indices: Tensor) -> Tensor:
-    """The same indices in an order that does not depend on the one they come in."""
-    return indices.sort().values[torch.randperm(len(indices), generator=stream("evaluation", len(indices)))]
 
 
 def evaluate(
@@ -58,6 +55,7 @@ def evaluate(
     them, and nobody chooses the size of the batch.
     """
     indices = mixed(indices)
+    missed = torch.zeros(len(indices), dtype=torch.bool)
     classes = len(dataset.classes)
     loss, count, hits_top5 = 0.0, 0, 0
     confusion = torch.zeros(classes, classes, dtype=torch.int64)
@@ -73,7 +71,8 @@ def evaluate(
             top = log_q.topk(min(5, classes), dim=1).indices
             hits_top5 += int((top == y[:, None]).sum())
             confusion += torch.bincount(classes * y.cpu() + top[:, 0].cpu(), minlength=classes**2).view(classes, -1)
+            missed[count : count + len(y)] = (top[:, 0] != y).cpu()
             count += len(y)
     right = int(confusion.diagonal().sum())
     errors = (100 * (1 - right / count), 100 * (1 - hits_top5 / count))
-    return Evaluation(loss / count, *errors, confusion.tolist())
+    return Evaluation(loss / count, *errors, confusion.tolist(), missed[indices.argsort()].tolist())

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from smallgroup.phases.search.config import ANSWERS
 from smallgroup.report.cells import draw_cell, drawn
 from smallgroup.report.compare import Setting, contributions, differently_trained, head_start
 from smallgroup.report.markup import Markup, joined, tag
@@ -34,10 +35,10 @@ def cells_of(run: Run) -> list[Drawing]:
     """The cell of the answer."""
     if run.cell is None:
         return []
-    whose = "the network" if run.kind == "training" else f"learner {run.retained}"
+    whose = "the network" if run.kind == "training" else run.whose
     scores = None
-    if run.kind == "search" and run.retained is not None and run.epochs:
-        row = run.row(run.retained, run.epochs[-1])
+    if run.kind == "search" and run.answering is not None and run.epochs:  # of a consensus no line has the scores
+        row = run.row(run.answering, run.epochs[-1])
         kinds = ("normal", "reduce", "cell")
         scores = {} if row is None else {kind: found for kind in kinds if (found := table_at(row, kind)) is not None}
     return [draw_cell(cell, whose) for cell in drawn(run.cell, scores).values()]
@@ -60,14 +61,7 @@ def _standing(run: Run) -> Markup | None:
 def _search_facts(run: Run) -> list[Markup]:
     result, size, training = run.result, run.given.size, run.parts.get("training")
     retained = run.retained
-    facts = [
-        fact(
-            "Retained" if result else "Best so far",
-            "nobody yet" if retained is None else f"learner {retained}",
-            "result.json: retained" if result else "metrics.jsonl: lowest w_validation_loss of the last epoch",
-            run.method(retained) if retained is not None else None,
-        )
-    ]
+    facts = [_answering(run)]
     row = run.row(retained, run.epochs[-1]) if retained is not None and run.epochs else None
     if result:
         error, source = number_at(result, "validation_error"), "result.json: validation_error"
@@ -83,7 +77,8 @@ def _search_facts(run: Run) -> list[Markup]:
         if other is not None:
             beside = number_at(other.result, "test_error")
             facts.append(fact("A random cell", percent(beside), "random/result.json: test_error", _beside(run)))
-    facts.append(fact("Validation error", percent(error), source, "of W in the mixed network"))
+    whose = "" if retained is None or retained == run.answering else f" of learner {retained}"
+    facts.append(fact("Validation error", percent(error), source, f"of W in the mixed network{whose}"))
     facts += _balanced("Balanced validation error", result, "result.json")
     facts += _true_facts(run)
     if training is not None and training.result:
@@ -98,6 +93,19 @@ def _search_facts(run: Run) -> list[Markup]:
             size.parameters, size.multiply_adds, "counted from the cell and config.yaml: training.network", size.words
         )
     return [*facts, *_cost(run)]
+
+
+def _answering(run: Run) -> Markup:
+    """Whose cell it is; a rule other than the paper's is named, and what it does."""
+    retained = run.retained
+    if not run.result or run.rule == "retained":
+        return fact(
+            "Retained" if run.result else "Best so far",
+            "nobody yet" if retained is None else f"learner {retained}",
+            "result.json: retained" if run.result else "metrics.jsonl: lowest w_validation_loss of the last epoch",
+            run.method(retained) if retained is not None else None,
+        )
+    return fact("Answer", run.whose, "result.json: answer", f"by {run.rule}: {ANSWERS[run.rule]}")
 
 
 def _balanced(title: str, result: Mapping[str, Any], file: str) -> list[Markup]:
@@ -197,9 +205,14 @@ def _training_facts(run: Run) -> list[Markup]:
 
 
 def why(run: Run) -> Markup | None:
-    """Why this learner."""
+    """Why this learner, or why this cell."""
     if run.kind != "search" or run.retained is None:
         return None
+    if run.result and run.rule != "retained":
+        sentence = at(run.result, "answer", "sentence")
+        if not isinstance(sentence, str):
+            return None
+        return tag("p", tag("strong", "Why this cell: "), sourced(f"{sentence}.", "result.json: answer.sentence"))
     if run.result:
         group = run.result.get("group")
         entries = group if isinstance(group, list) else []

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from smallgroup.data.errors import reason
+from smallgroup.phases.search.config import ANSWERS, AnswerRule
 from smallgroup.phases.search.place import GALLERY
 from smallgroup.runner import read_rows
 from smallgroup.runner.lock import held
@@ -176,6 +177,25 @@ class Run:
         known = [(loss, k) for loss, k in last if loss is not None]
         return min(known)[1] if known else None
 
+    @property
+    def rule(self) -> AnswerRule:
+        """By which rule the search answers; results of earlier versions do not say, and have the retained learner's."""
+        told = at(self.result, "answer", "rule") if self.result else at(self.given.config, "search", "answer")
+        return next((rule for rule in ANSWERS if rule == told), "retained")
+
+    @property
+    def answering(self) -> int | None:
+        """The learner whose cell is the answer; None where it is that of all together, or not known yet."""
+        if not self.result or self.rule == "retained":
+            return self.retained
+        learner = whole(at(self.result, "answer", "learner"))
+        return learner if learner is not None and learner < MOST["learners"] else None
+
+    @property
+    def whose(self) -> str:
+        """Whose cell the answer is, in words."""
+        return self.rule if self.answering is None else f"learner {self.answering}"
+
     def _last(self) -> list[Row]:
         return [row for row in self.rows if self.epochs and row.epoch == self.epochs[-1]]
 
@@ -215,8 +235,7 @@ class Run:
     def cell(self) -> AnyGenotype | None:
         """The cell of the run: of its result, else of its file, else of the best learner so far."""
         if self.result:
-            retained = self.retained or 0
-            found = _genotype(self.space(retained), self.result.get("genotype"))
+            found = _genotype(self.space(self.answering or 0), self.result.get("genotype"))
             if found is not None:
                 return found
         try:

@@ -54,6 +54,7 @@ def _measures(runs: Sequence[Run]) -> list[tuple[str, Measure]]:
         ("learners", lambda run: (str(len(run.learners)), "metrics.jsonl: learner")),
         ("lambda", lambda run: (_known(weight(run), "{:g}".format, search=run), "config.yaml: search.lambda")),
         ("retained", _retained),
+        ("answer", _answer),
         ("validation error", _result("validation_error", percent)),
         ("validation loss, nats", _result("validation_loss", "{:.4f}".format)),
         ("test error", _result("test_error", percent, trained=True)),
@@ -76,6 +77,12 @@ def _retained(run: Run) -> tuple[str, str]:
     known = run.kind == "search" and run.retained is not None
     source = "result.json: retained" if run.result else "metrics.jsonl: lowest w_validation_loss of the last epoch"
     return f"learner {run.retained}{'' if run.result else ', so far'}" if known else "", source
+
+
+def _answer(run: Run) -> tuple[str, str]:
+    known = run.kind == "search" and bool(run.result)
+    told = run.rule if run.answering is None else f"{run.rule}: {run.whose}"
+    return told if known else "", "result.json: answer"
 
 
 def _result(key: str, write: Callable[[float], str], *, trained: bool = False) -> Measure:

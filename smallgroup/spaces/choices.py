@@ -1,7 +1,7 @@
-"""Genotypes beside the derived one: one drawn at random, and those that differ in one operation."""
+"""Genotypes beside the derived one: drawn at random, with one other operation, or from the mean of several scores."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -46,6 +46,23 @@ def neighbours(genotype: AnyGenotype, scores: Scores) -> Iterator[AnyGenotype]:
         return
     yield from (replace(genotype, normal=cell) for cell in _cells(genotype.normal, scores["normal"]))
     yield from (replace(genotype, reduce=cell) for cell in _cells(genotype.reduce, scores["reduce"]))
+
+
+def mean_scores(scores: Sequence[Scores]) -> dict[str, Tensor]:
+    """Return the mean over learners of the score of each operation, in double precision, by kind of cell.
+
+    Scores are what `Method.scores` gives: shares between 0 and 1 (a softmax over the operations of an edge; in PC-DARTS
+    times that of the edge; in FairDARTS sigmoids). Shares are averaged, not logits, so that every learner counts the
+    same however sharp its choice is. An operation that some learners have removed counts as 0 with those; one that all
+    have removed stays removed. The order of the learners does not matter, not even for rounding.
+    """
+    found = {}
+    for kind in scores[0]:
+        tables = torch.stack([each[kind].detach().cpu().double() for each in scores])
+        removed = (tables == -math.inf).all(dim=0)
+        shares = tables.masked_fill(tables == -math.inf, 0.0).sort(dim=0).values
+        found[kind] = shares.mean(dim=0).masked_fill(removed, -math.inf)
+    return found
 
 
 def _cells(cell: CellGenotype, table: Tensor) -> Iterator[CellGenotype]:

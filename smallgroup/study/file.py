@@ -78,8 +78,9 @@ class Row(BaseModel):
     where: tuple[Where, ...] = ()
     """More of them, above those, at some points of the grid."""
     take: Take = "retained"
-    """Which learner counts: the retained one, the first (a search alone, as learners that do not teach do not meet, but
-    what it cost is not known), or the mean of all."""
+    """What counts: `retained`, the answer of the search (its cell; errors of W are those of the retained learner),
+    `first`, the first learner (a search alone, as learners that do not teach do not meet, but what it cost is not
+    known), or `mean`, that of all learners."""
     labellers: Keys | None = None
     """Keys, above those of the row, of a search that is carried out before: its learners make the labels, frozen."""
     train: Keys = Field(default_factory=dict)
@@ -188,8 +189,8 @@ class Study(BaseModel):
         for row in self.rows:
             if row.take != "retained" and of_trainings:
                 raise ValueError(
-                    f"only retained cells are trained, so a row may not take another one beside {of_trainings[0]}, but "
-                    f"{row.name!r} takes {row.take}"
+                    "only the cell of the answer is trained, so a row may not take another one beside "
+                    f"{of_trainings[0]}, but {row.name!r} takes {row.take}"
                 )
         if self.claims and MEASURES[self.primary].larger_is_better is None:
             raise ValueError(f"claims need a primary measure of which more or less is better, not {self.primary}")

@@ -13,6 +13,7 @@ import yaml
 
 from smallgroup import __version__
 from smallgroup.config import resolve
+from smallgroup.phases.search.config import ANSWERS, AnswerRule
 from smallgroup.runtime.files import read_regular
 from smallgroup.runtime.plain_yaml import parsed
 from smallgroup.study.file import keys_of
@@ -31,6 +32,7 @@ def footer(plan: Plan, store: Store) -> list[str]:
     return [
         f"primary endpoint, named in the study file: {MEASURES[study.primary].title}",
         *dict.fromkeys(_lookups(plan)),
+        *_answers(plan),
         f"recipe {study.recipe}, seeds {', '.join(map(str, study.seeds))}",
         *([f"rows with {plan.only!r} in their names alone, and claims about those"] if plan.only else []),
         *made_with(plan, store),
@@ -92,6 +94,17 @@ def _plain(path: Path) -> Mapping[str, Any]:
 def _section(plain: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     found = plain.get(name)
     return found if isinstance(found, Mapping) else {}
+
+
+def _answers(plan: Plan) -> list[str]:
+    """By which rule the searches answer; whose, where rows differ in it."""
+    found: dict[AnswerRule, list[str]] = {}
+    for line in plan.lines:
+        for rule in dict.fromkeys(runs.search.config.search.answer for runs in line.runs.values()):
+            found.setdefault(rule, []).append(line.name)
+    if len(found) == 1:
+        return [f"answer of every search: {rule}: {ANSWERS[rule]}" for rule in found]
+    return [f"answer in {'; '.join(rows)}: {rule}: {ANSWERS[rule]}" for rule, rows in found.items()]
 
 
 def _lookups(plan: Plan) -> Iterator[str]:

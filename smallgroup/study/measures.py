@@ -18,7 +18,7 @@ class Outcome:
 
     search: SearchResult
     trainings: tuple[TrainResult, ...] = ()
-    """Of the retained cell."""
+    """Of the answer's cell."""
     labellers: SearchResult | None = None
     """The search that had to be carried out before."""
 
@@ -38,12 +38,14 @@ class Measure:
     """None: neither."""
     of_learner: Callable[[Outcome, int], float | None] | None = None
     """By learner; else `of_training`, else `of_run`."""
+    of_answer: Callable[[Outcome], float | None] | None = None
+    """Of the cell that the search answers with, which need not be a learner's; None: that of the retained learner."""
     of_training: Callable[[TrainResult], float | None] | None = None
     of_run: Callable[[Outcome], float] | None = None
     digits: int = 2
 
     def value(self, outcome: Outcome, take: str) -> float | None:
-        """Of the learner that counts, or the mean of all."""
+        """Of the answer, of the first learner, or the mean of all."""
         if self.of_training is not None:
             return _mean(self.each_training(outcome))
         if self.of_run is not None:
@@ -52,7 +54,11 @@ class Measure:
         assert self.of_learner is not None
         if take == "mean":
             return _mean([self.of_learner(outcome, k) for k in range(outcome.search.learners)])
-        return _finite(self.of_learner(outcome, 0 if take == "first" else outcome.search.retained))
+        if take == "first":
+            return _finite(self.of_learner(outcome, 0))
+        if self.of_answer is not None:
+            return _finite(self.of_answer(outcome))
+        return _finite(self.of_learner(outcome, outcome.search.retained))
 
     def each_training(self, outcome: Outcome) -> list[float | None]:
         """Of every training of the cell."""
@@ -77,10 +83,22 @@ def _truth(name: str) -> Callable[[Outcome, int], float | None]:
     return value
 
 
+def _truth_of_answer(name: str) -> Callable[[Outcome], float | None]:
+    def value(outcome: Outcome) -> float | None:
+        known: Mapping[str, float] | None = getattr(outcome.search, name)
+        return None if known is None else known.get(outcome.search.dataset)
+
+    return value
+
+
 def _skips(outcome: Outcome, k: int) -> float:
     spaces = outcome.search.space.split("+")
     genotype = from_plain(spaces[k if len(spaces) > 1 else 0], outcome.search.group[k].genotype)
     return float(genotype.skips)
+
+
+def _skips_of_answer(outcome: Outcome) -> float:
+    return float(from_plain(outcome.search.answer_space, outcome.search.genotype).skips)
 
 
 def _error_on(images: Literal["held-out", "test"], name: str) -> Callable[[TrainResult], float | None]:
@@ -99,11 +117,20 @@ ON_HELD_OUT = {"supernet_held_out_error", "held_out_error"}
 """Those of images that nobody trains on."""
 ON_TEST_IMAGES = {"test_error", "test_error_top5"}
 MEASURES: dict[str, Measure] = {
-    "percentile": Measure("percentile", "search", True, _truth("percentile"), digits=1),
-    "percentile_at_cost": Measure(
-        "percentile among cells of the same cost", "search", True, _truth("percentile_at_cost"), digits=1
+    "percentile": Measure(
+        "percentile", "search", True, _truth("percentile"), of_answer=_truth_of_answer("percentile"), digits=1
     ),
-    "true_accuracy": Measure("true accuracy, %", "search", True, _truth("true_accuracy")),
+    "percentile_at_cost": Measure(
+        "percentile among cells of the same cost",
+        "search",
+        True,
+        _truth("percentile_at_cost"),
+        of_answer=_truth_of_answer("percentile_at_cost"),
+        digits=1,
+    ),
+    "true_accuracy": Measure(
+        "true accuracy, %", "search", True, _truth("true_accuracy"), of_answer=_truth_of_answer("true_accuracy")
+    ),
     "validation_error": Measure(
         "validation error, %", "search", False, lambda outcome, k: outcome.search.group[k].validation_error
     ),
@@ -113,7 +140,7 @@ MEASURES: dict[str, Measure] = {
     "supernet_held_out_error": Measure(
         "held-out error of W, %", "search", False, lambda outcome, k: outcome.search.group[k].held_out_error
     ),
-    "skips": Measure("skips", "search", None, _skips, digits=1),
+    "skips": Measure("skips", "search", None, _skips, of_answer=_skips_of_answer, digits=1),
     "seconds": Measure("seconds", "search", None, of_run=lambda outcome: outcome.seconds, digits=0),
     "search_days": Measure(
         "search cost, device-days", "search", None, of_run=lambda outcome: outcome.seconds / 86_400, digits=3

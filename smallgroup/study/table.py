@@ -58,7 +58,7 @@ class Shown:
     entries: Mapping[str, Entry]
     """By measure."""
     all_learners: Entry
-    """The primary measure, as the mean over all learners: what choosing the retained one has gained is not in it."""
+    """The primary measure, as the mean over all learners: what the rule of the answer has gained is not in it."""
     wanted: int
     """Runs it would have if all were done."""
     failed: Sequence[str] = ()

@@ -13,6 +13,7 @@ from smallgroup.cli.app import app
 from smallgroup.cli.durations import seconds_of, written
 from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.config import load, resolve, seeds_of
+from smallgroup.phases.search.answer import retained_record
 from smallgroup.phases.search.result import LearnerResult, SearchResult
 
 Captured = pytest.CaptureFixture[str]
@@ -114,6 +115,7 @@ def test_what_only_some_results_have_is_not_compared() -> None:
         "method": "darts", "space": "nas-bench-201", "dataset": "cifar10", "learners": 1, "lam": 1.0, "seed": 0,
         "hypergradient": "exact", "steps": 1, "seconds": 1.0, "peak_memory_mb": 1.0, "retained": 0, "genotype": "x",
         "parameters": 1, "validation_loss": 1.0, "validation_error": 50.0, "group": [LearnerResult(**cell)],
+        "answer": retained_record(0),
     }  # fmt: skip
     known = SearchResult(**common, true_accuracy={"cifar10": 90.0}, percentile={"cifar10": 20.0})
     unknown = SearchResult(**common)

@@ -11,7 +11,6 @@ import smallgroup
 from smallgroup.api import make_job, make_training
 from smallgroup.config import resolve
 from smallgroup.networks import parameters
-from smallgroup.phases.evaluation.limits import Choice
 from smallgroup.runtime import stream
 from smallgroup.spaces.genotypes import published
 
@@ -67,7 +66,7 @@ def test_a_search_step_of_the_paper_on_images_of_224_pixels(imagenet: Path) -> N
 def test_a_training_step_of_the_paper_on_images_of_224_pixels(imagenet: Path) -> None:
     given = {"recipe": "paper", "dataset": "imagenet", "data_root": str(imagenet), "space": "darts"}
     config = resolve(given, ["training.batch_size=2", "training.steps_per_epoch=1", "training.epochs=1"])
-    job = make_training(config, Choice(published()["DARTS_V2"]))
+    job = make_training(config, published()["DARTS_V2"])
     before = job.network.classifier.weight.clone()
     rows = job.advance()
     assert job.finished

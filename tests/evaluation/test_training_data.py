@@ -10,7 +10,6 @@ from smallgroup.api import make_training
 from smallgroup.config import resolve
 from smallgroup.data import AugmentationConfig, DataConfig
 from smallgroup.data.training_data import open_training_data
-from smallgroup.phases.evaluation.limits import Choice
 from tests.data.makers import cifar10_folder
 from tests.evaluation.models import DARTS
 
@@ -63,8 +62,7 @@ def test_the_recipe_of_the_paper_cuts_out_squares_of_16_pixels(tmp_path: Path) -
     }
     small = ["training.network.channels=2", "training.network.cells=3", "training.batch_size=50"]
     trained, plain = (
-        make_training(resolve(given, [*small, *more]), Choice(DARTS))
-        for more in ([], ["training.augmentation.cutout=0"])
+        make_training(resolve(given, [*small, *more]), DARTS) for more in ([], ["training.augmentation.cutout=0"])
     )
     check_squares(trained.batches.batch(0)[0], plain.batches.batch(0)[0], 16)
 

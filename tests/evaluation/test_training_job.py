@@ -17,7 +17,6 @@ from smallgroup.networks import Outputs
 from smallgroup.phases.evaluate import evaluate
 from smallgroup.phases.evaluation import NetworkConfig, TrainingConfig, TrainingJob, read_model
 from smallgroup.phases.evaluation.job import NonFiniteTrainingError
-from smallgroup.phases.evaluation.limits import Choice
 from smallgroup.runner import read_rows
 from smallgroup.spaces.genotypes import published, resolve
 from tests.data.makers import class_folders, picture
@@ -163,7 +162,7 @@ def test_the_average_is_what_is_tested_and_kept(tmp_path: Path) -> None:
     short = {"epochs": 1, "steps_per_epoch": 3, "batch_size": 16, "network": SMALL.model_dump(), "average": 0.9}
     config, cell = smallgroup.Config(training=short), resolve(CELL)[1]
     result = smallgroup.train(cell, config, out=tmp_path / "run", progress=False)
-    training = make_training(config, Choice(cell))
+    training = make_training(config, cell)
     while not training.finished:
         training.advance()
     kept, own = read_model(tmp_path / "run")[0].state_dict(), training.trainee.shipped.state_dict()

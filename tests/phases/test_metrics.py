@@ -14,7 +14,7 @@ from smallgroup.api import make_job, search
 from smallgroup.config import resolve
 from smallgroup.data import ordered
 from smallgroup.group import NonFiniteError
-from smallgroup.phases.evaluate import mixed
+from smallgroup.data.splits import mixed
 from smallgroup.phases.search import SearchJob
 from smallgroup.phases.search.result import conclude
 from tests.data.makers import class_folders

@@ -9,7 +9,7 @@ import torch
 
 from smallgroup.data import AugmentationConfig, DataConfig
 from smallgroup.data.training_data import open_training_data
-from smallgroup.phases.evaluation import NetworkConfig, TrainingConfig
+from smallgroup.phases.evaluation import NetworkConfig
 from smallgroup.phases.evaluation.trainee import Trainee
 from smallgroup.phases.playoff.candidates import distinct, in_turn, next_best
 from smallgroup.phases.playoff.config import PlayOffConfig
@@ -28,11 +28,10 @@ CELLS = [POOLS, STRONG, SKIPS, LIGHT, Cell(("nor_conv_1x1",) * 6)]
 
 
 def play_off(cells: list[Cell] | None = None, **options: Any) -> PlayOffJob:
-    training = TrainingConfig(batch_size=32, optimizer="adamw", lr=3e-3)
     network = NetworkConfig(channels=4, cells_per_stage=1, auxiliary="none")
     data = open_training_data(DataConfig(), AugmentationConfig(), seed=1, validation=0.5)
     candidates = [Candidate(f"cell {k}", cell) for k, cell in enumerate(cells or CELLS)]
-    return PlayOffJob(PlayOffConfig(network=network, **options), training, data, candidates, seed=3)
+    return PlayOffJob(PlayOffConfig(network=network, batch_size=32, **options), data, candidates, seed=3)
 
 
 def played(job: PlayOffJob) -> list[dict[str, Any]]:

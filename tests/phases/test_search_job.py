@@ -10,7 +10,8 @@ import torch
 
 from smallgroup.data import DataConfig, SearchData, open_search_data
 from smallgroup.methods import METHODS
-from smallgroup.phases.evaluate import evaluate, mixed
+from smallgroup.data.splits import mixed
+from smallgroup.phases.evaluate import evaluate
 from smallgroup.phases.search import SearchConfig, SearchJob
 from smallgroup.runner import read_rows
 from smallgroup.spaces.nas_bench_201 import NasBench201Space

@@ -15,7 +15,6 @@ from safetensors.torch import save
 from smallgroup.cli import main
 from smallgroup.cli.wanted import Wanted
 from smallgroup.config import LARGEST, load, load_own
-from smallgroup.phases.evaluation.limits import read_architectures
 from smallgroup.phases.evaluation.mutual_result import MutualResult
 from smallgroup.phases.evaluation.peers import Peers
 from smallgroup.phases.evaluation.result import TrainResult
@@ -125,7 +124,7 @@ def test_every_reader_of_a_run_by_itself(kind: str, tmp_path: Path, precious: Pa
         for result in (SearchResult, TrainResult, MutualResult):
             assert result.read(tmp_path) is None
         assert not held(tmp_path)
-        for read in (lambda: Peers.read(tmp_path), lambda: read_architectures(path), lambda: load_own(path)):
+        for read in (lambda: Peers.read(tmp_path), lambda: read_regular(path), lambda: load_own(path)):
             with pytest.raises((ValueError, FileNotFoundError)):
                 read()
         with pytest.raises((ValueError, FileNotFoundError)):

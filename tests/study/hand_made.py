@@ -6,6 +6,7 @@ from typing import Any
 
 from smallgroup.phases.evaluation import TrainResult
 from smallgroup.phases.evaluation.result import HELD_OUT
+from smallgroup.phases.search.answer import retained_record
 from smallgroup.phases.search.result import LearnerResult, SearchResult
 from smallgroup.study import Plan, Store
 from smallgroup.study.plan import Run
@@ -29,11 +30,13 @@ def searched(errors: list[float], *, seconds: float = 60.0, **learner: Any) -> S
         seconds=seconds,
         peak_memory_mb=1.0,
         retained=retained,
+        answer=retained_record(retained),
         genotype=CELL,
         parameters=1,
         validation_loss=group[retained].validation_loss,
         validation_error=errors[retained],
         group=group,
+        **{name: learner[name] for name in ("true_accuracy", "percentile") if name in learner},
     )
 
 

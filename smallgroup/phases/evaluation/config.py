@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from smallgroup.networks import NetworkDesign
 
 _FROZEN = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+FIRST_MAP = 16
+"""Pixels, at most, of the height and width that the first cells see where the stem halves images by itself."""
 RISE, START = 0.25, 0.04
 """The share of a one-cycle schedule in which the rate rises, and the share of lr it begins at."""
 LAST = 5
@@ -54,8 +56,11 @@ class NetworkConfig(BaseModel):
     """Cells in all, in the DARTS space."""
     cells_per_stage: int = Field(default=5, ge=1, le=MOST["cells_per_stage"])
     """Cells between two reductions, in NAS-Bench-201."""
-    halvings: int = Field(default=0, ge=0, le=MOST["halvings"])
-    """How often the stem halves the image before the first cell, in NAS-Bench-201; the benchmark's never does."""
+    halvings: Annotated[int, Field(ge=0, le=MOST["halvings"])] | Literal["auto"] = 0
+    """How often the stem halves the image before the first cell, in NAS-Bench-201; auto: until it is 16x16 or smaller.
+
+    The benchmark's stem never does.
+    """
     stem: Literal["auto", "cifar", "small", "imagenet"] = "auto"
     """Of the DARTS space; auto: by the size of the images."""
     auxiliary: Literal["none", "one-norm", "two-norms"] = "two-norms"
@@ -70,10 +75,15 @@ class NetworkConfig(BaseModel):
             channels=self.channels,
             cells=self.cells,
             cells_per_stage=self.cells_per_stage,
-            halvings=self.halvings,
+            halvings=_halvings(image_size) if self.halvings == "auto" else self.halvings,
             stem=self.stem,
             auxiliary="none" if space == "nas-bench-201" else self.auxiliary,
         )
+
+
+def _halvings(image_size: int) -> int:
+    """How often an image is halved until it is small enough for the first cells."""
+    return min(MOST["halvings"], max(0, math.ceil(math.log2(image_size / FIRST_MAP))))
 
 
 class TrainingConfig(BaseModel):
@@ -127,7 +137,7 @@ class TrainingConfig(BaseModel):
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
     """What is computed in; the weights are float32 in any case."""
     max_parameters: int | None = Field(default=None, ge=1)
-    """The most parameters of the network; where the retained cell has more, another of the search's takes its place."""
+    """The most parameters of the network; where the search's answer has more, another of its cells takes its place."""
     max_multiply_adds: int | None = Field(default=None, ge=1)
     """The most multiply-adds of the network for one image; likewise."""
     track_test: bool = False

@@ -11,7 +11,6 @@ from smallgroup.networks import DerivedNetwork
 from smallgroup.phases.evaluate import Evaluation
 from smallgroup.phases.evaluation.config import TrainingConfig
 from smallgroup.phases.evaluation.course import Course
-from smallgroup.phases.evaluation.limits import Choice
 from smallgroup.phases.evaluation.optimizer import AnyOptimizer
 from smallgroup.phases.evaluation.trainee import Answer, NonFiniteTrainingError, Trainee
 from smallgroup.spaces.genotypes import AnyGenotype
@@ -30,10 +29,7 @@ class TrainingJob(Course):
         *,
         seed: int,
         device: torch.device | str = "cpu",
-        chosen: Choice | None = None,
     ) -> None:
-        self.chosen = chosen or Choice(genotype)
-        """How the cell was found; limits may have had a say in it."""
         self.trainee = Trainee(config, data, genotype, seed=seed, device=device)
         super().__init__(config, data, [self.trainee])
 

@@ -12,16 +12,16 @@ from smallgroup.data import FileImages
 from smallgroup.networks import multiply_adds, parameters
 from smallgroup.phases.evaluate import Evaluation
 from smallgroup.phases.evaluation.job import TrainingJob
-from smallgroup.phases.evaluation.limits import Choice
 from smallgroup.phases.evaluation.model import TrainedModel
 from smallgroup.phases.evaluation.place import ABOUT, WEIGHTS
+from smallgroup.phases.evaluation.size import fit_in_words
 from smallgroup.phases.evaluation.trainee import Trainee
 from smallgroup.runner import read_rows
 from smallgroup.runtime.files import read_regular, write_whole
 from smallgroup.runtime.memory import peak_memory
 from smallgroup.spaces.genotypes import from_plain, space_of, to_plain
 
-RESULT = "result.json"
+RESULT, WRONG = "result.json", "test.json"
 HELD_OUT = "not looked at: the errors are those of the held-out images"
 
 
@@ -60,10 +60,8 @@ class TrainResult:
     """The mean over the classes of the test error on each; results of earlier versions have none."""
     skipped_images: int = 0
     """Image files that cannot be decoded and were left out; `facts.json` names them."""
-    learner: int | None = None
-    """Whose cell it is, where limits of size chose it among those of a search."""
     choice: str | None = None
-    """What was given up for them."""
+    """How wide the network is because of limits on its size."""
 
     def to_dict(self) -> dict[str, Any]:
         """As it stands in the file."""
@@ -83,11 +81,22 @@ class TrainResult:
 _RESULT = TypeAdapter(TrainResult)
 
 
+def read_wrong(folder: Path) -> list[bool] | None:
+    """Which test images a finished training got wrong, in their order; None if nothing that can be used says it."""
+    try:
+        wrong = json.loads(read_regular(folder / WRONG))["wrong"]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+    if not isinstance(wrong, list) or not wrong or any(one not in (0, 1) for one in wrong):
+        return None
+    return [bool(one) for one in wrong]
+
+
 def conclude(job: TrainingJob, *, seconds: float, folder: Path) -> TrainResult:
     """Look at the test images, and write the model and `result.json`."""
     found = None if job.data.tested is None else job.test()
     rows = list(read_rows(folder / "metrics.jsonl"))
-    return write_result(job.trainee, found, rows, steps=job.step, seconds=seconds, folder=folder, chosen=job.chosen)
+    return write_result(job.trainee, found, rows, steps=job.step, seconds=seconds, folder=folder)
 
 
 def write_result(
@@ -98,7 +107,6 @@ def write_result(
     steps: int,
     seconds: float,
     folder: Path,
-    chosen: Choice | None = None,
 ) -> TrainResult:
     """Write the model of a network and its `result.json`, from its rows of metrics and what the test images gave."""
     dataset = trainee.data.dataset
@@ -106,14 +114,16 @@ def write_result(
     how: Any = "looked at after every epoch" if tracked else "looked at once, after the last epoch"
     if trainee.data.held_out is not None:
         how = HELD_OUT
+    size = parameters(trainee.network), multiply_adds(trainee.network, dataset.size, dataset.channels)
+    limits = trainee.config.limits
     recognised = None if found is None else dict(zip(dataset.classes, found.recognised, strict=True))
     result = TrainResult(
         dataset=dataset.name,
         space=space_of(trainee.genotype),
         seed=trainee.seed,
         genotype=to_plain(trainee.genotype),
-        parameters=parameters(trainee.network),
-        multiply_adds=multiply_adds(trainee.network, dataset.size, dataset.channels),
+        parameters=size[0],
+        multiply_adds=size[1],
         epochs=trainee.config.epochs,
         steps=steps,
         seconds=seconds,
@@ -127,8 +137,7 @@ def write_result(
         confusion=None if found is None else found.confusion,
         balanced_error=None if found is None else found.balanced_error,
         skipped_images=len(trainee.data.skipped),
-        learner=None if chosen is None else chosen.learner,
-        choice=None if chosen is None else chosen.sentence or None,
+        choice=fit_in_words(trainee.config.network, limits, *size) if limits else None,
     )
     model = TrainedModel(
         trainee.genotype,
@@ -140,5 +149,7 @@ def write_result(
         dataset.train.margin if isinstance(dataset.train, FileImages) else 1.0,
     )
     model.write(folder, trainee.shipped)
+    if found is not None:
+        write_whole(folder / WRONG, json.dumps({"schema": 1, "wrong": [int(one) for one in found.wrong]}) + "\n")
     write_whole(folder / RESULT, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
     return result

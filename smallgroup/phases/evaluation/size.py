@@ -4,14 +4,12 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from smallgroup.data.training_data import TrainingData
 from smallgroup.networks import build_network, multiply_adds, parameters
 from smallgroup.phases.evaluation.config import Limits, NetworkConfig
-from smallgroup.runtime.bounds import MOST
 from smallgroup.spaces.genotypes import AnyGenotype, space_of
 
-FIRST_MAP = 16
-"""Pixels, at most, of the height and width that the first cells of a fitted network see."""
-WIDTHS = (4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+WIDTHS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Channels of fitted networks, from narrow to wide."""
 DEEPER_FROM = 48
 """From this width on a fitted network has more cells as well."""
@@ -24,6 +22,11 @@ class Images:
     classes: int
     channels: int
     size: int
+
+
+def images_of(data: TrainingData) -> Images:
+    """Return it for the images of a training."""
+    return Images(len(data.dataset.classes), data.dataset.channels, data.dataset.size)
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,11 @@ def within_limits(genotype: AnyGenotype, network: NetworkConfig, limits: Limits,
     return _of_width(network, most)
 
 
+def fit_in_words(network: NetworkConfig, limits: Limits, parameters: int, multiply_adds: int) -> str:
+    """Say how wide a network is that fits its limits."""
+    return f"{network.channels} channels fit {limits}: {Size(parameters, multiply_adds)}"
+
+
 def of_same_cost(genotype: AnyGenotype, network: NetworkConfig, cost: int, images: Images) -> NetworkConfig:
     """The same network around another cell, as wide as makes its multiply-adds nearest to `cost`."""
 
@@ -77,26 +85,20 @@ def of_same_cost(genotype: AnyGenotype, network: NetworkConfig, cost: int, image
         return size_of(genotype, _of_width(network, channels), images).multiply_adds
 
     step = _even(genotype)
-    below = max(step, _largest(lambda channels: multiply_adds_of(channels) <= cost, MOST["channels"], step))
+    most = network.channels
+    while multiply_adds_of(most) < cost:
+        most *= 2
+    below = max(step, _largest(lambda channels: multiply_adds_of(channels) <= cost, most, step))
     nearest = min((below, below + step), key=lambda channels: abs(math.log(multiply_adds_of(channels) / cost)))
     return _of_width(network, nearest)
 
 
-def ladder(space: str, network: NetworkConfig, image_size: int) -> Iterator[NetworkConfig]:
-    """Networks from small to large, to choose from by time.
-
-    In NAS-Bench-201 the stem halves images until the first cells see few pixels: what that saves is better spent on
-    width and epochs. In the DARTS space the stem is the network's own.
-    """
-    halvings = max(0, math.ceil(math.log2(image_size / FIRST_MAP)))
+def ladder(space: str, network: NetworkConfig) -> Iterator[NetworkConfig]:
+    """Networks from small to large, to choose from by time; what is not width or depth is as in the given one."""
     for width in WIDTHS:
-        if space == "nas-bench-201":
-            depth = 1 if width < DEEPER_FROM else 2
-            yield network.model_copy(
-                update={"channels": width, "cells_per_stage": depth, "halvings": min(halvings, MOST["halvings"])}
-            )
-        else:
-            yield network.model_copy(update={"channels": width, "cells": 5 if width < DEEPER_FROM else 8})
+        deep = width >= DEEPER_FROM
+        depth = {"cells_per_stage": 1 + deep} if space == "nas-bench-201" else {"cells": 8 if deep else 5}
+        yield network.model_copy(update={"channels": width, **depth})
 
 
 def _of_width(network: NetworkConfig, channels: int) -> NetworkConfig:

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from smallgroup.phases.evaluation.config import NetworkConfig
+from smallgroup.phases.evaluation.config import NetworkConfig, TrainingConfig
 from smallgroup.runtime.bounds import MOST
 
 
@@ -17,7 +17,27 @@ class PlayOffConfig(BaseModel):
     """Steps of all candidates together; in each round every candidate that is left takes the same number."""
     seconds: float | None = Field(default=None, gt=0)
     """CPU seconds of all candidates together, in place of steps: then a light cell takes more steps in its seconds."""
+    batch_size: int = Field(default=64, ge=2, le=MOST["batch_size"])
+    """Images per step."""
+    lr: float = Field(default=3e-3, gt=0)
+    """Learning rate of AdamW; it does not change, so that trainings can be compared at any time."""
+    weight_decay: float = Field(default=0.05, ge=0)
+    """Of all weights."""
     average: float = Field(default=0.98, ge=0, lt=1)
     """Decay per step of the moving average of the weights, by which candidates are compared."""
-    network: NetworkConfig = NetworkConfig(channels=16, cells=5, cells_per_stage=1, auxiliary="none")
+    network: NetworkConfig = NetworkConfig(channels=16, cells=5, cells_per_stage=1, halvings="auto", auxiliary="none")
     """The network around a candidate."""
+
+    @property
+    def training(self) -> TrainingConfig:
+        """How a candidate is trained."""
+        return TrainingConfig(
+            batch_size=self.batch_size,
+            network=self.network,
+            optimizer="adamw",
+            lr=self.lr,
+            schedule="constant",
+            weight_decay=self.weight_decay,
+            average=self.average,
+            drop_path=0.0,
+        )

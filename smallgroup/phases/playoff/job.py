@@ -11,8 +11,8 @@ from torch import Tensor
 
 from smallgroup.data.errors import check_same_data
 from smallgroup.data.training_data import TrainingData
-from smallgroup.phases.evaluation.config import TrainingConfig
 from smallgroup.phases.evaluation.trainee import Trainee
+from smallgroup.phases.passes import FORWARD
 from smallgroup.phases.playoff.config import PlayOffConfig
 from smallgroup.phases.playoff.rounds import Halving, Turn, going_on
 from smallgroup.spaces.genotypes import AnyGenotype
@@ -37,7 +37,7 @@ class Standing:
 
     steps: int = 0
     seconds: float = 0.0
-    """CPU seconds of its steps; the looks at the validation images are the same for all."""
+    """CPU seconds of its steps and of the looks at the validation images."""
     round: int = -1
     """The last round in which it was compared, counted from 0."""
     validation_error: float | None = None
@@ -54,7 +54,6 @@ class PlayOffJob:
     def __init__(
         self,
         config: PlayOffConfig,
-        training: TrainingConfig,
         data: TrainingData,
         candidates: Sequence[Candidate],
         *,
@@ -64,18 +63,9 @@ class PlayOffJob:
         if data.validation is None or not candidates:
             raise ValueError("a play-off needs candidates and validation images, but one of them is missing")
         self.config, self.data, self.candidates = config, data, list(candidates)
-        self.training = training.model_copy(
-            update={
-                "network": config.network,
-                "schedule": "constant",
-                "warmup_epochs": 0,
-                "average": config.average,
-                "validation": 0.0,  # the rounds measure it
-                "drop_path": 0.0,
-            }
-        )
+        self.training = config.training
         self.seed, self.device = seed, torch.device(device)
-        self.batches = data.train(training.batch_size, seed, device)
+        self.batches = data.train(config.batch_size, seed, device)
         self.standings = [Standing() for _ in candidates]
         self.left = list(range(len(self.candidates)))
         self.step, self._round, self._place, self._taken = 0, 0, 0, 0
@@ -137,8 +127,10 @@ class PlayOffJob:
 
     @property
     def _halving(self) -> Halving:
-        budget = float(self.config.steps) if self.config.seconds is None else self.config.seconds
-        return Halving(budget, self.costs)
+        if self.config.seconds is None:
+            return Halving(float(self.config.steps), self.costs)
+        assert self.data.validation is not None  # checked at the beginning
+        return Halving(self.config.seconds, self.costs, FORWARD * len(self.data.validation) / self.config.batch_size)
 
     @property
     def _turn(self) -> Turn:
@@ -170,8 +162,9 @@ class PlayOffJob:
 
     def _look(self, turn: Turn) -> dict[str, Any]:
         """Compare a candidate on the validation part."""
-        standing = self.standings[turn.candidate]
+        standing, start = self.standings[turn.candidate], time.process_time()
         found = self._trainee(turn.candidate).validate()
+        standing.seconds += time.process_time() - start
         standing.round, standing.validation_error, standing.validation_loss = turn.round, found.error, found.loss
         return {
             "round": turn.round,

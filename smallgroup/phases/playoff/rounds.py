@@ -18,12 +18,14 @@ class Turn:
 class Halving:
     """A budget shared equally among the rounds, and in each round among the candidates that are left.
 
-    Of n candidates ceil(n / 2) go on, until one is left after ceil(log2(n)) rounds. `costs` is what a step of each
-    candidate takes from the budget: seconds, or 1 where steps are counted.
+    Of n candidates ceil(n / 2) go on, until one is left after ceil(log2(n)) rounds.
     """
 
     budget: float
     costs: Sequence[float]
+    """What a step of each candidate takes from the budget: seconds, or 1 where steps are counted."""
+    look: float = 0.0
+    """What the look at the validation images after every turn takes, in steps of the candidate."""
 
     @property
     def rounds(self) -> int:
@@ -33,7 +35,7 @@ class Halving:
     def turns(self, number: int, left: Sequence[int]) -> list[Turn]:
         """The turns of a round, one for each candidate that is left; each takes a step at least."""
         share = self.budget / self.rounds / len(left)
-        return [Turn(number, one, max(1, int(share / self.costs[one] + 1e-9))) for one in left]
+        return [Turn(number, one, max(1, int(share / self.costs[one] - self.look + 1e-9))) for one in left]
 
 
 def going_on(scores: Sequence[tuple[int, float, float]]) -> list[int]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from smallgroup import kernels
-from smallgroup.phases.search.config import in_words
+from smallgroup.phases.search.config import ANSWERS, in_words
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.memory import expected_memory
 from smallgroup.phases.search.schedule import Course, Stretch
@@ -38,7 +38,8 @@ def _learners(job: SearchJob) -> list[str]:
 def _steps(job: SearchJob) -> list[str]:
     steps = f"steps: {job.course.steps:,} in {job.config.epochs} epochs: {_parts(job.course)}"
     words = in_words(job.config.hypergradient, taught=job.group.setting.teaching.active)
-    return [steps, f"architecture gradient: {words}", *_travels(job)]
+    answer = f"answer: {job.config.answer}: {ANSWERS[job.config.answer]}"
+    return [steps, f"architecture gradient: {words}", *_travels(job), answer]
 
 
 def _parts(course: Course) -> str:

@@ -14,6 +14,16 @@ _FROZEN = ConfigDict(
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
+AnswerRule = Literal["retained", "derived-error", "consensus", "play-off"]
+ANSWERS: dict[AnswerRule, str] = {
+    "retained": "the cell of the learner with the lowest loss on all validation images",
+    "derived-error": "the derived cell with the lowest error on all validation images, with shared weights",
+    "consensus": "the cell derived from the mean of the learners' scores",
+    "play-off": "the best of several cells, each trained briefly from scratch",
+}
+"""How the group answers, in words: whatever shows a result names the rule."""
+
+
 class BatchSizes(BaseModel):
     """Images per step from each of the three streams."""
 
@@ -128,6 +138,10 @@ class SearchConfig(BaseModel):
     """`own` and `uniform` are controls in which nobody teaches anybody."""
     human_labels: bool = True
     """False: the ablation in which W learns from peers alone."""
+    answer: AnswerRule = "retained"
+    """Which cell is the answer: that of the learner with the lowest validation loss (retained), that with the lowest
+    validation error once derived (derived-error), the one derived from the mean of all scores (consensus), or the
+    best of several that are trained briefly (play-off)."""
 
     @model_validator(mode="after")
     def _one_source(self) -> "SearchConfig":

@@ -16,6 +16,7 @@ from smallgroup.group.learner import Labeller, log_mixture
 from smallgroup.group.snapshot import Snapshot
 from smallgroup.group.teaching import LabelsFrom, Teaching
 from smallgroup.methods import Continue, EpochEnd, Method, Rebuild, Rollback, Stop
+from smallgroup.phases.search.answer import check_answer
 from smallgroup.phases.search.config import SearchConfig
 from smallgroup.phases.search.labellers import Labellers, check_same_labellers
 from smallgroup.phases.search.learners import Searcher, make_searcher, of_learner
@@ -45,6 +46,7 @@ class SearchJob:
         truth: Truth | None = None,
         labellers: Labellers | None = None,
     ) -> None:
+        check_answer(config.answer, learners)
         self.config, self.data, self.labellers = config, data, labellers
         sizes = config.batch_size
         check_batch(

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from smallgroup.data import SearchData
+from smallgroup.data.splits import mixed
 from smallgroup.group import LearnerReport, NonFiniteError, StepReport
-from smallgroup.phases.evaluate import Evaluation, evaluate, mixed
+from smallgroup.phases.evaluate import Evaluation, evaluate
 from smallgroup.phases.search.collapse import signs_of_collapse
 from smallgroup.phases.search.learners import Searcher
 from smallgroup.phases.search.taught import Taught

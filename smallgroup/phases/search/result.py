@@ -1,9 +1,10 @@
-"""How a search ends: the learner with the lowest validation loss is kept, and its cell written down."""
+"""How a search ends: every learner is looked at, the group answers, and the cell is written down."""
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,15 @@ from torch import Tensor
 
 from smallgroup.group import NonFiniteError
 from smallgroup.phases.evaluate import Evaluation, evaluate
+from smallgroup.phases.search.answer import (
+    OF_A_LEARNER,
+    Answer,
+    AnswerRecord,
+    Finalist,
+    give_answer,
+    retained_learner,
+    retained_record,
+)
 from smallgroup.phases.search.config import in_words
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.learners import Searcher
@@ -40,6 +50,8 @@ class LearnerResult:
     """On the images that were kept from the search, if there are any."""
     balanced_error: float | None = None
     """The mean over the classes of the validation error on each; results of earlier versions have none."""
+    derived_error: float | None = None
+    """Of its derived cell with the shared weights, on all validation images; only where that decides the answer."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +70,17 @@ class SearchResult:
     peak_memory_mb: float
     retained: int
     """The learner with the lowest loss over the full validation set, counted from 0."""
+    answer: AnswerRecord
+    """Whose cell the genotype is, and by which rule; results of earlier versions have the retained learner's."""
     genotype: Any
+    """Of the answer."""
     parameters: int
-    """Of the retained learner's supernet."""
+    """Of the retained learner's supernet, like losses and errors below."""
     validation_loss: float
     validation_error: float
     group: list[LearnerResult]
     true_accuracy: dict[str, float] | None = None
+    """Of the answer: looked up after the search, and used for nothing; so is the percentile."""
     percentile: dict[str, float] | None = None
     percentile_at_cost: dict[str, float | None] | None = None
     held_out_error: float | None = None
@@ -77,6 +93,15 @@ class SearchResult:
     def gradient(self) -> str:
         """What the architectures followed, in words."""
         return in_words(self.hypergradient, taught=self.learners > 1 and self.lam > 0)
+
+    @property
+    def answer_space(self) -> str:
+        """The space of the answer's cell; learners may have spaces of their own."""
+        return self._spaces[self.answer.learner or 0]
+
+    @property
+    def _spaces(self) -> list[str]:
+        return self.space.split("+") if "+" in self.space else [self.space] * self.learners
 
     def to_dict(self) -> dict[str, Any]:
         """Under the names that files have; what is not known is left out."""
@@ -91,28 +116,50 @@ class SearchResult:
         try:
             plain = json.loads(read_regular(folder / RESULT))
             plain["lam"] = plain.pop("lambda")
+            plain.setdefault("answer", asdict(retained_record(plain["retained"])))
             result = _RESULT.validate_json(json.dumps(plain), strict=True)
-            spaces = result.space.split("+") if "+" in result.space else [result.space] * result.learners
-            for space, learner in zip(spaces, result.group, strict=True):
+            for space, learner in zip(result._spaces, result.group, strict=True):
                 from_plain(space, learner.genotype)
-            read(folder / FILE, links=False)
-            return result if result.group[result.retained].genotype == result.genotype else None
+            return result if result._fits(read(folder / FILE, links=False)[0]) else None
         except (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
             return None
+
+    def _fits(self, written: AnyGenotype) -> bool:
+        """Whether the answer is the cell that it says it is; `written` is that of `genotype.json`."""
+        answer, retained = self.answer, self.group[self.retained]  # an IndexError where there is no such learner
+        own = retained if answer.learner is None else self.group[answer.learner]
+        if answer.rule == "retained" and own is not retained:
+            return False
+        if answer.rule in OF_A_LEARNER:
+            return answer.learner is not None and own.genotype == self.genotype
+        return bool(to_plain(from_plain(self.answer_space, self.genotype)) == to_plain(written))
 
 
 _RESULT = TypeAdapter(SearchResult)
 
 
-def conclude(job: SearchJob, *, seed: int, seconds: float, folder: Path) -> SearchResult:
-    """Look at every learner on the full validation set, keep the best, write `genotype.json` and `result.json`."""
+def conclude(
+    job: SearchJob,
+    *,
+    seed: int,
+    seconds: float,
+    folder: Path,
+    play_off: Callable[[Sequence[Finalist]], Answer] | None = None,
+) -> SearchResult:
+    """Look at every learner on all validation images, let the group answer, write `genotype.json` and `result.json`."""
     genotypes: list[AnyGenotype] = [s.relaxed.derive(s.learner.architecture) for s in job.searchers]
     learners = [
         _learner(k, searcher, genotype, job)
         for k, (searcher, genotype) in enumerate(zip(job.searchers, genotypes, strict=True))
     ]
-    retained = min(range(len(learners)), key=lambda k: learners[k].validation_loss)
+    finalists = [
+        Finalist(searcher, genotype, learner.validation_loss, learner.derived_error)
+        for searcher, genotype, learner in zip(job.searchers, genotypes, learners, strict=True)
+    ]
+    retained = retained_learner(finalists)
+    answer = give_answer(job.config.answer, finalists) if play_off is None else play_off(finalists)
     best, searcher = learners[retained], job.searchers[retained]
+    known: dict[str, Any] = standing(job.metrics.truth, answer.genotype)
     result = SearchResult(
         method=_joined([learner.method for learner in learners]),
         space=_joined([each.relaxed.space.name for each in job.searchers]),
@@ -122,23 +169,23 @@ def conclude(job: SearchJob, *, seed: int, seconds: float, folder: Path) -> Sear
         hypergradient=job.config.hypergradient,
         seed=seed,
         steps=job.step,
-        seconds=seconds,
+        seconds=seconds + (answer.record.seconds or 0.0),
         peak_memory_mb=round(peak_memory() / 2**20, 1),
         retained=retained,
-        genotype=best.genotype,
+        answer=answer.record,
+        genotype=to_plain(answer.genotype),
         parameters=sum(tensor.numel() for tensor in searcher.learner.w.values()),
         validation_loss=best.validation_loss,
         validation_error=best.validation_error,
         group=learners,
-        true_accuracy=best.true_accuracy,
-        percentile=best.percentile,
-        percentile_at_cost=best.percentile_at_cost,
+        **known,
         held_out_error=best.held_out_error,
         balanced_error=best.balanced_error,
         skipped_images=len(job.data.skipped) or None,
     )
+    whose = result.method if answer.record.learner is None else learners[answer.record.learner].method
     write_architectures(folder / ARCHITECTURES, job.searchers, genotypes)
-    write(folder / FILE, genotypes[retained], Origin(best.method, result.dataset, seed))
+    write(folder / FILE, answer.genotype, Origin(whose, result.dataset, seed))
     write_whole(folder / RESULT, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
     return result
 
@@ -162,8 +209,8 @@ def _or_null(value: float) -> float | None:
 def _learner(k: int, searcher: Searcher, genotype: AnyGenotype, job: SearchJob) -> LearnerResult:
     data = job.data
 
-    def on(images: Tensor, which: str) -> Evaluation:
-        found = evaluate(searcher.logits, data.dataset.train, data.dataset, images, workers=data.workers)
+    def on(images: Tensor, which: str, logits_of: Callable[[Tensor], Tensor] = searcher.logits) -> Evaluation:
+        found = evaluate(logits_of, data.dataset.train, data.dataset, images, workers=data.workers)
         if not math.isfinite(found.loss):  # then the errors say nothing, although they are numbers
             raise NonFiniteError(k, 2, f"the loss on all {which} images", job.step)
         return found
@@ -172,6 +219,9 @@ def _learner(k: int, searcher: Searcher, genotype: AnyGenotype, job: SearchJob) 
     known: dict[str, Any] = {**standing(job.metrics.truth, genotype), "balanced_error": found.balanced_error}
     if len(kept):
         known["held_out_error"] = on(kept, "held-out").error
+    if job.config.answer == "derived-error":
+        derived = partial(searcher.relaxed.derived_logits, searcher.learner.w, genotype)
+        known["derived_error"] = on(data.splits.validation, "validation", derived).error
     return LearnerResult(searcher.relaxed.method.name, found.loss, found.error, to_plain(genotype), **known)
 
 

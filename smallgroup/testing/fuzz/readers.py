@@ -14,11 +14,11 @@ from smallgroup.config import help_of_keys, load, resolve, seeds_of
 from smallgroup.data.decoding import Unreadable, header, picture
 from smallgroup.data.unpickle import read_pickle
 from smallgroup.pages import read_one_run
-from smallgroup.phases.evaluation.limits import read_architectures
 from smallgroup.phases.evaluation.peers import FILE as PEERS
 from smallgroup.phases.evaluation.peers import Peers
-from smallgroup.phases.evaluation.result import TrainResult
+from smallgroup.phases.evaluation.result import TrainResult, read_wrong
 from smallgroup.phases.search.result import SearchResult
+from smallgroup.pipeline import Plan
 from smallgroup.report import page
 from smallgroup.runner import CHECKPOINTS, read_rows
 from smallgroup.runner.saved import parts_of
@@ -166,10 +166,17 @@ READERS: tuple[Reader, ...] = (
     ),
     Reader("results", any_document([sound.RESULT]), _results, [sound.RESULT], (), share=5),
     Reader(
-        "architectures",
-        any_document(sound.ARCHITECTURES),
-        lambda document, folder: read_architectures(_written(folder, "architectures.json", document)),
-        sound.ARCHITECTURES,
+        "test images that were wrong",
+        any_document(sound.WRONG),
+        lambda document, folder: read_wrong(_written(folder, "test.json", document).parent),
+        sound.WRONG,
+        share=5,
+    ),
+    Reader(
+        "plans",
+        any_document(sound.PLANS),
+        lambda document, folder: Plan.read(_written(folder, "plan.json", document).parent),
+        sound.PLANS,
         share=5,
     ),
     Reader(

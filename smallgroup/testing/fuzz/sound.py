@@ -107,6 +107,7 @@ RESULT: dict[str, Any] = {
     "seconds": 1.5,
     "peak_memory_mb": 300.0,
     "retained": 0,
+    "answer": {"rule": "retained", "learner": 0, "sentence": "learner 0 is retained"},
     "parameters": 9,
     "group": [_ONE],
 }
@@ -124,10 +125,8 @@ FACTS: dict[str, Any] = {
     "machine": {"cores": 2},
 }
 RUNS = [{"rows": [ROW, {**ROW, "epoch": 1}], "result": RESULT, "facts": FACTS, "config": CONFIGS[0]}]
-_SCORES = {"cell": [[0.1, 0.2, 0.3, 0.2, 0.2]] * 6}
-ARCHITECTURES = [
-    {"schema": 1, "learners": [{"space": "nas-bench-201", "genotype": CELL, "scores": _SCORES, "most_skips": None}]}
-]
+WRONG = [{"schema": 1, "wrong": [0, 1, 1, 0]}]
+PLANS = [{"seconds": 60.0, "clock": "wall", "baselines": ["resnet", "random"], "search_seconds": 12.5}]
 PEERS = [{"schema": 1, "spaces": ["nas-bench-201"] * 2, "weight": 1.0, "learners": {"0": CELL, "1": CELL}}]
 HEADERS: list[dict[str, Any]] = [
     {

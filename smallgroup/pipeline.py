@@ -1,0 +1,329 @@
+"""The whole job: search, play-off, training from scratch, baselines beside it, and a verdict.
+
+A time budget is for all of it. What each part may take is said before it begins, and written down: a run that is
+interrupted goes on with the sizes it would have had.
+"""
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
+
+from smallgroup import api
+from smallgroup.config import CONFIG, Config, keys_of_any, load_own, resolve
+from smallgroup.display.display import Display
+from smallgroup.display.search import SearchDisplay
+from smallgroup.display.training import TrainingDisplay
+from smallgroup.fitting import search_within, training_within
+from smallgroup.phases.evaluation import TrainResult
+from smallgroup.phases.evaluation.place import TRAINING
+from smallgroup.phases.evaluation.result import read_wrong
+from smallgroup.phases.evaluation.size import images_of, of_same_cost
+from smallgroup.phases.search.result import SearchResult
+from smallgroup.places import check_for_run
+from smallgroup.runner import Watcher
+from smallgroup.runtime import stream
+from smallgroup.runtime.budget import Budget, Clock
+from smallgroup.runtime.checks import check_choice
+from smallgroup.runtime.durations import written
+from smallgroup.runtime.files import check_not_link, read_regular, write_whole
+from smallgroup.spaces.choices import random_genotype
+from smallgroup.spaces.genotypes import FILE, AnyGenotype, read, space_of
+from smallgroup.spaces.nas_bench_201.cell import Cell
+from smallgroup.statistics.same_images import ImageComparison, compare_on_images
+
+Baseline = Literal["resnet", "random", "all-3x3"]
+RESNET = Cell.parse("|nor_conv_3x3~0|+|none~0|nor_conv_3x3~1|+|skip_connect~0|none~1|skip_connect~2|")
+"""Two 3x3 convolutions with a skip connection around them: the residual block, as the benchmark writes it."""
+ALL_3X3 = Cell(("nor_conv_3x3",) * 6)
+BASELINES: dict[Baseline, str] = {
+    "resnet": "a ResNet: residual blocks in the same skeleton",
+    "random": "a random cell of the same space",
+    "all-3x3": "the cell of 3x3 convolutions alone",
+}
+"""What stands beside the found network: each as wide as gives it the same multiply-adds, trained the same way."""
+DEFAULT_BASELINES: tuple[Baseline, ...] = ("resnet", "random")
+PLAN, VERDICT = "plan.json", "verdict.json"
+SEARCH_SHARE = 0.35
+"""The most of a time budget that a search takes."""
+PLAY_OFF_SHARE = 0.25
+"""The part of what the search leaves that goes to the play-off; the trainings share the rest equally."""
+LEAST_SHARE = 0.25
+"""The part of a time budget that the trainings get in any case, should what comes before them take too long."""
+OVERHEAD = 0.95
+"""The part of a time budget that is shared out; checkpoints, pages and measuring take the rest."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run was asked for beside its config."""
+
+    seconds: float | None
+    """The time budget; None: none."""
+    clock: Clock
+    baselines: tuple[Baseline, ...]
+    search_seconds: float | None = None
+    """What the search was expected to take when its length was chosen."""
+
+    @staticmethod
+    def read(folder: Path) -> "Plan | None":
+        """The plan of a begun run; None if there is none."""
+        try:
+            content = read_regular(folder / PLAN, 100_000)
+        except FileNotFoundError:
+            return None
+        try:
+            return _PLAN.validate_json(content)
+        except ValueError:
+            raise ValueError(f"{folder / PLAN} must be the plan of a run, but it is not") from None
+
+    @property
+    def trainings(self) -> int:
+        """The found network and the baselines."""
+        return 1 + len(self.baselines)
+
+
+_PLAN = TypeAdapter(Plan)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The found network against a baseline, on the same test images, with one training of each."""
+
+    baseline: Baseline
+    comparison: ImageComparison | None
+    """None where there are no test images, or the trainings differ in length."""
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words."""
+        name = BASELINES[self.baseline]
+        if self.comparison is None:
+            return f"The network found and {name} cannot be compared."
+        found, (low, high) = self.comparison, self.comparison.interval
+        words = {"better": "is better than", "worse": "is worse than", "not told apart": "is not told apart from"}
+        side = "lower" if found.difference <= 0 else "higher"
+        return (
+            f"The network found {words[found.verdict]} {name}: its test error is {abs(found.difference):.2f} points "
+            f"{side} (95 % interval {low:+.2f} to {high:+.2f}; {found.images:,} test images, one seed)."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it stands in the file."""
+        found = self.comparison
+        verdict = None if found is None else found.verdict
+        return {
+            "baseline": self.baseline,
+            "verdict": verdict,
+            "sentence": self.sentence,
+            **({} if found is None else asdict(found)),
+        }
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a whole run has come to."""
+
+    search: SearchResult
+    training: TrainResult
+    baselines: Mapping[Baseline, TrainResult]
+    comparisons: Sequence[Comparison]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {
+            "search": self.search.to_dict(),
+            "training": self.training.to_dict(),
+            "baselines": {name: result.to_dict() for name, result in self.baselines.items()},
+            "verdict": [each.to_dict() for each in self.comparisons],
+        }
+
+
+def run(
+    config: Config | Mapping[str, Any] | Path | str | None = None,
+    *,
+    out: Path | str | None = None,
+    seconds: float | None = None,
+    clock: Clock = "wall",
+    baselines: Sequence[Baseline] = DEFAULT_BASELINES,
+    resume: bool = False,
+    allow_drift: bool = False,
+    progress: bool = True,
+    terse: bool = True,
+    say: Callable[[str], None] | None = None,
+    recorders: Callable[[Path], Sequence[Watcher]] | None = None,
+) -> RunResult:
+    """Search a cell, train it from scratch, train baselines beside it, and say how they compare.
+
+    Args:
+        config: what to search and how to train, as in `search`.
+        out: the run's folder; None: nothing is kept but the result.
+        seconds: a time budget for everything; None: the lengths of the config.
+        clock: what the budget is measured by, the clock on the wall or the CPU time of this process.
+        baselines: networks beside the found one, see `BASELINES`.
+        resume: go on with the run in that folder, with the budget and the baselines it was begun with.
+        allow_drift: resume even where the same bits cannot be promised.
+        progress: show progress on standard error or in the notebook.
+        terse: a line per epoch where there is no terminal, and no introductions.
+        say: who is told how a time budget is shared.
+        recorders: for the folder of each part, who else is told how it goes.
+    """
+    for baseline in baselines:
+        check_choice("baseline", baseline, tuple(BASELINES))
+    resolved = config if isinstance(config, Config) else resolve(keys_of_any(config))
+    with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as name:
+        job = _Run(Path(name), resolved, resume=resume, allow_drift=allow_drift, progress=progress, terse=terse)
+        job.tell, job.recorders = say or job.tell, recorders or job.recorders
+        return job.carry_out(Plan(seconds, clock, tuple(baselines)))
+
+
+@dataclass
+class _Run:
+    """One run, part by part. Each part begins, goes on or gives its result, whatever there is in its folder."""
+
+    folder: Path
+    config: Config
+    resume: bool
+    allow_drift: bool
+    progress: bool
+    terse: bool
+    tell: Callable[[str], None] = lambda _: None
+    recorders: Callable[[Path], Sequence[Watcher]] = lambda _: ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    """What is written when the run begins."""
+
+    def carry_out(self, asked: Plan) -> RunResult:
+        check_for_run(self.folder)
+        plan = Plan.read(self.folder) if self.resume else None
+        budget = None if asked.seconds is None else Budget(OVERHEAD * asked.seconds, asked.clock)
+        if plan is None:
+            plan = self._shared_out(asked, budget)
+        found = self._search()
+        budget = self._rest(plan, budget, found)
+        cell = read(self.folder / FILE, links=False)[0]
+        own = self._train(cell, TRAINING, lambda: self._sized(cell, plan, budget))
+        results = {name: self._beside(name, own, found.seed) for name in plan.baselines}
+        comparisons = [Comparison(name, self._compared(name, own, result)) for name, result in results.items()]
+        result = RunResult(found, own, results, comparisons)
+        verdicts = [each.to_dict() for each in comparisons]
+        write_whole(self.folder / VERDICT, json.dumps({"schema": 1, "verdicts": verdicts}, indent=2) + "\n")
+        return result
+
+    # The search.
+
+    def _shared_out(self, asked: Plan, budget: Budget | None) -> Plan:
+        """Fit the search into its share of the time, and write down what was asked for."""
+        plan = asked
+        if budget is not None:
+            fitted = search_within(self.config, budget, SEARCH_SHARE)
+            plan = replace(asked, search_seconds=fitted.seconds)
+            self.config = fitted.config
+            left = max(0.0, budget.left - fitted.seconds)
+            parts = [f"search {written(fitted.seconds)}"]
+            if self.config.search.answer == "play-off":
+                play_off = PLAY_OFF_SHARE * left
+                self.config = resolve(self.config.to_dict(), [f"playoff.seconds={play_off:.3f}"])
+                parts.append(f"play-off {written(play_off)}")
+                left -= play_off
+            each = left / plan.trainings
+            parts.append(f"training {written(each)}" + (" each" if plan.baselines else ""))
+            beside = "" if not plan.baselines else f": the network found and {', '.join(plan.baselines)}"
+            self.tell(f"time: {', '.join(parts)}{beside}")
+        self.files = {PLAN: json.dumps(asdict(plan)) + "\n"}
+        return plan
+
+    def _search(self) -> SearchResult:
+        with self._display(SearchDisplay, "search") as display:
+            return api.search(
+                self.config,
+                out=self.folder,
+                resume=self.resume,
+                allow_drift=self.allow_drift,
+                watcher=display,
+                recorders=self.recorders(self.folder),
+                progress=self.progress,
+                files=self.files,
+            )
+
+    def _rest(self, plan: Plan, budget: Budget | None, found: SearchResult) -> Budget | None:
+        """What is left for the trainings; of a resumed run, what the search did not take of the whole budget."""
+        if plan.seconds is None or budget is not None:
+            return budget
+        return Budget(max(0.0, OVERHEAD * plan.seconds - found.seconds), plan.clock)
+
+    # The trainings.
+
+    def _sized(self, cell: AnyGenotype, plan: Plan, budget: Budget | None) -> Config:
+        """The config of the training of a cell: as long and as large as its part of the time allows."""
+        config = resolve({**load_own(self.folder / CONFIG), "space": {"name": space_of(cell)}})
+        if budget is None:
+            return config
+        least = LEAST_SHARE * budget.seconds / plan.trainings
+        short = least - budget.left / plan.trainings
+        if short > 0:
+            self.tell(
+                f"search and play-off took longer than planned: the trainings get {written(least)} each all the same"
+            )
+            budget = Budget(least * plan.trainings, budget.clock)
+        return training_within(config, cell, budget, 1 / plan.trainings)
+
+    def _beside(self, name: Baseline, own: TrainResult, seed: int) -> TrainResult:
+        """Train a baseline of the same multiply-adds with the settings and the length of the found network."""
+        space = own.space
+        cells: dict[Baseline, Callable[[], AnyGenotype]] = {
+            "resnet": lambda: RESNET,
+            "all-3x3": lambda: ALL_3X3,
+            "random": lambda: random_genotype(space, stream(seed, "random cell")),
+        }
+        cell = cells[name]()
+
+        def config() -> Config:
+            base = resolve(load_own(self.folder / TRAINING / CONFIG))
+            base = resolve({**base.to_dict(), "space": {"name": space_of(cell)}})
+            network = base.training.network
+            if space_of(cell) != space:  # a ResNet beside a network of the DARTS space
+                network = network.model_copy(update={"halvings": "auto", "cells_per_stage": 1, "auxiliary": "none"})
+            sized = of_same_cost(cell, network, own.multiply_adds, images_of(api.training_data_of(base)))
+            limits = {"network": sized, "max_parameters": None, "max_multiply_adds": None}
+            return base.model_copy(update={"training": base.training.model_copy(update=limits)})
+
+        return self._train(cell, name, config)
+
+    def _train(self, cell: AnyGenotype, name: str, config: Callable[[], Config]) -> TrainResult:
+        """Train a cell in a folder of its own; the config of one that was begun is there."""
+        folder = self.folder / name
+        check_not_link(folder)
+        begun = self.resume and (folder / CONFIG).exists()
+        settings = resolve(load_own(folder / CONFIG)) if begun else config()
+        title = "training" if name == TRAINING else f"baseline {name}"
+        with self._display(TrainingDisplay, title) as display:
+            return api.train(
+                cell,
+                settings,
+                out=folder,
+                resume=self.resume,
+                allow_drift=self.allow_drift,
+                watcher=display,
+                recorders=self.recorders(folder),
+                progress=self.progress,
+            )
+
+    def _compared(self, name: Baseline, own: TrainResult, other: TrainResult) -> ImageComparison | None:
+        wrong = [read_wrong(self.folder / place) for place in (TRAINING, name)]
+        first, second = wrong
+        if first is None or second is None or len(first) != len(second) or own.steps != other.steps:
+            return None
+        return compare_on_images(first, second)
+
+    @contextmanager
+    def _display(self, kind: type[SearchDisplay | TrainingDisplay], title: str) -> Iterator[Display | None]:
+        if not self.progress:
+            yield None
+            return
+        with kind(title=title, terse=self.terse) as display:
+            yield display
