@@ -242,6 +242,17 @@ def test_runs_whose_time_is_not_known_are_not_guessed(tmp_path: Path) -> None:
     assert (standing.seconds_left, standing.unknown) == (None, 4)
 
 
+def test_a_study_without_open_runs_starts_no_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("smallgroup.study.processes.subprocess.Popen", lambda *_, **__: pytest.fail("a worker begins"))
+    plan, store = tiny(seeds=[1]), Store(tmp_path)
+    for run in plan.runs:
+        store.folder(run).mkdir(parents=True)
+        store.record_failure(run, "it broke")
+    seen: list[int] = []
+    carry_out_all(plan, store, 2, lambda standing: seen.append(standing.count("failed")))
+    assert seen == [len(plan.runs)]
+
+
 def test_workers_are_counted(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="workers=0"):
         carry_out_all(tiny(), Store(tmp_path), 0)

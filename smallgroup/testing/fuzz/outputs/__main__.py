@@ -42,8 +42,9 @@ def main() -> int:
             wrong += _report(f"random places from {start}", findings)
         for control in () if given.no_controls else CONTROLS:
             with without_cleaning(control):
-                missing = try_outputs(material, every)
-            print(f"without cleaning {control}: {len(missing.defects)} defects, the first: {missing.defects[:1]}")
+                missing = try_outputs(material, every, until_found=True)
+            first = f"found: {missing.defects[0]!a}" if missing.defects else "nothing is found"
+            print(f"without cleaning {control}, {missing.tried} attempts: {first}", flush=True)
             wrong += not missing.defects
     return 1 if wrong else 0
 

@@ -10,8 +10,11 @@ from xml.etree import ElementTree
 
 from markdown_it import MarkdownIt
 
-BINARY = {".pdf", ".png", ".onnx", ".pt2", ".safetensors"}
+from smallgroup.testing.fuzz.outputs.exported import texts_of_onnx, texts_of_pt2
+
+BINARY = {".pdf", ".png", ".safetensors"}
 """Files that nobody reads as text."""
+EXPORTS = {".onnx": texts_of_onnx, ".pt2": texts_of_pt2}
 _LINE = re.compile(r"^[\s\-%|#>*]*(?:sgxline|\\immediate)", re.MULTILINE)
 _STYLED = re.compile(r"(?<!\[bold\])sgxbold")
 _TEX_WORDS = {"begin", "end", "caption", "centering", "toprule", "midrule", "bottomrule"}
@@ -34,6 +37,9 @@ def look_at_text(text: str, keep: str = "\n") -> Iterator[str]:
 def look_at_file(path: Path) -> Iterator[str]:
     """Of a file: the same, and what its format would act on."""
     if path.suffix in BINARY:
+        return
+    if path.suffix in EXPORTS:
+        yield from dict.fromkeys(defect for text in EXPORTS[path.suffix](path) for defect in look_at_text(text))
         return
     text = path.read_bytes().decode()
     if path.suffix in (".html", ".svg"):

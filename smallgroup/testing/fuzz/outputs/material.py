@@ -2,37 +2,26 @@
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from smallgroup.cli import main
-from smallgroup.phases.evaluation.card import write_card
-from smallgroup.phases.evaluation.model import read_model
-from smallgroup.phases.evaluation.result import TrainResult
+from smallgroup.phases.evaluation.export import FORMATS
 from smallgroup.study import Store, open_study, planned
 from smallgroup.testing.fuzz.outputs.attacks import NAME
+from smallgroup.testing.fuzz.outputs.listed import list_attacks
+from smallgroup.testing.fuzz.outputs.served import watch_and_fetch
+from smallgroup.testing.fuzz.outputs.steps import Said, Step, command, heard
 
 SEARCH, TRAINING, STUDY, STUDIES, IMAGES = "search", "training", "study.yaml", "studies", "images"
 READ_OF_RUNS = ("config.yaml", "facts.json", "metrics.jsonl", "result.json", "genotype.json", "architectures.json")
 """Files of a run with texts in them; not all runs have all of them."""
 MORE = ("gallery.json", "times.jsonl", "model.json")
-Step = Callable[[], int]
-
-
-@dataclass(frozen=True)
-class Said:
-    """What a command printed, and its exit code."""
-
-    code: int
-    out: str
-    err: str
+EXPORTED = ("model.json", "result.json")
+"""Files that an export reads."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +43,9 @@ class Material:
 
     def steps(self, file: Path) -> dict[str, Step]:
         """By what they are: what is done with the file that was spoiled."""
-        search, training, made = (str(self.root / name) for name in (SEARCH, TRAINING, "made"))
+        search, training = (str(self.root / name) for name in (SEARCH, TRAINING))
         study = ["study", str(self.root / STUDY), "--out", str(self.root / STUDIES)]
-        page = ["--out", f"{made}/page.html", "--svg", f"{made}/svg"]
+        page = ["--out", f"{self.made}/page.html", "--svg", f"{self.made}/svg"]
         lines: dict[str, list[list[str]]] = {
             SEARCH: [
                 *(["show", search], ["show", search, "--json"], ["report", search, *page]),
@@ -66,42 +55,42 @@ class Material:
             TRAINING: [
                 *(["show", training], ["report", training, *page]),
                 *(["train", search, "--resume", "--out", training], ["predict", training, *self._two_images()]),
-                ["predict", training, *self._two_images(), "--json"],
+                *(["predict", training, str(self.others), *words] for words in (["--top", "2"], ["--json"])),
+                *(self._exports(training) if file.name in EXPORTED else []),
             ],
             STUDIES: [study, [*study, "--json"], [*study, "--dry-run"]],
         }
         lines[STUDY] = lines[STUDIES]
-        steps: dict[str, Step] = {" ".join(line): _command(line) for line in lines[file.parts[0]]}
-        return {**steps, "the model card": self._card} if file.parts[0] == TRAINING else steps
+        part = file.parts[0]
+        steps: dict[str, Step] = {" ".join(line): command(line) for line in lines[part]}
+        if part in (SEARCH, TRAINING):
+            steps[f"watch {self.root / part}"] = watch_and_fetch(self.root / part, self.made / "watch")
+        return steps
+
+    @property
+    def made(self) -> Path:
+        """Where commands put what they are told to write."""
+        return self.root / "made"
+
+    @property
+    def others(self) -> Path:
+        """Images to classify, one of which is none."""
+        return self.images.parent / "others"
+
+    def _exports(self, training: str) -> list[list[str]]:
+        self.made.mkdir(exist_ok=True)
+        names = {ending: str(self.made / f"{NAME}.{ending}") for ending in FORMATS}
+        return [["export", training, "--format", ending, "--out", name] for ending, name in names.items()]
 
     def _two_images(self) -> list[str]:
         return [str(path) for path in sorted(self.images.rglob("*.png"))[:2]]
-
-    def _card(self) -> int:
-        folder = self.root / TRAINING
-        network, model = read_model(folder)
-        name = self.root / "made" / "card.md"
-        name.parent.mkdir(exist_ok=True)
-        write_card(name, NAME, network, model, result=TrainResult.read(folder), difference=0.0)
-        return 0
-
-
-def _command(line: Sequence[str]) -> Step:
-    return lambda: main(line)
-
-
-def heard(step: Step) -> Said:
-    """Do something and note what is printed meanwhile; an error that no command lets through is raised."""
-    out, err = StringIO(), StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
-        code = step()
-    return Said(code, out.getvalue(), err.getvalue())
 
 
 def make_material(root: Path) -> tuple[Material, dict[str, Said]]:
     """Make all of it, as small as it can be, and give what the commands said meanwhile."""
     images = root / IMAGES
     _draw_images(images)
+    _draw_others(root / "others")
     place, dataset = root / "runs", f"folder:{images}"
     sizes: dict[str, Any] = {"train": 4, "unlabeled": 4, "validation": 4}
     keys: dict[str, Any] = {
@@ -128,10 +117,11 @@ def make_material(root: Path) -> tuple[Material, dict[str, Said]]:
         ["doctor", dataset, "--data-root", str(root / "nothing")],
         ["doctor", dataset, "--data-root", str(root / "nothing"), "--json"],
     ]
-    said = {" ".join(line): heard(_command(line)) for line in lines}
+    said = {" ".join(line): heard(command(line)) for line in lines}
     for line, one in said.items():
         if one.code:
             raise RuntimeError(f"smallgroup {line} must succeed, but it failed: {one.err}")
+    said |= list_attacks()
     for run in (SEARCH, TRAINING):
         shutil.rmtree(place / run / "checkpoints")
     _make_study(place, keys)
@@ -146,6 +136,15 @@ def _draw_images(folder: Path) -> None:
             for i in range(count):
                 pixels = np.full((8, 8, 3), 90 * number + i, np.uint8)
                 Image.fromarray(pixels).save(place / f"{i}{NAME}.png", "PNG")
+
+
+def _draw_others(folder: Path) -> None:
+    """An image, one that is cut off, and one that never was an image."""
+    folder.mkdir()
+    whole = folder / f"whole{NAME}.png"
+    Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(whole, "PNG")
+    (folder / f"cut{NAME}.png").write_bytes(whole.read_bytes()[:40])
+    (folder / f"text{NAME}.png").write_text(NAME)
 
 
 def _make_study(place: Path, keys: dict[str, Any]) -> None:
