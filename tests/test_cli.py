@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,29 @@ import smallgroup
 from smallgroup.cli import describe as describe_module
 from smallgroup.cli import lists, main
 from smallgroup.cli.app import app
+from smallgroup.recipes import Row
 from smallgroup.spaces.darts import Genotype
 from smallgroup.spaces.drawing import draw
 from smallgroup.spaces.genotypes import from_plain, published, write
+from smallgroup.study import row_times
+from smallgroup.study.row_times import RowTime
 
 CELL = "|nor_conv_3x3~0|+|nor_conv_3x3~0|avg_pool_3x3~1|+|none~0|nor_conv_3x3~1|avg_pool_3x3~2|"
 
 Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _rows_are_timed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One row needs more memory than there is; to measure all networks takes a minute."""
+
+    def timed(rows: Sequence[Row], tell: Callable[[str], None]) -> list[RowTime]:
+        tell("a network")
+        rest = [RowTime(100.0, 1e9)] * (len(rows) - 2)
+        return [RowTime(1.234 * 86400, 123 * 86400), RowTime(1.234 * 86400, None), *rest]
+
+    monkeypatch.setattr(row_times, "row_times", timed)
+    monkeypatch.setattr(row_times, "machine_is_busy", lambda: False)
 
 
 def run(capsys: Captured, *arguments: str) -> tuple[int, str, str]:
@@ -277,6 +294,31 @@ def test_help_and_lists_fit_80_columns(capsys: Captured, monkeypatch: pytest.Mon
         assert not re.search(r"[a-z]\.\.\.$", out, re.MULTILINE), words  # the line on a command is not cut off
     assert "pip install 'smallgroup[onnx]'" in " ".join(run(capsys, "export", "--help")[1].split())
     assert "\n  about a minute. What is given here stands above --config" in run(capsys, "search", "--help")[1]
+
+
+def test_rows_have_the_days_that_they_take_here(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    first, second, *rest = document(capsys, "list", "rows")
+    assert (first["search_days"], first["training_days"]) == (1.2, 120)
+    assert (second["search_days"], second["training_days"]) == (1.2, None)
+    assert {row["search_days"] for row in rest} == {0.0012}
+    code, out, error = run(capsys, "list", "rows")
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[0].endswith("; about 1.2 days of search and 120 of training")
+    assert lines[1].endswith("; the training needs more memory than is free")
+    assert lines[2].endswith("; about 0.0012 days of search and 12,000 of training")
+    assert "busy" not in error
+    monkeypatch.setattr(row_times, "machine_is_busy", lambda: True)
+    error = run(capsys, "list", "rows")[2]
+    assert error.startswith("measuring every network once, about a minute; --no-estimate ")
+    assert "right to about a factor of 2" in error
+    assert error.endswith("warning: the machine is busy: the days are too many, and are not kept\n")
+    assert max(map(len, error.splitlines())) <= 80
+    code, out, error = run(capsys, "list", "rows", "--no-estimate")
+    assert (code, error) == (0, "")
+    assert "days" not in out
+    assert len(out.splitlines()) == len(lines)
 
 
 def test_lists_in_a_pipe_have_one_line_per_entry(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,7 @@ def rows_with_times(*, as_json: bool) -> None:
     measured: list[str] = []
 
     def tell(words: str) -> None:
-        if not measured:
+        if not measured and not as_json:
             say(_MEASURING, err=True)
         measured.append(words)
         status.update(f"measuring {words}")
@@ -55,23 +55,23 @@ def rows_with_times(*, as_json: bool) -> None:
             {"search_days": _days(time.search), "training_days": _days(time.training)}
             for time in row_times(recipes.rows(), tell)
         ]
+    texts = [f"{about}; {_in_days(**days)}" for about, days in zip(entries.values(), times, strict=True)]
     if as_json:
-        named = zip(entries.items(), times, strict=True)
-        print_json([{"name": name, "about": about, **days} for (name, about), days in named])
+        named = zip(entries, texts, times, strict=True)
+        print_json([{"name": name, "about": text, **days} for name, text, days in named])
     else:
-        named = zip(entries.items(), times, strict=True)
-        print_entries((name, f"{about}; {_in_days(**days)}") for (name, about), days in named)
+        print_entries(zip(entries, texts, strict=True))
         say("", *_ROUGHLY, err=True)
     if measured and busy:
         say(_WHILE_BUSY, err=True)
 
 
-_MEASURING = "measuring every network once for this machine, about a minute; --no-estimate leaves it out"
+_MEASURING = "measuring every network once, about a minute; --no-estimate leaves it out"
 _ROUGHLY = (
-    "Days on this machine with the threads of the recipe, from passes of a few images:",
-    "right to about a factor of 2. Reading images is not in it.",
+    "Days on this machine with the threads of the recipe, from passes of a few",
+    "images: right to about a factor of 2. Reading images is not in it.",
 )
-_WHILE_BUSY = "warning: the machine is busy: the days are too many, and are measured again the next time"
+_WHILE_BUSY = "warning: the machine is busy: the days are too many, and are not kept"
 
 
 def _days(seconds: float | None) -> float | None:

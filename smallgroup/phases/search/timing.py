@@ -131,7 +131,8 @@ def reckoned(job: SearchJob, measured: Callable[[Searcher], PassTime] = pass_tim
     A rough number. In later stages the network has the operations that an untrained architecture keeps.
     """
     sizes, course = job.config.batch_size, job.course
-    batch = fmean((sizes.train, sizes.unlabeled, sizes.validation))
+    taught = (sizes.unlabeled,) if job.group.setting.teaching.active else ()
+    batch = fmean((sizes.train, sizes.validation, *taught))
     counts = parts(course)
     all_stages = list(dict.fromkeys(one.stages for one in course.stretches))
     passes = 0.0
