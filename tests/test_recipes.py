@@ -232,7 +232,8 @@ def test_quick_is_the_default_and_made_for_short_searches() -> None:
     small, large = resolve({}), resolve({"dataset": "cifar10"})
     assert small.search.steps_per_epoch != large.search.steps_per_epoch
     assert resolve({"space": "darts"}).space.channels == 4
-    assert resolve({"dataset": "folder:images"}).data.size == 32
+    assert resolve({"dataset": "folder:images"}).data.size is None  # their own, up to 64 pixels
+    assert resolve({"dataset": "imagenet"}).data.size == 32
 
 
 def test_what_is_given_stands_above_the_recipe() -> None:

@@ -277,3 +277,23 @@ def test_odd_names_stay_on_their_line(
     (entry,) = json.loads(capsys.readouterr().out)
     assert entry["image"] == str(image)
     assert {guess["class"] for guess in entry["top"]} == set(classes)
+
+
+def test_a_model_of_gray_images_sees_colored_ones_in_gray(tmp_path: Path) -> None:
+    """With the mean and deviation of its own images, which its file has."""
+    for name, level in {"dark": 40, "light": 150}.items():
+        for number in range(20):
+            path = tmp_path / "images" / name / f"{number}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            values = torch.randint(0, 80, (12, 12), generator=stream("test", name, number)) + level
+            Image.fromarray(values.numpy().astype(np.uint8)).save(path)
+    run = tmp_path / "run"
+    run.mkdir()
+    data, _ = train(run, BENCHMARK, f"folder:{tmp_path / 'images'}", steps=40)
+    model = read_model(run)[1]
+    assert data.dataset.channels == model.design.image_channels == 1
+    assert (model.mean, model.std) == (data.dataset.mean, data.dataset.std)
+    assert 0.4 < model.mean[0] < 0.6
+    colored = Image.fromarray(torch.randint(0, 256, (12, 12, 3), generator=stream("test")).numpy().astype(np.uint8))
+    of_color, of_gray = predict(run, [colored, colored.convert("L")], top=2)
+    assert of_color.guesses == of_gray.guesses
