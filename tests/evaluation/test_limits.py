@@ -16,11 +16,12 @@ from smallgroup.phases.evaluation.limits import (
     TooLargeError,
     check_fits,
     choose,
+    joint_architecture,
     read_architectures,
 )
 from smallgroup.runtime import stream
 from smallgroup.spaces import SPACES
-from smallgroup.spaces.choices import neighbours, score
+from smallgroup.spaces.choices import mean_scores, neighbours, score
 from smallgroup.spaces.genotypes import AnyGenotype, to_plain
 from smallgroup.spaces.space import Rule
 
@@ -72,6 +73,28 @@ def test_a_retained_cell_that_fits_is_kept() -> None:
     choice = choose(architectures, 0, Limits(*largest), design)
     assert (choice.genotype, choice.learner) == (architectures[0].genotype, 0)
     assert "fits" in choice.sentence
+
+
+def test_a_consensus_is_where_the_choice_begins() -> None:
+    """Its own neighbours are candidates too, by the mean of the scores; a cell of it is no learner's."""
+    architectures = group("nas-bench-201")
+    mean = mean_scores([each.scores for each in architectures])
+    joint = joint_architecture(architectures, SPACES["nas-bench-201"]().derive(mean, Rule("top2")))
+    assert all(torch.equal(joint.scores[kind], table) for kind, table in mean.items())
+    every = [*architectures, joint]
+    size = sizes(joint.genotype)
+    kept = choose(every, 2, Limits(*size), design)
+    assert (kept.genotype, kept.learner) == (joint.genotype, None)
+    assert kept.sentence.startswith("the cell of the consensus fits: ")
+    beside = {"cell": torch.eye(5)[[3] * 6] * 0.9 + 0.02}  # all 3x3, and nearly sure of it: the largest cells
+    large = Architecture(SPACES["nas-bench-201"]().derive(beside, Rule("top2")), beside)
+    everywhere = [large, large, joint]
+    other = choose(everywhere, 2, Limits(size[0] - 1), design)
+    best = max(value for value, cell in all_cells(everywhere) if sizes(cell)[0] < size[0])
+    assert other.learner is None
+    assert score(other.genotype, joint.scores) == best
+    assert "the cell of the consensus has" in other.sentence
+    assert "in its place a cell of the consensus with" in other.sentence
 
 
 def test_what_was_given_up_is_said_with_its_sign() -> None:
