@@ -16,7 +16,10 @@ def earlier(**given: Any) -> dict[str, Any]:
     for section in (plain["space"], *(one["space"] or {} for one in plain["learners"])):
         section.pop("derive", None)
     del plain["data"]["skip_bad_images"], plain["search"]["clip_lookahead"], plain["search"]["weights"]["nesterov"]
-    del plain["search"]["image_size"], plain["training"]["warmup_rate"]
+    del plain["search"]["image_size"], plain["search"]["answer"], plain["playoff"]
+    for key in ("warmup_rate", "optimizer", "average", "least_steps", "validation"):
+        del plain["training"][key]
+    del plain["training"]["network"]["halvings"]
     return plain
 
 
@@ -29,6 +32,7 @@ def test_a_run_of_an_earlier_version_is_read_as_what_it_did(tmp_path: Path) -> N
     assert read.learners[1].space is not None
     assert read.learners[1].space.derive == "benchmark"
     assert read.search.clip_lookahead
+    assert read.search.answer == "retained"
     assert Config().space.derive == "without-none"
 
 
@@ -40,6 +44,8 @@ def test_a_run_is_known_by_what_it_did_before_there_were_later_keys() -> None:
     assert {**now, "run": None} == {**known, "run": None}
     assert resolve({}).of_search()["space"]["derive"] == "without-none"
     assert "derive" not in resolve({"space": "darts"}).of_search()["space"]
+    assert "answer" not in resolve({"search": {"answer": "retained"}}).of_search()["search"]
+    assert resolve({"search": {"answer": "consensus"}}).of_search()["search"]["answer"] == "consensus"
 
 
 @pytest.mark.parametrize("damaged", [{}, {"space": 3, "learners": "two"}, {"learners": [None, 4]}, {"search": []}])

@@ -96,6 +96,7 @@ def test_show(capsys: Captured, tmp_path: Path) -> None:
     code, out, _ = run(capsys, "show", str(folder), "--json")
     found = json.loads(out)
     assert (found["retained"], found["validation_error"], found["genotype"]) == (0, 12.5, CELLS[1])
+    assert found["answer"] == {"rule": "retained", "learner": 0}  # of a result that does not say
 
 
 def test_show_tells_the_size_of_the_network_that_was_tested(capsys: Captured, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """`smallgroup train` and `smallgroup run`."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -140,13 +141,33 @@ def test_a_training_within_limits_is_begun_resumed_and_told(tmp_path: Path, caps
     result = json.loads(text)
     assert result["parameters"] < large["parameters"]
     assert result["learner"] in range(3)
-    assert result["choice"].startswith("the retained cell has")
+    assert result["choice"].startswith("the cell of the search has")
     assert result["choice"] in log
     assert load(small / "config.yaml")["training"]["max_parameters"] == large["parameters"] - 1
     (small / "result.json").unlink()
     code, text, log = run(capsys, "train", str(out), "--out", str(small), "--resume", "--json")
     assert code == 0, log
     assert without_time(json.loads(text)) == without_time(result)
+
+
+def test_a_consensus_is_trained_and_told(tmp_path: Path, capsys: Captured) -> None:
+    """Its cell is that of the search for every command; within limits the choice begins there."""
+    out = tmp_path / "run"
+    answer = ["--set=search.answer=consensus", "--set=search.architecture={travel: null, lr: 0.5}"]
+    code, text, log = run(capsys, "search", *SMALL, *answer, "--learners=2", "--out", str(out), "--seed=7")
+    assert code == 0, log
+    assert text.startswith("consensus: the cell is derived from the mean of the scores of 2 learners")
+    assert "answer: consensus: the cell derived from the mean of the learners' scores\n" in log
+    assert re.search("^consensus +darts", text, re.MULTILINE)
+    found = json.loads((out / "result.json").read_text())
+    assert (found["answer"]["rule"], found["answer"]["learner"]) == ("consensus", None)
+    large = json.loads(run(capsys, "train", str(out), *TINY, "--json", "--out", str(tmp_path / "large"))[1])
+    assert large["genotype"] == found["genotype"]
+    limit = ["--max-parameters", str(large["parameters"])]
+    small = json.loads(run(capsys, "train", str(out), *TINY, *limit, "--json", "--out", str(tmp_path / "fits"))[1])
+    assert (small["genotype"], small["learner"]) == (found["genotype"], None)
+    assert small["choice"].startswith("the cell of the consensus fits: ")
+    assert re.search("^answer +consensus$", run(capsys, "show", str(out))[1], re.MULTILINE)
 
 
 def without_time(result: dict[str, Any]) -> dict[str, Any]:

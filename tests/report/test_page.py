@@ -297,6 +297,7 @@ def test_a_row_of_the_comparison_counts_one_thing_and_each_field_names_its_key(t
     assert rows["validation error"][1] == ("untrained/result.json: validation_error", "12.50 %")
     assert rows["lambda"][0] == ("trained/config.yaml: search.lambda", "1")
     assert rows["retained"][0] == ("trained/result.json: retained", "learner 0")
+    assert rows["answer"][0] == ("trained/result.json: answer", "retained: learner 0")
     for title, fields in rows.items():
         assert all(": " in source or title == "state" for source, words in fields if words), title
 

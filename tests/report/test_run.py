@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from smallgroup.pages import read_one_run, read_runs
+from smallgroup.phases.search.config import ANSWERS
 from smallgroup.report import page, read_run
 from smallgroup.report.origins import events_of, seconds_by_part, warnings_of
 from smallgroup.report.run import finite, table_at
 from smallgroup.runner.lock import locked
+from smallgroup.spaces.genotypes import to_plain
 from tests.report.makers import CELLS, make_run
 
 
@@ -149,6 +151,38 @@ def test_a_result_that_contradicts_itself_explains_nothing(tmp_path: Path) -> No
     for group in ([{"validation_loss": "x"}] * 2, [{"validation_loss": 2.0}, {"validation_loss": 1.0}], 3):
         (folder / "result.json").write_text(json.dumps({**result, "group": group}))
         assert "Why this learner" not in page([read_one_run(folder)])
+
+
+@pytest.mark.parametrize(
+    ("rule", "learner", "whose"), [("consensus", None, "consensus"), ("derived-error", 1, "learner 1")]
+)
+def test_a_page_names_the_rule_by_which_the_group_answers(
+    tmp_path: Path, rule: str, learner: int | None, whose: str
+) -> None:
+    folder = make_run(tmp_path / "run")
+    result = json.loads((folder / "result.json").read_text())
+    answer = {"rule": rule, "learner": learner, "sentence": "this cell was the best one"}
+    (folder / "result.json").write_text(json.dumps({**result, "answer": answer, "genotype": CELLS[0]}))
+    run = read_one_run(folder)
+    assert (run.rule, run.answering, run.whose, run.retained) == (rule, learner, whose, 0)
+    assert run.cell is not None
+    assert to_plain(run.cell) == CELLS[0]
+    made = page([run])
+    assert f"by {rule}: {ANSWERS[run.rule]}" in made.replace("&#x27;", "'").replace("&#39;", "'")
+    assert "Why this cell: " in made
+    assert "this cell was the best one." in made
+    assert "of W in the mixed network of learner 0" in made
+    assert "Why this learner" not in made
+
+
+@pytest.mark.parametrize("answer", [None, 3, {}, {"rule": "vote", "learner": "me"}, {"rule": ["consensus"]}])
+def test_an_answer_that_cannot_be_read_is_that_of_the_retained_learner(tmp_path: Path, answer: object) -> None:
+    folder = make_run(tmp_path / "run")
+    result = json.loads((folder / "result.json").read_text())
+    (folder / "result.json").write_text(json.dumps({**result, "answer": answer}))
+    run = read_one_run(folder)
+    assert (run.rule, run.answering) == ("retained", 0)
+    assert "Why this learner" in page([run])
 
 
 def test_a_run_that_goes_on_says_why_and_what_it_is(tmp_path: Path) -> None:

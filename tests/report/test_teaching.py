@@ -184,7 +184,7 @@ def test_contributions_are_paired_by_seed(tmp_path: Path) -> None:
     assert error.comparison.p == pytest.approx(0.25)
     assert error.lower_is_better
     assert "test error after training" not in found
-    accuracy = found["true accuracy on cifar10 of the retained cell"]
+    accuracy = found["true accuracy on cifar10 of the answer"]
     assert (accuracy.mean, accuracy.lower_is_better) == (0.0, False)
 
 
@@ -230,7 +230,7 @@ def test_more_accuracy_is_better_and_less_is_worse(tmp_path: Path) -> None:
     ):
         folder = tmp_path / str(place)
         made = page([accurate(folder / "taught", taught, 1.0), accurate(folder / "alone", alone, 0.0)])
-        assert f"true accuracy on cifar10 of the retained cell: {verdict}" in made
+        assert f"true accuracy on cifar10 of the answer: {verdict}" in made
 
 
 def waiting(folder: Path, **search: Any) -> Setting:

@@ -86,3 +86,15 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
         (store.place(run) / "facts.json").unlink()
         os.mkfifo(store.place(run) / "facts.json")
     assert any("fast" in line for line in made_with(plan, store))
+
+
+def test_the_rule_of_the_answers_is_named() -> None:
+    retained = "retained: the cell of the learner with the lowest loss on all validation images"
+    consensus = "consensus: the cell derived from the mean of the learners' scores"
+    rows = [{"name": "group"}, {"name": "other", "config": {"search": {"answer": "consensus"}}}]
+    for given, lines in (
+        (rows[:1], [f"answer of every search: {retained}"]),
+        (rows, [f"answer in group: {retained}", f"answer in other: {consensus}"]),
+    ):
+        plan = plan_of(rows=given, claims=[], seeds=[1])
+        assert [line for line in footer(plan, Store(Path("nowhere"))) if line.startswith("answer")] == lines

@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from smallgroup.config import resolve
+from smallgroup.phases.search.answer import AnswerRecord
 from smallgroup.spaces.nas_bench_201 import Truth
 from smallgroup.spaces.nas_bench_201.cell import every_cell
 from smallgroup.statistics import compare_paired
@@ -18,7 +19,7 @@ from smallgroup.study.file import Claim, keys_of, parsed
 from smallgroup.study.formats import number, sentences
 from smallgroup.study.plan import Run
 from smallgroup.study.table import Verdict, check_measurable
-from tests.study.hand_made import by_row, searched, store_of, trained
+from tests.study.hand_made import CELL, by_row, searched, store_of, trained
 from tests.study.test_baselines import convolutions
 
 OWN = {"search": {"targets": "own"}}
@@ -192,6 +193,24 @@ def test_the_mean_of_all_learners_stands_beside_whoever_counts(take: str, value:
     (row,) = tabulated(plan, store).rows
     assert row.entries["validation_error"].values == {1: value + 1, 2: value + 2}
     assert row.all_learners.values == {1: 9.0, 2: 10.0}
+
+
+def test_an_answer_that_is_no_learners_has_numbers_of_its_own(tmp_path: Path) -> None:
+    """Percentile and skips of its cell; errors of W, which it does not have, are those of the retained learner."""
+    columns = ["percentile", "true_accuracy", "skips", "validation_error"]
+    rows = [{"name": take, "take": take} for take in ("retained", "first", "mean")]
+    plan = plan_of(rows=rows, claims=[], seeds=[1], columns=columns)
+    known: dict[str, Any] = {"percentile": {"digits": 50.0}, "true_accuracy": {"digits": 80.0}}
+
+    def result(*_: Any) -> Any:
+        record = AnswerRecord("consensus", None, "consensus")
+        mine: dict[str, Any] = {"percentile": {"digits": 90.0}, "true_accuracy": {"digits": 93.0}}
+        skips = CELL.replace("nor_conv_3x3", "skip_connect")
+        return replace(searched([9.0, 8.0], **known), answer=record, genotype=skips, **mine)
+
+    entries = [row.entries for row in tabulated(plan, store_of(plan, tmp_path, result)).rows]
+    found = [[own[name].values[1] for name in columns] for own in entries]
+    assert found == [[90.0, 93.0, 4.0, 8.0], [50.0, 80.0, 2.0, 9.0], [50.0, 80.0, 2.0, 8.5]]
 
 
 def test_a_mean_needs_every_learner(tmp_path: Path) -> None:
