@@ -50,7 +50,7 @@ from smallgroup.runtime.text import shown
 from smallgroup.spaces import genotypes
 from smallgroup.spaces.canary import canary
 from smallgroup.spaces.genotypes import AnyGenotype
-from smallgroup.spaces.nas_bench_201 import NasBench201Space, Truth
+from smallgroup.spaces.ground_truth import GroundTruth
 
 LOWER_IN_SEARCH = (
     "lower search.batch_size (train, unlabeled, validation), space.channels or space.cells, or take "
@@ -280,8 +280,7 @@ def make_job(config: Config, data: SearchData | None = None) -> SearchJob:
         ((one.space or config.space).build(image_size=data.dataset.size, **images), config.build_method(one))
         for one in config.learners
     ]
-    known = any(isinstance(space, NasBench201Space) for space, _ in learners)
-    truth = Truth.find(data_root(config.data.data_root)) if known else None
+    truth = GroundTruth.find(data_root(config.data.data_root), (space.name for space, _ in learners))
     folder = config.search.labellers
     labellers = None if folder is None else read_labellers(folder, data)
     return SearchJob(config.search, data, learners, seed=config.seed, truth=truth, labellers=labellers)

@@ -287,10 +287,9 @@ class _Run:
             base = resolve({**base.to_dict(), "space": {"name": space_of(cell)}})
             network = base.training.network
             if space_of(cell) != space:  # a ResNet beside a network of the DARTS space
-                network = network.model_copy(update={"halvings": "auto", "cells_per_stage": 1, "auxiliary": "none"})
+                network = network.model_copy(update={"halvings": "auto", "reduction": "pool", "cells_per_stage": 1})
             sized = of_same_cost(cell, network, own.multiply_adds, images_of(api.training_data_of(base)))
-            limits = {"network": sized, "max_parameters": None, "max_multiply_adds": None}
-            return base.model_copy(update={"training": base.training.model_copy(update=limits)})
+            return base.model_copy(update={"training": base.training.model_copy(update={"network": sized})})
 
         return self._train(cell, name, config)
 

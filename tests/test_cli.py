@@ -169,7 +169,7 @@ def test_doctor(capsys: Captured, tmp_path: Path) -> None:
     assert found["data_root"] == str(tmp_path)
     status = {finding["what"]: finding["status"] for finding in found["findings"]}
     assert status["digits"] == "ok"
-    assert status["cifar10"] == status["nas-bench-201"] == "missing"
+    assert status["cifar10"] == status["nas-bench-201"] == status["nas-bench-301"] == "missing"
     code, out, error = run(capsys, "doctor", "--data-root", str(tmp_path))
     assert (code, error) == (0, "")
     assert "digits         ok" in out
@@ -194,7 +194,7 @@ def test_doctor_looks_at_folders(capsys: Captured, tmp_path: Path) -> None:
 def test_doctor_finds_the_data_of_the_environment(capsys: Captured) -> None:
     found = document(capsys, "doctor")
     status = {finding["what"]: finding["status"] for finding in found["findings"]}
-    assert status["nas-bench-201"] == "ok"
+    assert status["nas-bench-201"] == status["nas-bench-301"] == "ok"
     assert status["cifar10"] in ("ok", "subset")
 
 

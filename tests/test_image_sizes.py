@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from smallgroup.phases.evaluation.limits import Choice
 
 import smallgroup
 from smallgroup.api import make_job, make_training
@@ -14,7 +15,6 @@ from smallgroup.cli.describe import run as describe
 from smallgroup.config import CONFIG, load_own, resolve
 from smallgroup.data import Augmentation, AugmentationConfig, DataConfig, TensorImages, open_search_data
 from smallgroup.data.training_data import open_training_data
-from smallgroup.phases.evaluation.limits import Choice
 from smallgroup.phases.search.brief import brief
 from smallgroup.phases.search.memory import activations
 from smallgroup.spaces import genotypes

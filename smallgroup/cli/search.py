@@ -18,8 +18,10 @@ from smallgroup.phases.search.config import ANSWERS
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.places import SEEDS, check_for_seeds
 from smallgroup.runtime.files import check_not_link, write_whole
+from smallgroup.spaces.darts.truth import COLUMN
 from smallgroup.spaces.drawing import draw
 from smallgroup.spaces.genotypes import from_plain
+from smallgroup.spaces.ground_truth import CAVEAT
 
 SEARCH_SHARE = 0.7
 """The most of a time budget that goes to the steps of a search, where a play-off follows."""
@@ -138,7 +140,9 @@ def _show(result: SearchResult, folder: Path) -> None:
     say(result.answer.sentence, "")
     # Learners of other spaces have no true accuracy.
     columns = list(next((one.true_accuracy for one in result.group if one.true_accuracy), {}))
-    titles = [f"true {column} %" for column in columns] + [f"percentile {column}" for column in columns]
+    kinds = ["predicted" if column == COLUMN else "true" for column in columns]
+    titles = [f"{kind} {column} %" for kind, column in zip(kinds, columns, strict=True)]
+    titles += [f"percentile {column}" for column in columns]
     derived = any(learner.derived_error is not None for learner in result.group)
     rows = [("learner", "method", "validation loss", "error %", "balanced %", *["derived %"] * derived, *titles)]
     for k, learner in enumerate(result.group):
@@ -160,10 +164,21 @@ def _show(result: SearchResult, folder: Path) -> None:
         truths += [_number(result.percentile, column, 1) for column in columns]
         rows.append((result.answer.whose, result.method, "", "", "", *[""] * derived, *truths))
     print_columns(rows)
+    if COLUMN in columns:
+        say(f"{COLUMN}: {CAVEAT}; skips in the normal cell of {_skips(result)}")
     say(f"architecture gradient: {result.gradient}")
     say("", *draw(from_plain(result.answer_space, result.genotype)).split("\n"), "")
     memory = f"{result.peak_memory_mb / 1000:.1f} GB"
     say(f"{result.steps} steps in {written(result.seconds)}, {memory}; everything is in {folder}")
+
+
+def _skips(result: SearchResult) -> str:
+    """Skip connections of the learners of which a surrogate says something."""
+    return ", ".join(
+        f"learner {k}: {from_plain('darts', learner.genotype).skips}"
+        for k, learner in enumerate(result.group)
+        if COLUMN in (learner.true_accuracy or {})
+    )
 
 
 def _number(known: Mapping[str, float] | None, column: str, digits: int) -> str:

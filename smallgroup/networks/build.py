@@ -65,6 +65,7 @@ def _benchmark(cell: Cell, design: NetworkDesign) -> NasBench201Network:
         classes=design.classes,
         image_channels=design.image_channels,
         halvings=design.halvings,
+        reduction=design.reduction,
     )
     network.drop_path = design.drop_path  # refused there, if there is any
     return network

@@ -32,6 +32,8 @@ class NetworkDesign:
     """Between two reductions, in NAS-Bench-201."""
     halvings: int = 0
     """How often the stem halves the image before the first cell, in NAS-Bench-201."""
+    reduction: str = "residual"
+    """What stands between two stages of NAS-Bench-201: residual, as in the benchmark, or pool."""
     stem: str = "auto"
     """Of the DARTS space: cifar, small, imagenet, or auto, by the size of the images as in a search."""
     auxiliary: str = "none"
@@ -50,6 +52,7 @@ class NetworkDesign:
         )
         if not 0 <= self.halvings <= MOST["halvings"]:
             raise ValueError(f"0 <= halvings <= {MOST['halvings']} must hold, but got halvings={self.halvings}")
+        check_choice("reduction", self.reduction, ("residual", "pool"))
         check_choice("stem", self.stem, ("auto", *STEMS))
         check_choice("auxiliary", self.auxiliary, AUXILIARIES)
         check_probability("drop_path", self.drop_path)

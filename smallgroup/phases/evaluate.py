@@ -1,7 +1,7 @@
 """How well images are classified that were not trained on."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
 
 import torch
@@ -25,7 +25,7 @@ class Evaluation:
     """The share of images whose class is not among the five likeliest."""
     confusion: list[list[int]]
     """Images by their class (rows) and the class they were given (columns)."""
-    wrong: list[bool]
+    wrong: list[bool] = field(default_factory=list)
     """Whether each image was given another class than its own, in the order of their places."""
 
     @property

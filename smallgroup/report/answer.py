@@ -12,6 +12,8 @@ from smallgroup.report.origins import missing_of, seconds_by_part
 from smallgroup.report.run import Run, at, number_at, section_at, table_at
 from smallgroup.report.shapes import Drawing, svg
 from smallgroup.report.words import count, duration, fact, percent, section, signed, sized, sourced
+from smallgroup.spaces.darts.truth import COLUMN, SAMPLE
+from smallgroup.spaces.ground_truth import CAVEAT, accuracy_on
 
 
 def answer(run: Run, prefix: str = "", told: Markup | None = None) -> Markup:
@@ -127,14 +129,28 @@ def _beside(run: Run) -> str:
 def _true_facts(run: Run) -> list[Markup]:
     made = []
     for column in section_at(run.result, "true_accuracy"):
-        percentile = number_at(run.result, "percentile", column)
-        at_cost = number_at(run.result, "percentile_at_cost", column)
-        more = None if percentile is None else f"better than {percentile:.1f} % of all cells"
-        if more is not None and at_cost is not None:
-            more += f" and than {at_cost:.1f} % of those of the same cost"
+        words = accuracy_on(column)
         value = percent(number_at(run.result, "true_accuracy", column))
-        made.append(fact(f"True accuracy, {column}", value, f"result.json: true_accuracy.{column}", more))
+        source = f"result.json: true_accuracy.{column}"
+        made.append(fact(f"{words[0].upper()}{words[1:]}", value, source, _percentiles(run, column)))
     return made
+
+
+def _percentiles(run: Run, column: str) -> str | None:
+    """How the cell compares with others; with a prediction, how far that is to be believed."""
+    percentile = number_at(run.result, "percentile", column)
+    at_cost = number_at(run.result, "percentile_at_cost", column)
+    parts = []
+    if percentile is not None:
+        others = f"{SAMPLE:,} random cells" if column == COLUMN else "all cells"
+        parts.append(f"better than {percentile:.1f} % of {others}")
+        if at_cost is not None:
+            parts[-1] += f" and than {at_cost:.1f} % of those of the same cost"
+    if column == COLUMN:
+        parts.append(CAVEAT)
+        if run.cell is not None:
+            parts.append(f"skip connections in the normal cell: {run.cell.skips}")
+    return "; ".join(parts) or None
 
 
 def _sizes(parameters: float | None, multiply_adds: float | None, source: str, words: str) -> list[Markup]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from smallgroup.report.curves import final
 from smallgroup.report.run import Run, number_at, section_at, whole
+from smallgroup.spaces.ground_truth import accuracy_on
 from smallgroup.statistics import Comparison, compare_paired
 
 NOT_COMPARED = ("training", "run", "environment")
@@ -115,7 +116,7 @@ def contributions(setting: Setting) -> list[Contribution]:
         ("test error after training", "points", True, _test_error),
     ]
     columns = sorted({str(c) for pair in own.values() for c in section_at(pair.taught.result, "true_accuracy")})
-    measures += [(f"true accuracy on {c} of the answer", "points", False, _true_accuracy(c)) for c in columns]
+    measures += [(f"{accuracy_on(c)} of the answer", "points", False, _true_accuracy(c)) for c in columns]
     made = []
     for title, unit, lower, measure in measures:
         values = {seed: _compared(pair, measure) for seed, pair in own.items()}

@@ -6,6 +6,8 @@ from dataclasses import replace
 from smallgroup.report.charts import Chart, Point, Series
 from smallgroup.report.run import Row, Run, at, number_at, section_at
 from smallgroup.runner.place import METRICS
+from smallgroup.spaces.darts.truth import COLUMN
+from smallgroup.spaces.ground_truth import CAVEAT, accuracy_on
 
 MOST = 400
 """Epochs that are drawn; of more every n-th, and the last."""
@@ -166,9 +168,9 @@ def _search(run: Run) -> Iterator[Chart]:
     for column in _columns(run):
         yield Chart(
             f"true-{column}",
-            f"True accuracy on {column}",
+            _capital(accuracy_on(column)),
             "%",
-            "Of the derived cell, from the benchmark's table. It is written down and used for nothing.",
+            f"Of the derived cell, {_origin(column)}. It is written down and used for nothing.",
             _per_learner(run, ("", f"true_accuracy.{column}", key("true_accuracy", column))),
         )
     yield Chart(
@@ -253,6 +255,14 @@ def _columns(run: Run) -> list[str]:
     return sorted({str(column) for row in run.rows for column in section_at(row.values, "true_accuracy")})
 
 
+def _origin(column: str) -> str:
+    return CAVEAT if column == COLUMN else "from the benchmark's table"
+
+
+def _capital(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}"
+
+
 def _kinds(run: Run) -> list[str]:
     return list(dict.fromkeys(str(kind) for row in run.rows for kind in section_at(row.values, "edge_entropy")))
 
@@ -268,7 +278,8 @@ def overlays(runs: Sequence[Run]) -> list[Chart]:
     ]
     columns = sorted({column for run in runs for column in _columns(run)})
     wanted += [
-        (f"true_accuracy.{c}", f"True accuracy on {c}, retained learner", "%", key("true_accuracy", c)) for c in columns
+        (f"true_accuracy.{c}", f"{_capital(accuracy_on(c))}, retained learner", "%", key("true_accuracy", c))
+        for c in columns
     ]
     made = []
     for source, title, unit, measure in wanted:

@@ -10,6 +10,8 @@ from smallgroup.report.markup import Child, Markup, joined, table, tag
 from smallgroup.report.run import Run, number_at, section_at
 from smallgroup.report.views import chart_figure
 from smallgroup.report.words import STATES, duration, percent, section, sized, sourced
+from smallgroup.spaces.darts.truth import COLUMN
+from smallgroup.spaces.ground_truth import CAVEAT, accuracy_on
 
 
 def side_by_side(runs: Sequence[Run], detail: Detail) -> list[Child]:
@@ -66,7 +68,7 @@ def _measures(runs: Sequence[Run]) -> list[tuple[str, Measure]]:
         ("peak memory, MB", _memory),
     ]
     columns = sorted({str(c) for run in runs for c in section_at(run.result, "true_accuracy")})
-    return measures + [(f"true accuracy {column}", _accuracy(column)) for column in columns]
+    return measures + [(_accuracy_title(column), _accuracy(column)) for column in columns]
 
 
 def _known(value: float | None, write: Callable[[float], str], search: Run | None = None) -> str:
@@ -111,6 +113,10 @@ def _counted(key: str) -> Measure:
         return "" if size is None else sized(getattr(size, key)), source
 
     return measure
+
+
+def _accuracy_title(column: str) -> str:
+    return f"{accuracy_on(column)} ({CAVEAT})" if column == COLUMN else accuracy_on(column)
 
 
 def _accuracy(column: str) -> Measure:

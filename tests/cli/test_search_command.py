@@ -15,6 +15,7 @@ from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.config import load, resolve, seeds_of
 from smallgroup.phases.search.answer import retained_record
 from smallgroup.phases.search.result import LearnerResult, SearchResult
+from smallgroup.spaces.genotypes import published, to_plain
 
 Captured = pytest.CaptureFixture[str]
 
@@ -200,3 +201,18 @@ def test_what_is_no_length_of_time(text: str) -> None:
 
 def test_times_are_written_to_be_read() -> None:
     assert [written(s) for s in (4.4, 99, 125, 7265, 8.64e5)] == ["4 s", "99 s", "2 min 5 s", "2 h 1 min", "10.0 days"]
+
+
+def test_a_prediction_is_shown_with_its_correlation_and_skips(capsys: Captured, tmp_path: Path) -> None:
+    plain = to_plain(published()["DARTS_V2"])
+    learner = LearnerResult("darts", 1.0, 50.0, plain, {"nas-bench-301": 95.0}, {"nas-bench-301": 99.0})
+    result = SearchResult(
+        method="darts", space="darts", dataset="cifar10", learners=1, lam=1.0, seed=0, hypergradient="exact", steps=1,
+        seconds=1.0, peak_memory_mb=1.0, retained=0, genotype=plain, parameters=1, validation_loss=1.0,
+        validation_error=50.0, group=[learner],
+    )  # fmt: skip
+    command._show(result, tmp_path)
+    text = capsys.readouterr().out
+    assert "predicted nas-bench-301 %" in text
+    assert "Spearman correlation with 214 trained cells is 0.52; it does not see skips" in text
+    assert "skips in the normal cell of learner 0: 2\n" in text

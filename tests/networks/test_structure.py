@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import conv2d, max_pool2d
 
 from smallgroup.networks import DartsNetwork, NasBench201Network, NetworkDesign, Outputs, build_network, multiply_adds
 from smallgroup.spaces.genotypes import published
@@ -86,3 +87,30 @@ def test_a_stem_that_halves_makes_everything_behind_it_cheaper(halvings: int, si
 def test_a_stem_halves_a_moderate_number_of_times() -> None:
     with pytest.raises(ValueError, match="0 <= halvings <= 6 must hold, but got halvings=7"):
         NetworkDesign(classes=10, image_size=32, channels=8, halvings=7)
+
+
+@pytest.mark.parametrize("size", [32, 15])
+def test_a_reduction_by_pooling_is_a_convolution_and_a_maximum(size: int) -> None:
+    cell = Cell(("skip_connect", "none", "none", "none", "skip_connect", "none"))
+    design = NetworkDesign(classes=3, image_size=size, channels=4, cells_per_stage=1, reduction="pool")
+    network = build_network(cell, design).double()
+    assert isinstance(network, NasBench201Network)
+    randomise(network)
+    network.eval()
+    images = random_images(2, 3, size, size)
+    weights = network.state_dict()
+
+    def normed(x: Tensor, name: str) -> Tensor:
+        shape = (1, -1, 1, 1)
+        scale, shift, mean, variance = (
+            weights[f"{name}.{part}"].view(shape) for part in ("weight", "bias", "running_mean", "running_var")
+        )
+        return (x - mean) / (variance + 1e-5).sqrt() * scale + shift
+
+    x = normed(conv2d(images, weights["body.0.weight"], padding=1), "body.1")
+    for place in (3, 5):  # the cells pass on what they get
+        x = normed(conv2d(x.relu(), weights[f"body.{place}.0.1.weight"], padding=1), f"body.{place}.0.2")
+        x = max_pool2d(x, 2, ceil_mode=True)
+    logits = normed(x, "body.7").relu().mean((2, 3)) @ weights["classifier.weight"].T + weights["classifier.bias"]
+    with torch.no_grad():
+        torch.testing.assert_close(network(images), logits)

@@ -13,8 +13,8 @@ from torch.nn import functional
 from smallgroup.api import make_job, search
 from smallgroup.config import resolve
 from smallgroup.data import ordered
-from smallgroup.group import NonFiniteError
 from smallgroup.data.splits import mixed
+from smallgroup.group import NonFiniteError
 from smallgroup.phases.search import SearchJob
 from smallgroup.phases.search.result import conclude
 from tests.data.makers import class_folders

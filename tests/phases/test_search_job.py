@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from smallgroup.data import DataConfig, SearchData, open_search_data
-from smallgroup.methods import METHODS
 from smallgroup.data.splits import mixed
+from smallgroup.methods import METHODS
 from smallgroup.phases.evaluate import evaluate
 from smallgroup.phases.search import SearchConfig, SearchJob
 from smallgroup.runner import read_rows

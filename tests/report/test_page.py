@@ -331,3 +331,14 @@ def test_epochs_that_slider_and_heat_map_leave_out_are_told_of_and_folders_are_m
 def test_a_true_accuracy_stands_beside_its_percentiles(tmp_path: Path) -> None:
     made = page([read_one_run(make_run(tmp_path / "run"))])
     assert "better than 70.0 % of all cells and than 55.0 % of those of the same cost" in made
+
+
+def test_a_prediction_says_how_far_it_is_to_be_believed(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    result = json.loads((folder / "result.json").read_text())
+    numbers = {"true_accuracy": {"nas-bench-301": 94.9}, "percentile": {"nas-bench-301": 83.0}}
+    (folder / "result.json").write_text(json.dumps({**result, **numbers}))
+    words = " ".join(Seen(page([read_one_run(folder)])).words)
+    assert "Accuracy predicted by nas-bench-301" in words
+    assert "better than 83.0 % of 3,000 random cells; a prediction, whose Spearman correlation" in words
+    assert "is 0.52; it does not see skips; skip connections in the normal cell: " in words

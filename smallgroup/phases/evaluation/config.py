@@ -61,6 +61,9 @@ class NetworkConfig(BaseModel):
 
     The benchmark's stem never does.
     """
+    reduction: Literal["residual", "pool"] = "residual"
+    """What stands between two stages of NAS-Bench-201: the benchmark's residual block, or a convolution and max
+    pooling, which learns faster in short trainings."""
     stem: Literal["auto", "cifar", "small", "imagenet"] = "auto"
     """Of the DARTS space; auto: by the size of the images."""
     auxiliary: Literal["none", "one-norm", "two-norms"] = "two-norms"
@@ -76,6 +79,7 @@ class NetworkConfig(BaseModel):
             cells=self.cells,
             cells_per_stage=self.cells_per_stage,
             halvings=_halvings(image_size) if self.halvings == "auto" else self.halvings,
+            reduction=self.reduction,
             stem=self.stem,
             auxiliary="none" if space == "nas-bench-201" else self.auxiliary,
         )

@@ -25,7 +25,9 @@ class PlayOffConfig(BaseModel):
     """Of all weights."""
     average: float = Field(default=0.98, ge=0, lt=1)
     """Decay per step of the moving average of the weights, by which candidates are compared."""
-    network: NetworkConfig = NetworkConfig(channels=16, cells=5, cells_per_stage=1, halvings="auto", auxiliary="none")
+    network: NetworkConfig = NetworkConfig(
+        channels=16, cells=5, cells_per_stage=1, halvings="auto", reduction="pool", auxiliary="none"
+    )
     """The network around a candidate."""
 
     @property

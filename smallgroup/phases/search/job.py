@@ -24,7 +24,7 @@ from smallgroup.phases.search.metrics import EpochMetrics
 from smallgroup.phases.search.schedule import Course, Kind, schedule_of
 from smallgroup.runtime.memory import check_batch
 from smallgroup.spaces import Space
-from smallgroup.spaces.nas_bench_201 import Truth
+from smallgroup.spaces.ground_truth import GroundTruth
 
 
 class SearchJob:
@@ -43,7 +43,7 @@ class SearchJob:
         *,
         seed: int,
         numbers: Sequence[int] | None = None,
-        truth: Truth | None = None,
+        truth: GroundTruth | None = None,
         labellers: Labellers | None = None,
     ) -> None:
         check_answer(config.answer, learners)

@@ -16,7 +16,7 @@ from smallgroup.phases.search.collapse import signs_of_collapse
 from smallgroup.phases.search.learners import Searcher
 from smallgroup.phases.search.taught import Taught
 from smallgroup.spaces.genotypes import AnyGenotype, to_plain
-from smallgroup.spaces.nas_bench_201 import Cell, Truth
+from smallgroup.spaces.ground_truth import GroundTruth
 
 LOSSES = ("v_loss", "w_loss", "w_unlabeled_loss", "validation_loss")
 TERMS = ("own", "cross", "label")
@@ -29,7 +29,7 @@ class EpochMetrics:
         self,
         searchers: Sequence[Searcher],
         data: SearchData,
-        truth: Truth | None = None,
+        truth: GroundTruth | None = None,
         *,
         with_v: bool = True,
         images: int = 1000,
@@ -119,16 +119,9 @@ class EpochMetrics:
         self._sums = [{name: (float(total), int(count)) for name, (total, count) in sums.items()} for sums in state]
 
 
-def standing(truth: Truth | None, genotype: AnyGenotype) -> dict[str, dict[str, float] | dict[str, float | None]]:
-    """True accuracy and percentiles of a cell by column, where a table knows it; they are written down and not used."""
-    if truth is None or not isinstance(genotype, Cell):
-        return {}
-    found = {column: truth.standing(genotype, column) for column in truth.columns}
-    return {
-        "true_accuracy": {column: one.accuracy for column, one in found.items()},
-        "percentile": {column: one.percentile for column, one in found.items()},
-        "percentile_at_cost": {column: one.percentile_at_cost for column, one in found.items()},
-    }
+def standing(truth: GroundTruth | None, genotype: AnyGenotype) -> dict[str, dict[str, float | None]]:
+    """Return accuracy and percentiles of a trained cell by column, where they are known; written down and not used."""
+    return {} if truth is None else truth.of(genotype)
 
 
 def edge_entropy(searcher: Searcher) -> dict[str, list[float]]:

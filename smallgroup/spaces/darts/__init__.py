@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, Edge, Genotype
     from smallgroup.spaces.darts.names import OPERATIONS
     from smallgroup.spaces.darts.space import DartsSpace
+    from smallgroup.spaces.darts.truth import Prediction, Surrogate
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
@@ -15,7 +16,8 @@ else:
             "genotype": ["INPUTS", "CellGenotype", "Edge", "Genotype"],
             "names": ["OPERATIONS"],
             "space": ["DartsSpace"],
+            "truth": ["Prediction", "Surrogate"],
         },
     )
 
-__all__ = ["INPUTS", "OPERATIONS", "CellGenotype", "DartsSpace", "Edge", "Genotype"]
+__all__ = ["INPUTS", "OPERATIONS", "CellGenotype", "DartsSpace", "Edge", "Genotype", "Prediction", "Surrogate"]

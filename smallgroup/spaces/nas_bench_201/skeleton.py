@@ -35,3 +35,14 @@ class ResidualReduction(nn.Module):
         """The sum of both ways."""
         total: Tensor = self.shortcut(inputs) + self.body(inputs)
         return total
+
+
+class PoolReduction(nn.Sequential):
+    """Half the size, twice the channels: a convolution at full size, then max pooling.
+
+    Not the benchmark's: for networks that are trained for few epochs.
+    """
+
+    def __init__(self, inputs: int, outputs: int, style: Style) -> None:
+        # Rounding up: odd sizes keep their last row and column.
+        super().__init__(relu_conv_norm(inputs, outputs, style, kernel=3), nn.MaxPool2d(2, ceil_mode=True))

@@ -1,0 +1,1 @@
+"""What searches are worth: what a search is compared with, and the data of the comparison."""
