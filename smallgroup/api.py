@@ -20,13 +20,14 @@ from smallgroup.display.display import Display
 from smallgroup.display.playoff import PlayOffDisplay
 from smallgroup.display.search import SearchDisplay
 from smallgroup.display.training import TrainingDisplay
+from smallgroup.networks import build_network
 from smallgroup.pages import REPORT, draw_all
 from smallgroup.phases.evaluation import MutualJob, MutualResult, Peers, TrainingJob, TrainResult, peers, size
 from smallgroup.phases.evaluation.mutual_result import conclude as conclude_mutual
 from smallgroup.phases.evaluation.record import recorder as training_recorder
 from smallgroup.phases.evaluation.result import conclude as conclude_training
 from smallgroup.phases.evaluation.size import images_of
-from smallgroup.phases.evaluation.trainee import Trainee
+from smallgroup.phases.evaluation.trainee import Build, Trainee
 from smallgroup.phases.passes import PassTime
 from smallgroup.phases.playoff.answer import answer_of, candidates_of
 from smallgroup.phases.playoff.job import PlayOffJob
@@ -340,9 +341,14 @@ def training_data_of(config: Config) -> TrainingData:
     return open_training_data(config.data, training.augmentation, seed=config.seed, validation=training.validation)
 
 
-def make_training(config: Config, genotype: AnyGenotype, data: TrainingData | None = None) -> TrainingJob:
-    """The training that a config describes, at its beginning; on other data than those it names, if given."""
-    return TrainingJob(config.training, data or training_data_of(config), genotype, seed=config.seed)
+def make_training(
+    config: Config, genotype: AnyGenotype, data: TrainingData | None = None, build: Build = build_network
+) -> TrainingJob:
+    """The training that a config describes, at its beginning; on other data than those it names, if given.
+
+    `build` makes another network than the one around the cell.
+    """
+    return TrainingJob(config.training, data or training_data_of(config), genotype, seed=config.seed, build=build)
 
 
 @dataclass(frozen=True)

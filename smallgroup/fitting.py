@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from smallgroup.api import LOWER_IN_SEARCH, LOWER_IN_TRAINING, machine, make_job, make_training, training_data_of
 from smallgroup.config import Config, resolve
 from smallgroup.data.training_data import TrainingData
+from smallgroup.networks import build_network
 from smallgroup.phases.evaluation.config import NetworkConfig
 from smallgroup.phases.evaluation.size import images_of, ladder, within_limits
+from smallgroup.phases.evaluation.trainee import Build
 from smallgroup.phases.passes import FORWARD
 from smallgroup.phases.search.timing import fitted, measure
 from smallgroup.runtime.budget import Budget
@@ -55,7 +57,9 @@ class _Pace:
         return max(0.0, seconds - self.at_end) / self.per_epoch
 
 
-def training_within(config: Config, genotype: AnyGenotype, budget: Budget, share: float = 1.0) -> Config:
+def training_within(
+    config: Config, genotype: AnyGenotype, budget: Budget, share: float = 1.0, build: Build = build_network
+) -> Config:
     """As many epochs as fit into a share of what is left, of the largest network that leaves time for enough steps.
 
     Without `training.least_steps` the network stays as it is. The epochs are shorter ones if not one whole one fits.
@@ -66,7 +70,7 @@ def training_within(config: Config, genotype: AnyGenotype, budget: Budget, share
         least = config.training.least_steps or 0
         for network in _networks(config, genotype, data):
             sized = _with_network(config, network)
-            pace = _pace(sized, genotype, data, budget)
+            pace = _pace(sized, genotype, data, budget, build)
             enough = pace.epochs(share * budget.left) * pace.steps_per_epoch >= least
             if enough or chosen is None:
                 chosen = sized, pace
@@ -103,8 +107,8 @@ def _with_network(config: Config, network: NetworkConfig) -> Config:
     return config.model_copy(update={"training": config.training.model_copy(update={"network": network})})
 
 
-def _pace(config: Config, genotype: AnyGenotype, data: TrainingData, budget: Budget) -> _Pace:
-    with closing(make_training(config, genotype, data)) as job:
+def _pace(config: Config, genotype: AnyGenotype, data: TrainingData, budget: Budget, build: Build) -> _Pace:
+    with closing(make_training(config, genotype, data, build)) as job:
         step = job.measure(clock=budget.now)
         image = FORWARD * step / config.training.batch_size
         validation = 0 if data.validation is None else len(data.validation)

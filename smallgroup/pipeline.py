@@ -157,6 +157,7 @@ def run(
     terse: bool = True,
     say: Callable[[str], None] | None = None,
     recorders: Callable[[Path], Sequence[Watcher]] | None = None,
+    before_training: Callable[[], None] | None = None,
 ) -> RunResult:
     """Search a cell, train it from scratch, train baselines beside it, and say how they compare.
 
@@ -172,6 +173,7 @@ def run(
         terse: a line per epoch where there is no terminal, and no introductions.
         say: who is told how a time budget is shared.
         recorders: for the folder of each part, who else is told how it goes.
+        before_training: called when the cell is known and its training is about to begin.
     """
     for baseline in baselines:
         check_choice("baseline", baseline, tuple(BASELINES))
@@ -179,6 +181,7 @@ def run(
     with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as name:
         job = _Run(Path(name), resolved, resume=resume, allow_drift=allow_drift, progress=progress, terse=terse)
         job.tell, job.recorders = say or job.tell, recorders or job.recorders
+        job.before_training = before_training or job.before_training
         return job.carry_out(Plan(seconds, clock, tuple(baselines)))
 
 
@@ -194,6 +197,7 @@ class _Run:
     terse: bool
     tell: Callable[[str], None] = lambda _: None
     recorders: Callable[[Path], Sequence[Watcher]] = lambda _: ()
+    before_training: Callable[[], None] = lambda: None
     files: Mapping[str, str] = field(default_factory=dict)
     """What is written when the run begins."""
 
@@ -206,6 +210,7 @@ class _Run:
         found = self._search()
         budget = self._rest(plan, budget, found)
         cell = read(self.folder / FILE, links=False)[0]
+        self.before_training()
         own = self._train(cell, TRAINING, lambda: self._sized(cell, plan, budget))
         results = {name: self._beside(name, own, found.seed) for name in plan.baselines}
         comparisons = [Comparison(name, self._compared(name, own, result)) for name, result in results.items()]

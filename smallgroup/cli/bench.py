@@ -1,5 +1,6 @@
 """`smallgroup bench`: its commands and their options. What they do is imported when they are called."""
 
+from pathlib import Path as Directory
 from typing import Annotated, Any
 
 import typer
@@ -185,6 +186,30 @@ def memory(
     which = _given(space=space, method=method, learners=learners, hypergradient=hypergradient)
     sizes = _given(channels=channels, cells=cells, cells_per_stage=cells_per_stage, batch=batch, size=size)
     bench_display.memory(which, sizes, bench_display.Asked(path, None, threads, quick=quick, as_json=json))
+
+
+@app.command()
+def outcome(
+    *,
+    out: Annotated[
+        Directory, typer.Option(metavar="DIR", help="Where outcomes are kept, and found again.")
+    ] = Directory("outcome"),
+    only: Annotated[str, typer.Option(metavar="TEXT", help="Only tables with this in their name.")] = "",
+    workers: Annotated[int, typer.Option(metavar="N", help="Processes side by side, of one thread each.")] = 1,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what is left to measure.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Seconds instead of minutes, to see that it runs.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Whole runs against other uses of the same CPU time.
+
+    On digits, CIFAR-10, CIFAR-100 and drawn clothes, paired by seed: `run`, an independent pair in place of the group,
+    random cells, the best of many by scores without training, random cells through the same play-off, a plain CNN and
+    a ResNet. Everything an arm does is counted. The whole takes about 30 hours of CPU time; it goes on where it was
+    stopped.
+    """
+    from smallgroup.cli import bench_outcome  # noqa: PLC0415
+
+    bench_outcome.run(out, only, workers, quick=quick, dry_run=dry_run, as_json=json)
 
 
 def _given(**values: Any) -> dict[str, Any]:  # noqa: ANN401

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from smallgroup.data.training_data import TrainingData
-from smallgroup.networks import DerivedNetwork
+from smallgroup.networks import DerivedNetwork, build_network
 from smallgroup.phases.evaluate import Evaluation
 from smallgroup.phases.evaluation.config import TrainingConfig
 from smallgroup.phases.evaluation.course import Course
 from smallgroup.phases.evaluation.optimizer import AnyOptimizer
-from smallgroup.phases.evaluation.trainee import Answer, NonFiniteTrainingError, Trainee
+from smallgroup.phases.evaluation.trainee import Answer, Build, NonFiniteTrainingError, Trainee
 from smallgroup.spaces.genotypes import AnyGenotype
 
 __all__ = ["NonFiniteTrainingError", "TrainingJob"]
@@ -29,8 +29,9 @@ class TrainingJob(Course):
         *,
         seed: int,
         device: torch.device | str = "cpu",
+        build: Build = build_network,
     ) -> None:
-        self.trainee = Trainee(config, data, genotype, seed=seed, device=device)
+        self.trainee = Trainee(config, data, genotype, seed=seed, device=device, build=build)
         super().__init__(config, data, [self.trainee])
 
     @property

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from smallgroup.data.training_data import TrainingData
 from smallgroup.networks import build_network, multiply_adds, parameters
 from smallgroup.phases.evaluation.config import Limits, NetworkConfig
+from smallgroup.phases.evaluation.trainee import Build
 from smallgroup.spaces.genotypes import AnyGenotype, space_of
 
 WIDTHS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
@@ -44,12 +45,12 @@ class Size:
         return limits.allow((self.parameters, self.multiply_adds))
 
 
-def size_of(genotype: AnyGenotype, network: NetworkConfig, images: Images) -> Size:
+def size_of(genotype: AnyGenotype, network: NetworkConfig, images: Images, build: Build = build_network) -> Size:
     """Count a network without building its weights."""
     design = network.design(
         classes=images.classes, image_channels=images.channels, image_size=images.size, space=space_of(genotype)
     )
-    module = build_network(genotype, design, device="meta")
+    module = build(genotype, design, device="meta")
     return Size(parameters(module), multiply_adds(module, images.size, images.channels))
 
 
@@ -78,11 +79,13 @@ def fit_in_words(network: NetworkConfig, limits: Limits, parameters: int, multip
     return f"{network.channels} channels fit {limits}: {Size(parameters, multiply_adds)}"
 
 
-def of_same_cost(genotype: AnyGenotype, network: NetworkConfig, cost: int, images: Images) -> NetworkConfig:
+def of_same_cost(
+    genotype: AnyGenotype, network: NetworkConfig, cost: int, images: Images, build: Build = build_network
+) -> NetworkConfig:
     """The same network around another cell, as wide as makes its multiply-adds nearest to `cost`."""
 
     def multiply_adds_of(channels: int) -> int:
-        return size_of(genotype, _of_width(network, channels), images).multiply_adds
+        return size_of(genotype, _of_width(network, channels), images, build).multiply_adds
 
     step = _even(genotype)
     most = network.channels

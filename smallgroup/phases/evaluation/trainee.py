@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from smallgroup.data import Images
 from smallgroup.data.training_data import TrainingData
-from smallgroup.networks import DerivedNetwork, Outputs, build_network
+from smallgroup.networks import DerivedNetwork, NetworkDesign, Outputs, build_network
 from smallgroup.phases.evaluate import Evaluation, evaluate
 from smallgroup.phases.evaluation.average import MovingAverage
 from smallgroup.phases.evaluation.config import TrainingConfig
@@ -34,6 +34,21 @@ class Answer(NamedTuple):
     auxiliary_loss: Tensor
 
 
+class Build(Protocol):
+    """What makes a network: `build_network`, or a function that makes another one of the same size."""
+
+    def __call__(
+        self,
+        genotype: AnyGenotype,
+        network: NetworkDesign,
+        /,
+        *,
+        generator: torch.Generator | None = None,
+        device: torch.device | str | None = None,
+    ) -> DerivedNetwork:
+        """Return the network of a design with its initial weights."""
+
+
 class Trainee:
     """A cell in its large network, with an optimizer.
 
@@ -43,6 +58,7 @@ class Trainee:
     Args:
         learner: the place in a group, None for a training alone. Learner 0 draws the random numbers of a training
             alone, every other one has its own.
+        build: makes the network of a design, in place of the one around the cell.
     """
 
     def __init__(
@@ -54,6 +70,7 @@ class Trainee:
         seed: int,
         learner: int | None = None,
         device: torch.device | str = "cpu",
+        build: Build = build_network,
     ) -> None:
         self.config, self.data, self.genotype = config, data, genotype
         self.seed, self.device = seed, torch.device(device)
@@ -66,7 +83,7 @@ class Trainee:
         self._whose = "" if learner is None else f" of learner {learner}"
         self._key = (seed, "evaluation", *(("learner", learner) if learner else ()))
         weights = stream(*self._key, "weights")
-        self.network = build_network(genotype, self.design, generator=weights, device=device)
+        self.network = build(genotype, self.design, generator=weights, device=device)
         self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.drops = space != "nas-bench-201"
         # Looked up once: a network has a thousand layers to look through.

@@ -1,0 +1,58 @@
+"""Which arms are compared on which data, and for how long."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from smallgroup.bench.outcome.arms import ARMS, Task
+
+FULL_SEEDS, FEW_SEEDS = tuple(range(1001, 1011)), tuple(range(1001, 1006))
+"""Seeds that nothing was tuned on."""
+FEW = ("run", "run, independent pair", "random cell, same cost", "ResNet, own size")
+CLOTHING = "clothing"
+"""The folder of drawn clothes, below the folder of results."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One arm on one task with one seed: what one process does."""
+
+    task: Task
+    arm: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Where its outcome is kept, below the folder of results."""
+        plain = "".join(letter if letter.isalnum() else "-" for letter in self.arm)
+        return f"{self.task.name}/{plain}/{self.seed}.json"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A task, and what is compared on it."""
+
+    task: Task
+    arms: Sequence[str]
+    seeds: Sequence[int]
+
+    def units(self) -> Iterator[Unit]:
+        """Seed by seed, `run` first: a study that is stopped has whole pairs."""
+        for seed in self.seeds:
+            for arm in self.arms:
+                yield Unit(self.task, arm, seed)
+
+
+def tables(folder: Path, *, quick: bool = False) -> list[Table]:
+    """Every table; `quick` is a small form of seconds, to see that it runs."""
+    every = tuple(ARMS)
+    clothes = f"folder:{folder / CLOTHING}"
+    if quick:
+        return [Table(Task("digits-quick", "digits", 12.0), every, (101,))]
+    return [
+        Table(Task("digits-2m", "digits", 120.0), every, FULL_SEEDS),
+        Table(Task("cifar10-5m", "cifar10", 300.0), every, FULL_SEEDS),
+        Table(Task("clothing-5m", clothes, 300.0), every, FULL_SEEDS),
+        Table(Task("cifar100-5m", "cifar100", 300.0), FEW, FEW_SEEDS),
+        Table(Task("cifar10-15m", "cifar10", 900.0), FEW, FEW_SEEDS),
+    ]
