@@ -21,7 +21,7 @@ LATER: dict[str, Any] = {
         "average": 0.0,
         "least_steps": None,
         "validation": 0.0,
-        "network": {"halvings": 0, "reduction": "residual"},
+        "network": {"halvings": 0, "reduction": "residual", "stages": 3, "pooling": "average"},
     },
 }
 """Keys that runs of earlier versions do not have, with the value that says what those runs did."""

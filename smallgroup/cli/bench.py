@@ -7,6 +7,8 @@ import typer
 
 from smallgroup.cli import options
 
+OUTCOMES = Directory("outcome")
+
 app = typer.Typer(
     name="bench",
     short_help="How fast this machine searches.",

@@ -36,7 +36,7 @@ def run(folder: Path, only: str, workers: int, *, quick: bool, dry_run: bool, as
     write_whole(folder / TABLE, markdown(folder, tables(folder, quick=quick)))
     found = {table.task.name: rows(folder, table) for table in chosen}
     if as_json:
-        print_json({**head(), "tables": {name: [_plain(row) for row in each] for name, each in found.items()}})
+        print_json({**head("auto"), "tables": {name: [_plain(row) for row in each] for name, each in found.items()}})
     else:
         for table in chosen:
             say("", f"{table.task.name}: {table.task.seconds:.0f} CPU seconds for everything", "")

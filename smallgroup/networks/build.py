@@ -66,6 +66,8 @@ def _benchmark(cell: Cell, design: NetworkDesign) -> NasBench201Network:
         image_channels=design.image_channels,
         halvings=design.halvings,
         reduction=design.reduction,
+        stages=design.stages,
+        pooling=design.pooling,
     )
     network.drop_path = design.drop_path  # refused there, if there is any
     return network

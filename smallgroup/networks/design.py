@@ -34,6 +34,10 @@ class NetworkDesign:
     """How often the stem halves the image before the first cell, in NAS-Bench-201."""
     reduction: str = "residual"
     """What stands between two stages of NAS-Bench-201: residual, as in the benchmark, or pool."""
+    stages: int = 3
+    """How many there are in NAS-Bench-201, each with half the size and twice the channels of the one before."""
+    pooling: str = "average"
+    """What makes a vector of the last map in NAS-Bench-201: average, as in the benchmark, or maximum."""
     stem: str = "auto"
     """Of the DARTS space: cifar, small, imagenet, or auto, by the size of the images as in a search."""
     auxiliary: str = "none"
@@ -49,10 +53,12 @@ class NetworkDesign:
             channels=self.channels,
             cells=self.cells,
             cells_per_stage=self.cells_per_stage,
+            stages=self.stages,
         )
         if not 0 <= self.halvings <= MOST["halvings"]:
             raise ValueError(f"0 <= halvings <= {MOST['halvings']} must hold, but got halvings={self.halvings}")
         check_choice("reduction", self.reduction, ("residual", "pool"))
+        check_choice("pooling", self.pooling, ("average", "maximum"))
         check_choice("stem", self.stem, ("auto", *STEMS))
         check_choice("auxiliary", self.auxiliary, AUXILIARIES)
         check_probability("drop_path", self.drop_path)

@@ -14,6 +14,10 @@ REDUCTIONS = {"residual": ResidualReduction, "pool": PoolReduction}
 """What stands between two stages: the benchmark's residual block, or a convolution and max pooling."""
 
 
+POOLINGS = {"average": nn.AdaptiveAvgPool2d, "maximum": nn.AdaptiveMaxPool2d}
+"""What makes a vector of the last map: the benchmark's average, or the maximum."""
+
+
 class NasBench201Network(nn.Module):
     """Stem, three stages of equal cells with a residual block of half the size between them, average, linear layer.
 
@@ -35,17 +39,27 @@ class NasBench201Network(nn.Module):
         image_channels: int = 3,
         halvings: int = 0,
         reduction: str = "residual",
+        stages: int = 3,
+        pooling: str = "average",
     ) -> None:
         super().__init__()
-        check_counts(channels=channels, cells_per_stage=cells_per_stage, classes=classes, image_channels=image_channels)
+        check_counts(
+            channels=channels,
+            cells_per_stage=cells_per_stage,
+            classes=classes,
+            image_channels=image_channels,
+            stages=stages,
+        )
         self.genotype = cell
         blocks = _stem(image_channels, channels, halvings)
-        for width in widths(channels):
+        last = channels
+        for width in widths(channels, stages):
             if width > channels:
                 blocks.append(REDUCTIONS[reduction](width // 2, width, FULL))
             blocks += [_Cell(cell, width) for _ in range(cells_per_stage)]
-        self.body = nn.Sequential(*blocks, batch_norm(4 * channels, FULL), nn.ReLU(), nn.AdaptiveAvgPool2d(1))
-        self.classifier = nn.Linear(4 * channels, classes)
+            last = width
+        self.body = nn.Sequential(*blocks, batch_norm(last, FULL), nn.ReLU(), POOLINGS[pooling](1))
+        self.classifier = nn.Linear(last, classes)
 
     @property
     def drop_path(self) -> float:
@@ -64,12 +78,17 @@ class NasBench201Network(nn.Module):
 
 
 def _stem(image_channels: int, channels: int, halvings: int) -> list[nn.Module]:
-    """A convolution and its norm, as in the benchmark; each halving is one of those with max pooling behind it."""
+    """A convolution and its norm, as in the benchmark; each halving is one of those with max pooling behind it.
+
+    Before each halving but the last the width is halved too: it doubles where the size is halved, as between stages.
+    """
     layers: list[nn.Module] = []
+    inputs = image_channels
     for number in range(max(1, halvings)):
         layers += [nn.ReLU()] if number else []
-        inputs = image_channels if number == 0 else channels
-        layers += [nn.Conv2d(inputs, channels, 3, padding=1, bias=False), batch_norm(channels, FULL)]
+        outputs = max(1, channels >> (max(1, halvings) - 1 - number))
+        layers += [nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), batch_norm(outputs, FULL)]
+        inputs = outputs
         # Rounding up: images of odd sizes keep their last row and column.
         layers += [nn.MaxPool2d(2, ceil_mode=True)] if halvings else []
     return layers

@@ -1,6 +1,7 @@
 """The network is the one its genotype says: compared with arithmetic written down apart."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -77,7 +78,8 @@ def test_a_stem_that_halves_makes_everything_behind_it_cheaper(halvings: int, si
     first.register_forward_hook(lambda _module, inputs, _output: seen.append(inputs[0]))
     network(torch.zeros(2, 3, 32, 32))
     assert seen[0].shape == (2, 8, size, size)
-    stem = sum(9 * 8 * (3 if number == 0 else 8) * (32 >> number) ** 2 for number in range(max(1, halvings)))
+    widths = [8 >> (max(1, halvings) - 1 - number) for number in range(max(1, halvings))]
+    stem = sum(9 * b * a * (32 >> n) ** 2 for n, (a, b) in enumerate(pairwise([3, *widths])))
     head = 10 * 32
     whole = build_network(cell, replace(design, halvings=0))
     behind = multiply_adds(whole, 32) - 9 * 8 * 3 * 32**2 - head
@@ -114,3 +116,21 @@ def test_a_reduction_by_pooling_is_a_convolution_and_a_maximum(size: int) -> Non
     logits = normed(x, "body.7").relu().mean((2, 3)) @ weights["classifier.weight"].T + weights["classifier.bias"]
     with torch.no_grad():
         torch.testing.assert_close(network(images), logits)
+
+
+@pytest.mark.parametrize(("stages", "pooling"), [(1, "average"), (2, "maximum"), (4, "maximum")])
+def test_stages_and_the_pooling_behind_them(stages: int, pooling: str) -> None:
+    """Each stage has half the size and twice the channels; the last map becomes a vector by its average or maximum."""
+    cell = Cell(("nor_conv_1x1",) * 6)
+    design = NetworkDesign(classes=3, image_size=16, channels=4, cells_per_stage=2, stages=stages, pooling=pooling)
+    network = build_network(cell, design).eval()
+    assert isinstance(network, NasBench201Network)
+    maps: list[Tensor] = []
+    body = list(network.body.children())
+    body[-2].register_forward_hook(lambda _module, _inputs, output: maps.append(output))
+    logits = network(torch.rand(2, 3, 16, 16))
+    width, side = 4 * 2 ** (stages - 1), 16 >> (stages - 1)
+    assert maps[0].shape == (2, width, side, side)
+    vectors = maps[0].mean((2, 3)) if pooling == "average" else maps[0].amax((2, 3))
+    torch.testing.assert_close(logits, network.classifier(vectors))
+    assert sum(type(block).__name__ == "_Cell" for block in body) == 2 * stages

@@ -208,12 +208,13 @@ def _trained(
 ) -> Outcome:
     """Train a network in what is left of the time, and test it once."""
     before, config = budget.spent, task.config(seed)
+    if build is not build_network:
+        config = _with(config, network=config.training.network.model_copy(update={"stages": 3}))
     with machine(config.run):
         data = training_data_of(config)
         if found is not None:
             network = of_same_cost(cell, config.training.network, found.multiply_adds, images_of(data), build)
-            fixed = {"network": network, "least_steps": None}
-            config = config.model_copy(update={"training": config.training.model_copy(update=fixed)})
+            config = _with(config, network=network, least_steps=None)
         config = training_within(config, cell, budget, build=build)
         with closing(make_training(config, cell, data, build)) as job:
             _carry_out(job)
@@ -231,6 +232,10 @@ def _trained(
         before,
         name if build is not build_network else one_line(cell),
     )
+
+
+def _with(config: Config, **keys: Any) -> Config:  # noqa: ANN401 -- of the training
+    return config.model_copy(update={"training": config.training.model_copy(update=keys)})
 
 
 def _carry_out(job: TrainingJob) -> None:

@@ -1,7 +1,8 @@
 """Networks that somebody would write who does not search: a plain CNN and a ResNet.
 
 They are built and trained by the same code as a derived network, and are of any width: `channels` of the design are
-those of the first layers, `cells_per_stage` the blocks of a stage, `halvings` the poolings before the first stage.
+those of the first layers, `cells_per_stage` the blocks of a stage, `halvings` the poolings before the first of three
+stages, `pooling` what makes a vector of the last map.
 """
 
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from smallgroup.networks import DerivedNetwork, NetworkDesign
+from smallgroup.networks.nas_bench_201 import POOLINGS
 from smallgroup.phases.evaluation.trainee import Build
 from smallgroup.runtime import stream
 from smallgroup.spaces.genotypes import AnyGenotype
@@ -24,10 +26,10 @@ class _Plain(nn.Module):
     auxiliary = None
     drop_path = 0.0
 
-    def __init__(self, layers: list[nn.Module], width: int, classes: int) -> None:
+    def __init__(self, layers: list[nn.Module], width: int, design: NetworkDesign) -> None:
         super().__init__()
-        self.body = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1))
-        self.classifier = nn.Linear(width, classes)
+        self.body = nn.Sequential(*layers, POOLINGS[design.pooling](1))
+        self.classifier = nn.Linear(width, design.classes)
 
     def forward(self, images: Tensor, key: object = None) -> Tensor:  # noqa: ARG002 -- as derived networks
         """[n, channels, height, width] to logits."""
@@ -69,7 +71,7 @@ def _cnn(design: NetworkDesign) -> nn.Module:
     """Three convolutions with pooling between them, each twice as wide as the one before."""
     c = design.channels
     layers = [*_stem(design), *_conv(c, 2 * c), nn.MaxPool2d(2, ceil_mode=True), *_conv(2 * c, 4 * c)]
-    return _Plain(layers, 4 * c, design.classes)
+    return _Plain(layers, 4 * c, design)
 
 
 def _resnet(design: NetworkDesign) -> nn.Module:
@@ -80,7 +82,7 @@ def _resnet(design: NetworkDesign) -> nn.Module:
         for block in range(design.cells_per_stage):
             layers.append(Residual(inputs, width, 2 if stage and not block else 1))
             inputs = width
-    return _Plain(layers, inputs, design.classes)
+    return _Plain(layers, inputs, design)
 
 
 def _builder(make: Callable[[NetworkDesign], nn.Module]) -> Build:

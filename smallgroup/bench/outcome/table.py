@@ -104,7 +104,7 @@ HEADER = (
 
 def cells(table_rows: Sequence[Row]) -> list[tuple[str, ...]]:
     """The rows as text."""
-    found = []
+    found: list[tuple[str, ...]] = []
     for row in table_rows:
         compared = row.paired
         interval = None if compared is None else compared.interval

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from smallgroup.networks import NetworkDesign
 
 _FROZEN = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
-FIRST_MAP = 16
-"""Pixels, at most, of the height and width that the first cells see where the stem halves images by itself."""
+LAST_MAP, MOST_STAGES = 4, 6
+"""Pixels, at most, of the height and width that the last stage sees where the stem halves images by itself."""
 RISE, START = 0.25, 0.04
 """The share of a one-cycle schedule in which the rate rises, and the share of lr it begins at."""
 LAST = 5
@@ -57,13 +57,17 @@ class NetworkConfig(BaseModel):
     cells_per_stage: int = Field(default=5, ge=1, le=MOST["cells_per_stage"])
     """Cells between two reductions, in NAS-Bench-201."""
     halvings: Annotated[int, Field(ge=0, le=MOST["halvings"])] | Literal["auto"] = 0
-    """How often the stem halves the image before the first cell, in NAS-Bench-201; auto: until it is 16x16 or smaller.
+    """How often the stem halves the image before the first cell, in NAS-Bench-201.
 
-    The benchmark's stem never does.
+    The benchmark's never does; auto: until the last stage sees 4x4 pixels or fewer.
     """
     reduction: Literal["residual", "pool"] = "residual"
     """What stands between two stages of NAS-Bench-201: the benchmark's residual block, or a convolution and max
     pooling, which learns faster in short trainings."""
+    stages: int = Field(default=3, ge=1, le=MOST_STAGES)
+    """Stages of NAS-Bench-201 networks, each with half the size and twice the channels of the one before."""
+    pooling: Literal["average", "maximum"] = "average"
+    """What makes a vector of the last map in NAS-Bench-201: the benchmark's average, or the maximum."""
     stem: Literal["auto", "cifar", "small", "imagenet"] = "auto"
     """Of the DARTS space; auto: by the size of the images."""
     auxiliary: Literal["none", "one-norm", "two-norms"] = "two-norms"
@@ -78,16 +82,18 @@ class NetworkConfig(BaseModel):
             channels=self.channels,
             cells=self.cells,
             cells_per_stage=self.cells_per_stage,
-            halvings=_halvings(image_size) if self.halvings == "auto" else self.halvings,
+            halvings=_halvings(image_size, self.stages) if self.halvings == "auto" else self.halvings,
             reduction=self.reduction,
+            stages=self.stages,
+            pooling=self.pooling,
             stem=self.stem,
             auxiliary="none" if space == "nas-bench-201" else self.auxiliary,
         )
 
 
-def _halvings(image_size: int) -> int:
-    """How often an image is halved until it is small enough for the first cells."""
-    return min(MOST["halvings"], max(0, math.ceil(math.log2(image_size / FIRST_MAP))))
+def _halvings(image_size: int, stages: int) -> int:
+    """How often a stem halves an image so that the last stage sees a map that is small enough."""
+    return min(MOST["halvings"], max(0, math.ceil(math.log2(image_size / LAST_MAP)) - (stages - 1)))
 
 
 class TrainingConfig(BaseModel):

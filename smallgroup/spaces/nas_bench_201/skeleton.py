@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from smallgroup.spaces.layers import Style, relu_conv_norm
 
 
-def widths(channels: int) -> tuple[int, int, int]:
-    """The channels of the three stages."""
-    return channels, 2 * channels, 4 * channels
+def widths(channels: int, stages: int = 3) -> tuple[int, ...]:
+    """The channels of the stages, of which the benchmark has three."""
+    return tuple(channels * 2**stage for stage in range(stages))
 
 
 class ResidualReduction(nn.Module):
