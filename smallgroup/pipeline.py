@@ -47,6 +47,8 @@ BASELINES: dict[Baseline, str] = {
     "all-3x3": "the cell of 3x3 convolutions alone",
 }
 """What stands beside the found network: each as wide as gives it the same multiply-adds, trained the same way."""
+SKELETON = {"halvings": "auto", "reduction": "pool", "stages": 2, "pooling": "maximum", "cells_per_stage": 1}
+"""What surrounds a ResNet beside a network of the DARTS space, which has a skeleton of its own."""
 DEFAULT_BASELINES: tuple[Baseline, ...] = ("resnet", "random")
 PLAN, VERDICT = "plan.json", "verdict.json"
 SEARCH_SHARE = 0.35
@@ -292,7 +294,7 @@ class _Run:
             base = resolve({**base.to_dict(), "space": {"name": space_of(cell)}})
             network = base.training.network
             if space_of(cell) != space:  # a ResNet beside a network of the DARTS space
-                network = network.model_copy(update={"halvings": "auto", "reduction": "pool", "cells_per_stage": 1})
+                network = network.model_copy(update=SKELETON)
             sized = of_same_cost(cell, network, own.multiply_adds, images_of(api.training_data_of(base)))
             return base.model_copy(update={"training": base.training.model_copy(update={"network": sized})})
 

@@ -12,7 +12,7 @@ from smallgroup.spaces.genotypes import AnyGenotype, space_of
 
 WIDTHS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Channels of fitted networks, from narrow to wide."""
-DEEPER_FROM = 48
+DEEPER_FROM = 96
 """From this width on a fitted network has more cells as well."""
 
 

@@ -26,7 +26,14 @@ class PlayOffConfig(BaseModel):
     average: float = Field(default=0.98, ge=0, lt=1)
     """Decay per step of the moving average of the weights, by which candidates are compared."""
     network: NetworkConfig = NetworkConfig(
-        channels=16, cells=5, cells_per_stage=1, halvings="auto", reduction="pool", auxiliary="none"
+        channels=24,
+        cells=5,
+        cells_per_stage=1,
+        stages=2,
+        halvings="auto",
+        reduction="pool",
+        pooling="maximum",
+        auxiliary="none",
     )
     """The network around a candidate."""
 
