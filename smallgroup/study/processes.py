@@ -15,7 +15,7 @@ from smallgroup.runner.signals import watched
 from smallgroup.runtime.files import open_regular, read_regular, write_whole
 from smallgroup.study.plan import Plan, Run
 from smallgroup.study.store import WORKERS, Store
-from smallgroup.study.work import PAUSE, Progress, progress
+from smallgroup.study.work import OPEN, PAUSE, Progress, progress
 
 _MOST_WORKERS = 1_000
 _MOST_LOSSES = 2
@@ -85,7 +85,8 @@ class _Crew:
         self.logs.mkdir(parents=True, exist_ok=True)
         write_whole(self._file, self._plan.study.model_dump_json())
         try:
-            for number in range(min(workers, len(self._plan.runs))):
+            left = sum(self._store.state(run) in OPEN for run in self._plan.runs)
+            for number in range(min(workers, left)):
                 self._start(number)
             yield
         except BaseException:

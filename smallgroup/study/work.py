@@ -17,7 +17,7 @@ from smallgroup.study.store import State, Store
 
 PAUSE = 0.5
 """Seconds between two looks at what others do."""
-_OPEN: tuple[State, ...] = ("waiting", "running")
+OPEN: tuple[State, ...] = ("waiting", "running")
 """Of a run that is not over."""
 
 
@@ -53,7 +53,7 @@ def work(runs: Sequence[Run], store: Store, begin: Callable[[Run], None] = lambd
     barred: dict[str, str] = {}
 
     def is_open(run: Run) -> bool:
-        return run.key not in barred and store.state(run) in _OPEN
+        return run.key not in barred and store.state(run) in OPEN
 
     while unfinished := [run for run in runs if is_open(run)]:
         tried = False
@@ -117,7 +117,7 @@ def progress(plan: Plan, store: Store, workers: int, reckon: Callable[[Run], flo
         if (result := store.result(run)) is not None:
             taken.setdefault(run.kind, []).append(result.seconds)
     typical = {kind: fmean(times) for kind, times in taken.items()}
-    waiting = [run for run in runs if states[run.key] in _OPEN]
+    waiting = [run for run in runs if states[run.key] in OPEN]
     if reckon is not None:
         new = {run.kind: run for run in waiting if run.kind not in typical}
         found = {kind: reckon(run) for kind, run in new.items()}
