@@ -17,7 +17,6 @@ from smallgroup.runner import Watcher
 from smallgroup.spaces.genotypes import Origin, read
 
 QUICK = {
-    "data": {"labelled_fraction": 0.1},
     "space": {"name": "nas-bench-201", "channels": 2},
     "hypergradient": "first-order",
     "search": {"epochs": 2, "steps_per_epoch": 3, "batch_size": {"train": 8, "unlabeled": 8, "validation": 64}},

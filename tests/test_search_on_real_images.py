@@ -59,11 +59,11 @@ def test_losses_fall_in_a_few_steps(space: str, mode: str, size: int, steps: int
 
 
 def losses(learners: list[Learner], data: SearchData) -> dict[str, float]:
-    """The mean loss of V and W of each learner on 64 images of each part, always the same ones."""
+    """The mean loss of V and W of each learner on 128 images of each part, always the same ones."""
     found = {}
     for part, indices in (("train", data.splits.train), ("validation", data.splits.validation)):
         mean, std = data.dataset.mean, data.dataset.std
-        ((x, y),) = ordered(data.dataset.train, indices[:64], batch_size=64, mean=mean, std=std)
+        ((x, y),) = ordered(data.dataset.train, indices[:128], batch_size=128, mean=mean, std=std)
         for k, learner in enumerate(learners):
             for role, weights in (("V", learner.v), ("W", learner.w)):
                 assert weights is not None
