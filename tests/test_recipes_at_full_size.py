@@ -1,4 +1,4 @@
-"""Every row of the paper's tables: its learners at full size, and one step of the group."""
+"""Every row of the paper's tables: its learners at full size, and one step of every kind of group."""
 
 from typing import Any
 
@@ -33,6 +33,16 @@ ROWS = list({str(row.keys): row for row in reversed(recipes.rows())}.values())[:
 """Rows that transfer a cell to other data are searches of other rows."""
 
 
+def kind(row: Row) -> str:
+    """What a step of a row depends on; CIFAR-10 and CIFAR-100 differ in the number of classes alone."""
+    config = resolve(row.keys)
+    return str((config.search, config.learners, config.methods, config.space, row.search["dataset"] == "imagenet"))
+
+
+STEPPED = {kind(row): row for row in ROWS}
+"""The last row of every kind takes a step."""
+
+
 def generated(dataset: str) -> SearchData:
     """Eight random images of the size and with the number of classes of a dataset."""
     size, classes = (224 if dataset == "imagenet" else 32), CLASSES[dataset]
@@ -47,7 +57,10 @@ def generated(dataset: str) -> SearchData:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.recipe}-{row.table}-{row.name}")
 def test_a_row_is_a_search_at_full_size(row: Row) -> None:
-    """Batches of two images and steps that move everything; what a row promises is read off the job itself."""
+    """Batches of two images and steps that move everything; what a row promises is read off the job itself.
+
+    Of the rows that differ in nothing but CIFAR-10 and CIFAR-100, one takes a step.
+    """
     two = {"train": 2, "unlabeled": 2, "validation": 2}
     config = resolve({**row.keys, "search": {"batch_size": two}})
     dataset, method = row.search["dataset"], row.search["method"]
@@ -56,6 +69,8 @@ def test_a_row_is_a_search_at_full_size(row: Row) -> None:
     for searcher in job.searchers:
         assert searcher.relaxed.method.name == method
         assert sum(t.numel() for t in searcher.learner.w.values()) == COUNTS[method, CLASSES[dataset]]
+    if row is not STEPPED[kind(row)]:
+        return
     before: list[Any] = [
         {name: t.clone() for name, t in {**s.learner.architecture, **s.learner.w}.items()} for s in job.searchers
     ]

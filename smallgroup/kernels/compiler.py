@@ -30,6 +30,10 @@ def main(folder: str, name: str, source: str, flags: list[str]) -> None:
     """Leave the library in the folder."""
     # The programs of this environment, ninja among them, are found also where it was not activated.
     os.environ["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
+    if "-fsanitize=address" in flags:
+        # What is built can be loaded only by a process that began with the sanitizer, as this one has; compilers that
+        # begin with it take twice the time.
+        os.environ.pop("LD_PRELOAD", None)
     cpp_extension.load(
         name,
         [source],

@@ -27,7 +27,7 @@ from smallgroup.runtime.files import write_whole
 
 SWITCH = "SMALLGROUP_NATIVE"
 """Environment variable: 0 does without the native kernels."""
-_SOURCES = Path(__file__).parent / "native"
+SOURCES = Path(__file__).parent / "native"
 _NAME = "smallgroup_kernels"
 _PATIENCE = 900
 """Seconds after which a compiler is given up."""
@@ -80,7 +80,7 @@ def _flags() -> list[str]:
 def _key() -> str:
     """Another source, another torch, another processor: another build."""
     digest = hashlib.sha256(json.dumps([torch.__version__, sys.platform, _flags()]).encode())
-    for file in sorted(_SOURCES.iterdir()):
+    for file in sorted(SOURCES.iterdir()):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -167,9 +167,14 @@ def _compile(place: Path) -> None:
     _sidecar(place).chmod(0o600)
 
 
-def compile_into(folder: Path, more: Sequence[str] = (), environment: Mapping[str, str] = os.environ) -> Path:
+def compile_into(
+    folder: Path,
+    more: Sequence[str] = (),
+    environment: Mapping[str, str] = os.environ,
+    source: Path = SOURCES / "library.cpp",
+) -> Path:
     """Compile the kernels in a folder, with further flags, and return the library."""
-    command = [sys.executable, "-m", "smallgroup.kernels.compiler", str(folder), _NAME, str(_SOURCES / "library.cpp")]
+    command = [sys.executable, "-m", "smallgroup.kernels.compiler", str(folder), _NAME, str(source)]
     code, said = _run_bound([*command, *_flags(), *more], {**environment, "CXX": find_compiler()})
     if code != 0:
         raise OSError(f"the compiler failed: {_last_line(said)}")

@@ -86,8 +86,8 @@ class _Crew:
         self.logs.mkdir(parents=True, exist_ok=True)
         write_whole(self._file, self._plan.study.model_dump_json())
         try:
-            unfinished = [run for run in self._plan.runs if self._store.state(run) in OPEN]
-            for number in range(min(workers, len(unfinished))):  # a finished study needs no process that imports torch
+            left = sum(self._store.state(run) in OPEN for run in self._plan.runs)
+            for number in range(min(workers, left)):  # a finished study needs no process that imports torch
                 self._start(number)
             yield
         except BaseException:

@@ -31,19 +31,26 @@ def main(arguments: list[str] | None = None) -> int:
     if asked.library is not None:
         run(asked.library, asked.shapes, asked.seed)
         return 0
-    runtime = subprocess.run(
-        [library.find_compiler(), "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    if not Path(runtime).is_absolute():
-        raise SystemExit("error: the address sanitizer needs libasan.so of GCC, but the compiler does not find it")
-    # Python and torch release much of their memory never; the sanitizer must not take that for leaks.
-    environment = {**os.environ, "LD_PRELOAD": runtime, "ASAN_OPTIONS": "detect_leaks=0", "OMP_NUM_THREADS": "2"}
+    try:
+        environment = environment_of_sanitizer()
+    except OSError as error:
+        raise SystemExit(f"error: {error}") from None
     with tempfile.TemporaryDirectory() as folder:
         print("Compiling the kernels with the address sanitizer.", flush=True)
         built = library.compile_into(Path(folder), FLAGS, environment)
         words = ["--library", str(built), "--shapes", str(asked.shapes), "--seed", str(asked.seed)]
         command = [sys.executable, "-m", "smallgroup.testing.sanitize", *words]
         return subprocess.run(command, env=environment, check=False).returncode
+
+
+def environment_of_sanitizer() -> dict[str, str]:
+    """In which processes can load the kernels that were compiled so."""
+    asked = [library.find_compiler(), "-print-file-name=libasan.so"]
+    runtime = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    if not Path(runtime).is_absolute():
+        raise OSError("the address sanitizer needs libasan.so of GCC, but the compiler does not find it")
+    # Python and torch release much of their memory never; the sanitizer must not take that for leaks.
+    return {**os.environ, "LD_PRELOAD": runtime, "ASAN_OPTIONS": "detect_leaks=0", "OMP_NUM_THREADS": "2"}
 
 
 def run(built: Path, shapes: int, seed: int) -> None:

@@ -39,6 +39,7 @@ def table(capsys: Captured, *arguments: str) -> str:
     return out
 
 
+@pytest.mark.usefixtures("measured_here")
 def test_step(capsys: Captured) -> None:
     given = ["step", *TINY, *SPACE, "--learners", "1", "--learners", "2", "--rounds", "2"]
     found = document(capsys, *given)
@@ -54,6 +55,7 @@ def test_step(capsys: Captured) -> None:
     assert found["rounds"] == 2
 
 
+@pytest.mark.usefixtures("measured_here")
 def test_step_as_a_table(capsys: Captured) -> None:
     out = table(capsys, "step", *TINY, *SPACE, "--learners", "1", "--method", "gdas", "--rounds", "1")
     assert "median of 1 round\n" in out

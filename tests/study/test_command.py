@@ -10,13 +10,11 @@ from smallgroup.cli import main
 from smallgroup.study import Plan, Store, planned
 from smallgroup.study.file import parsed
 from tests.study.test_plan import TINY
+from tests.study.test_work import BASE
 
 STUDY = {
     **TINY,
-    "base": {
-        "space": {"channels": 2},
-        "search": {"epochs": 2, "steps_per_epoch": 2, "batch_size": {"train": 8, "unlabeled": 8, "validation": 8}},
-    },
+    "base": BASE,
     "claims": [{"says": "teaching helps", "row": "group", "than": ["independent"]}],
     "grid": {"search.lambda": [1.0, 2.0]},
     "figures": [{"kind": "course"}, {"kind": "curve", "axis": "search.lambda"}],

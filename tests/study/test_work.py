@@ -21,15 +21,20 @@ from smallgroup.study import Store, carry_out_all, planned, progress, tabulated
 from smallgroup.study.file import Study, parsed
 from smallgroup.study.plan import Plan, Run
 from smallgroup.study.store import FAILED
-from smallgroup.study.work import work
+from smallgroup.study.work import Progress, work
 from tests.study.test_plan import TINY
+
+BASE: dict[str, Any] = {
+    "data": {"labelled_fraction": 0.1},
+    "space": {"channels": 2},
+    "hypergradient": "first-order",
+    "search": {"epochs": 2, "steps_per_epoch": 2, "batch_size": {"train": 8, "unlabeled": 8, "validation": 32}},
+}
 
 
 def tiny(**changes: Any) -> Plan:
-    """Searches of seconds on digits."""
-    small = {"channels": 2}
-    search = {"epochs": 2, "steps_per_epoch": 2, "batch_size": {"train": 8, "unlabeled": 8, "validation": 8}}
-    return planned("tiny", parsed({**TINY, "base": {"space": small, "search": search}, **changes}))
+    """Searches of less than a second on digits."""
+    return planned("tiny", parsed({**TINY, "base": BASE, **changes}))
 
 
 def contents(store: Store, plan: Plan) -> dict[str, Any]:
@@ -184,6 +189,20 @@ def test_processes_on_one_name_have_work_of_their_own(tmp_path: Path, monkeypatc
     assert [Study.model_validate_json(Path(command[-3]).read_text()) for command in commands] == [
         plan.study for plan in plans
     ]
+
+
+def test_no_worker_is_started_where_nothing_is_left_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, store, seen = tiny(seeds=[1]), Store(tmp_path), list[Progress]()
+    for run in plan.runs:
+        store.folder(run).mkdir(parents=True)
+        store.record_failure(run, "it broke")
+
+    def start(*_: Any, **__: Any) -> Any:
+        raise AssertionError("a worker was started")
+
+    monkeypatch.setattr("smallgroup.study.processes.subprocess.Popen", start)
+    carry_out_all(plan, store, 2, seen.append)
+    assert [standing.count("failed") for standing in seen] == [2]
 
 
 def test_a_run_that_costs_workers_does_not_stop_the_others(tmp_path: Path) -> None:

@@ -28,7 +28,21 @@ inline int64_t round_up(int64_t n, int64_t to) {
 
 // `count` may be less than a vector: what is not there reads as zero and is not written. On AVX2 torch's vectors go
 // through memory for this, and a network of 36 channels does it at every pixel.
-#if defined(CPU_CAPABILITY_AVX2)
+#if defined(__SANITIZE_ADDRESS__)
+// The sanitizer sees no access that has a mask: one number at a time.
+template <typename T>
+inline Vec<T> load_part(const T* from, int64_t count) {
+  T values[Vec<T>::size()] = {};
+  for (int64_t i = 0; i < count; ++i) values[i] = from[i];
+  return Vec<T>::loadu(values);
+}
+template <typename T>
+inline void store_part(const Vec<T>& value, T* to, int64_t count) {
+  T values[Vec<T>::size()];
+  value.store(values);
+  for (int64_t i = 0; i < count; ++i) to[i] = values[i];
+}
+#elif defined(CPU_CAPABILITY_AVX2)
 inline __m256i first(int64_t count) {
   alignas(32) static const int32_t kMask[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(kMask + 8 - count));
