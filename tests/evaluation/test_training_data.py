@@ -75,7 +75,7 @@ def test_a_training_with_colour_jitter_sees_other_colours(tmp_path: Path) -> Non
         Image.new("RGB", (8, 8), (100, 100, 100)).save(path)
     data = DataConfig(dataset=f"folder:{tmp_path}", augmentation=STILL)
     opened = open_training_data(data, AugmentationConfig(colour_jitter=True), seed=1).dataset
-    mean, std = (torch.tensor(each).view(1, 3, 1, 1) for each in (opened.mean, opened.std))
+    mean, std = (torch.tensor(each).view(1, -1, 1, 1) for each in (opened.mean, opened.std))
 
     def greys(jitter: bool) -> list[int]:
         pixels = (255 * (batch(data, AugmentationConfig(colour_jitter=jitter)) * std + mean)).round()
