@@ -155,7 +155,7 @@ def _show(result: SearchResult, folder: Path) -> None:
                 f"{learner.validation_loss:.4f}",
                 f"{learner.validation_error:.2f}",
                 "" if learner.balanced_error is None else f"{learner.balanced_error:.2f}",
-                *[f"{learner.derived_error:.2f}"] * derived,
+                *([] if learner.derived_error is None else [f"{learner.derived_error:.2f}"]),
                 *truths,
             )
         )

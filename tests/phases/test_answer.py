@@ -36,7 +36,7 @@ RULES: list[AnswerRule] = ["retained", "derived-error", "consensus"]
 
 @pytest.fixture(scope="module")
 def data() -> SearchData:
-    return open_search_data(DataConfig(), seed=0)
+    return open_search_data(DataConfig(labelled_fraction=0.2), seed=0)
 
 
 def job(data: SearchData, methods: Sequence[str] = ("darts", "darts"), **options: Any) -> SearchJob:
