@@ -46,7 +46,7 @@ class Task:
     dataset: str
     seconds: float
     """CPU seconds for everything together."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Keys of the config beside the recipe `quick`."""
 
     def config(self, seed: int, **more: Any) -> Config:  # noqa: ANN401 -- keys of a config

@@ -48,7 +48,7 @@ def tables(folder: Path, *, quick: bool = False) -> list[Table]:
     every = tuple(ARMS)
     clothes = f"folder:{folder / CLOTHING}"
     if quick:
-        return [Table(Task("digits-quick", "digits", 12.0), every, (101,))]
+        return [Table(Task("digits-quick", "digits", 40.0), every, (101,))]
     return [
         Table(Task("digits-2m", "digits", 120.0), every, FULL_SEEDS),
         Table(Task("cifar10-5m", "cifar10", 300.0), every, FULL_SEEDS),
