@@ -9,7 +9,7 @@ from smallgroup.report.compare import Setting, contributions, differently_traine
 from smallgroup.report.markup import Markup, joined, tag
 from smallgroup.report.next_steps import next_steps
 from smallgroup.report.origins import missing_of, seconds_by_part
-from smallgroup.report.run import Run, at, number_at, section_at, table_at
+from smallgroup.report.run import BASELINES, VERDICT, Run, at, number_at, section_at, table_at
 from smallgroup.report.shapes import Drawing, svg
 from smallgroup.report.words import count, duration, fact, percent, section, signed, sized, sourced
 from smallgroup.spaces.darts.truth import COLUMN, SAMPLE
@@ -26,11 +26,16 @@ def answer(run: Run, prefix: str = "", told: Markup | None = None) -> Markup:
         *(tag("p", f"{words[0].upper()}{words[1:]}.", class_="warning") for words in missing_of(run)),
         tag(
             "div",
-            tag("div", tag("dl", *facts, class_="facts"), why(run), told, next_steps(run)),
+            tag("div", tag("dl", *facts, class_="facts"), *verdicts(run), why(run), told, next_steps(run)),
             tag("div", *(captioned(drawing) for drawing in cells_of(run)), class_="cells"),
             class_="split",
         ),
     )
+
+
+def verdicts(run: Run) -> list[Markup]:
+    """How the network found compares with the baselines of a whole run."""
+    return [tag("p", sourced(sentence, f"{VERDICT}: verdicts")) for sentence in run.verdicts]
 
 
 def cells_of(run: Run) -> list[Drawing]:
@@ -75,10 +80,9 @@ def _search_facts(run: Run) -> list[Markup]:
         used = str(training.result.get("test_set") or "not tested yet")
         facts.append(fact("Test error", percent(tested), "training/result.json: test_error", used))
         facts += _balanced("Balanced test error", training.result, "training/result.json")
-        other = run.parts.get("random")
-        if other is not None:
-            beside = number_at(other.result, "test_error")
-            facts.append(fact("A random cell", percent(beside), "random/result.json: test_error", _beside(run)))
+        for name in (one for one in BASELINES if one in run.parts):
+            beside = number_at(run.parts[name].result, "test_error")
+            facts.append(fact(BASELINES[name], percent(beside), f"{name}/result.json: test_error", _beside(run, name)))
     whose = "" if retained is None or retained == run.answering else f" of learner {retained}"
     facts.append(fact("Validation error", percent(error), source, f"of W in the mixed network{whose}"))
     facts += _balanced("Balanced validation error", result, "result.json")
@@ -116,9 +120,9 @@ def _balanced(title: str, result: Mapping[str, Any], file: str) -> list[Markup]:
     return [] if error is None else [fact(title, percent(error), f"{file}: balanced_error", "mean over the classes")]
 
 
-def _beside(run: Run) -> str:
-    """How the training of the random cell compares with that of the cell found."""
-    own, other = (number_at(run.parts[name].result, "steps") for name in ("training", "random"))
+def _beside(run: Run, name: str) -> str:
+    """How the training of a baseline compares with that of the cell found."""
+    own, other = (number_at(run.parts[part].result, "steps") for part in ("training", name))
     if own is None or other is None:
         return "not trained to the end yet"
     if own == other:

@@ -16,7 +16,8 @@ from smallgroup.report.detail import DETAILS, Detail
 from smallgroup.report.markup import Child, Markup, embedded, joined, tag
 from smallgroup.report.origins import config_section, time_section
 from smallgroup.report.palette import shades, variables
-from smallgroup.report.run import Run
+from smallgroup.report.play_off import play_off_section
+from smallgroup.report.run import BASELINES, Run
 from smallgroup.report.side_by_side import side_by_side
 from smallgroup.report.views import Frames, cells_section, curves_section, heat_section
 from smallgroup.report.words import STATES, section, tabs
@@ -167,6 +168,7 @@ def run_sections(run: Run, frames: Frames, prefix: str, twin: Run | None, gained
     search = run.kind == "search"
     parts: list[tuple[str, str, Child]] = [
         ("Answer", "answer", answer(run, prefix, gained)),
+        ("Play-off", "play-off", play_off_section(run, prefix) if search else None),
         ("Cells", "cells", cells_section(run, frames, prefix) if search else None),
         ("Teaching", "teaching", teaching_section(run, twin, prefix)),
         ("Images", "gallery", gallery_section(run, prefix)),
@@ -175,7 +177,7 @@ def run_sections(run: Run, frames: Frames, prefix: str, twin: Run | None, gained
         ("Classes", "classes", confusion_section(run, prefix)),
     ]
     for name, part in run.parts.items():
-        own, title = f"{prefix}{name}-", {"training": "Training", "random": "Random cell"}.get(name, name)
+        own, title = f"{prefix}{name}-", {"training": "Training", **BASELINES}.get(name, name)
         inner = [curves_section(part, own, frames.detail), confusion_section(part, own), time_section(part, own)]
         body = tag("details", tag("summary", f"{title}: curves, classes, time"), *inner, class_="printed")
         parts.append((title, name, section(f"{prefix}{name}", title, body)))

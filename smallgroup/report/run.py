@@ -23,8 +23,11 @@ LARGEST = 200_000_000
 """Bytes of metrics that are read; a search of the paper's size has a fortieth of it."""
 _LARGEST_NUMBER = 1e300
 """Beyond it a number cannot be drawn; no infinity and no NaN is below it."""
-PARTS = ("training", "random")
+BASELINES = {"resnet": "A ResNet", "random": "A random cell", "all-3x3": "The all-3x3 cell"}
+"""Trainings beside that of the network found, by their folders within that of a whole run."""
+PARTS = ("training", *BASELINES)
 """Folders of trainings within that of a whole run."""
+VERDICT = "verdict.json"
 
 Kind = Literal["search", "training"]
 State = Literal["finished", "running", "stopped"]
@@ -176,6 +179,13 @@ class Run:
         last = [(row.number("w_validation_loss"), row.learner) for row in self._last()]
         known = [(loss, k) for loss, k in last if loss is not None]
         return min(known)[1] if known else None
+
+    @cached_property
+    def verdicts(self) -> list[str]:
+        """How the network found compares with each baseline, in sentences; none before a whole run is over."""
+        said = _document(self.folder / VERDICT, []).get("verdicts") if (self.folder / VERDICT).exists() else None
+        sentences = [at(one, "sentence") for one in said] if isinstance(said, list) else []
+        return [text for text in sentences[: len(BASELINES)] if isinstance(text, str)]
 
     @property
     def rule(self) -> AnswerRule:

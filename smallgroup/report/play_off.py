@@ -1,0 +1,48 @@
+"""The candidates of a play-off, and how far each of them came."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from smallgroup.report.markup import Markup, table, tag
+from smallgroup.report.run import Run, at, number_at, whole
+from smallgroup.report.words import count, percent, section
+from smallgroup.runtime.bounds import MOST
+
+
+def play_off_section(run: Run, prefix: str = "") -> Markup | None:
+    """A table of the candidates, those that came furthest first; None where there was no play-off."""
+    found = at(run.result, "answer", "candidates")
+    if not isinstance(found, list) or not found:
+        return None
+    candidates = [one for one in found[: MOST["candidates"]] if isinstance(one, Mapping)]
+    ranked = sorted(candidates, key=_place)
+    about = (
+        "Each candidate was trained from scratch on the training part and compared on the validation part; after "
+        "every round the better half went on. Seconds are CPU time of its steps and of measuring it."
+    )
+    head = ["candidate", "rounds", "steps", "CPU seconds", "validation error, %"]
+    return section(
+        f"{prefix}play-off",
+        "Play-off",
+        tag("p", about),
+        table(head, map(_row, ranked), "Candidates, the answer first", class_="compared"),
+    )
+
+
+def _place(candidate: Mapping[str, Any]) -> tuple[float, float, float]:
+    """More rounds first, then the lower error."""
+    rounds, error = whole(candidate.get("rounds")) or 0, number_at(candidate, "validation_error")
+    loss = number_at(candidate, "validation_loss")
+    return -rounds, 101.0 if error is None else error, 0.0 if loss is None else loss
+
+
+def _row(candidate: Mapping[str, Any]) -> Markup:
+    seconds, steps = number_at(candidate, "seconds"), number_at(candidate, "steps")
+    return tag(
+        "tr",
+        tag("th", str(candidate.get("source", "")), scope="row"),
+        tag("td", str(whole(candidate.get("rounds")) or 0)),
+        tag("td", "" if steps is None else count(steps)),
+        tag("td", "" if seconds is None else f"{seconds:.1f}"),
+        tag("td", percent(number_at(candidate, "validation_error"))),
+    )
