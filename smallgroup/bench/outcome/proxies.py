@@ -81,7 +81,7 @@ PROXIES: Mapping[str, Proxy] = {"parameters": parameter_count, "synflow": synflo
 """By the name of the choice."""
 
 
-def _linearized(layer: nn.Conv2d | nn.Linear) -> nn.Parameter:
+def _linearized(layer: nn.Conv2d | nn.Linear) -> Tensor:
     with torch.no_grad():
         layer.weight.abs_()
     layer.bias = None
