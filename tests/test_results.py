@@ -8,6 +8,8 @@ import pytest
 
 from smallgroup.study import Plan, Store, open_study, planned, tabulated
 from smallgroup.study.formats import comma_separated, grid, markdown, sentence
+from smallgroup.study.rederived import comparisons, tabulate_again, untaught_learners
+from smallgroup.study.rederived import markdown as rederived_markdown
 
 RESULTS = Path(__file__).parents[1] / "results"
 STUDIES = {"teaching": "teaching", **{path.stem: str(path) for path in sorted(RESULTS.glob("*.yaml"))}}
@@ -61,3 +63,21 @@ def test_the_table_is_that_of_its_runs(name: str, store: Store) -> None:
         assert f"| {' | '.join(row[i] for i in shown)} |" in page
     for verdict in table.verdicts:
         assert sentence(verdict, table.primary).partition(", by")[0] in page
+
+
+@pytest.mark.skipif("SMALLGROUP_DATA" not in os.environ, reason="needs SMALLGROUP_DATA")
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_recomputed_table_is_that_of_the_logged_scores(name: str, store: Store) -> None:
+    text = (RESULTS / "README.md").read_text()
+    plan = plan_of(name)
+    rows = tabulate_again(plan, store)
+    assert rederived_markdown(rows) in text
+    for said in comparisons(plan, rows):
+        assert f"- {said}" in " ".join(text.split())
+
+
+@pytest.mark.skipif("SMALLGROUP_DATA" not in os.environ, reason="needs SMALLGROUP_DATA")
+def test_what_the_page_says_of_learners_without_teaching(store: Store) -> None:
+    page = " ".join((RESULTS / "README.md").read_text().split())
+    for said in untaught_learners([plan_of(name) for name in STUDIES], store):
+        assert f"- {said}" in page
