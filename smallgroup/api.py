@@ -103,7 +103,9 @@ def search(
             seconds = runner.run(job, resume=resume)
         play = None
         if resolved.search.answer == "play-off":
-            play = partial(_play_off, resolved, runner, resume=resume, watcher=watcher, progress=progress)
+            play = partial(
+                _play_off, resolved, runner, job.course.steps, resume=resume, watcher=watcher, progress=progress
+            )
         return conclude_search(job, seed=resolved.seed, seconds=seconds, folder=runner.folder, play_off=play)
 
     also = ("plain",) if resolved.search.hypergradient == "exact" else ()
@@ -115,6 +117,7 @@ def search(
 def _play_off(
     config: Config,
     runner: Runner,
+    steps: int,
     finalists: Sequence[Finalist],
     *,
     resume: bool,
@@ -126,7 +129,7 @@ def _play_off(
     check_not_link(folder)
     data = open_parts_of_search(config.data, config.data.augmentation, seed=config.seed)
     candidates = candidates_of(finalists, config.playoff.candidates)
-    job = PlayOffJob(config.playoff, data, candidates, seed=config.seed)
+    job = PlayOffJob(config.playoff, data, candidates, seed=config.seed, search_steps=steps)
     cells = [genotypes.to_plain(one.genotype) for one in candidates]
     shown = PlayOffDisplay(terse=True) if watcher is None else PlayOffDisplay(title="play-off")
     quiet = not progress or (watcher is not None and not isinstance(watcher, Display))

@@ -22,7 +22,7 @@ class PlayOffDisplay(Display):
         self._job = job
         self._began: tuple[int, float] | None = None
         config = job.config
-        spent = f"{config.steps:,} steps" if config.seconds is None else f"{written(config.seconds)} of CPU time"
+        spent = f"about {job.steps:,} steps" if config.seconds is None else f"{written(config.seconds)} of CPU time"
         lines = [f"play-off: {len(job.candidates)} cells are trained from scratch; the better half goes on; {spent}"]
         lines += [f"  {k}: {one.source}: {one_line(one.genotype)}" for k, one in enumerate(job.candidates)]
         return lines, max(1, job.steps), max(1, job.steps)

@@ -31,7 +31,9 @@ def play_off(cells: list[Cell] | None = None, **options: Any) -> PlayOffJob:
     network = NetworkConfig(channels=4, cells_per_stage=1, auxiliary="none")
     data = open_training_data(DataConfig(), AugmentationConfig(), seed=1, validation=0.5)
     candidates = [Candidate(f"cell {k}", cell) for k, cell in enumerate(cells or CELLS)]
-    return PlayOffJob(PlayOffConfig(network=network, batch_size=32, **options), data, candidates, seed=3)
+    steps = options.pop("steps", 0)
+    config = PlayOffConfig(network=network, batch_size=32, steps_per_search_step=0.5, **options)
+    return PlayOffJob(config, data, candidates, seed=3, search_steps=2 * steps)
 
 
 def played(job: PlayOffJob) -> list[dict[str, Any]]:
@@ -100,7 +102,9 @@ def test_a_training_goes_on_in_the_next_round_where_it_stopped() -> None:
 
 def test_equal_seconds_give_a_light_cell_more_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a clock that runs with the work: a step takes a second, and one more for each 3x3 convolution."""
-    job = play_off([STRONG, SKIPS], seconds=42.0)
+    job = play_off([STRONG, SKIPS], seconds=420.0)
+    assert job.data.validation is not None
+    look = len(job.data.validation) / 32 / 3  # a pass forward is a third of one with its way back
     now = 0.0
 
     def tick(trainee: Trainee, *_: object, **__: object) -> None:
@@ -111,12 +115,12 @@ def test_equal_seconds_give_a_light_cell_more_steps(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("smallgroup.phases.playoff.job.time.process_time", lambda: now)
     played(job)
     assert job.costs == [7.0, 1.0]
-    assert [standing.steps for standing in job.standings] == [3, 21]
-    assert [standing.seconds for standing in job.standings] == [21.0, 21.0]
+    assert [standing.steps for standing in job.standings] == [int(210 / 7 - look), int(210 / 1 - look)]
+    assert [standing.seconds for standing in job.standings] == [7 * int(30 - look), int(210 - look)]
 
 
 @pytest.mark.parametrize(
-    ("budget", "step"), [({"steps": 45}, 3), ({"steps": 45}, 16), ({"seconds": 0.6}, 1), ({"seconds": 0.6}, 31)]
+    ("budget", "step"), [({"steps": 45}, 3), ({"steps": 45}, 16), ({"seconds": 3.0}, 1), ({"seconds": 3.0}, 31)]
 )
 def test_a_play_off_that_was_interrupted_ends_with_the_same_bits(
     tmp_path: Path, step: int, budget: dict[str, Any]

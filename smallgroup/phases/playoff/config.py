@@ -13,8 +13,8 @@ class PlayOffConfig(BaseModel):
 
     candidates: int = Field(default=8, ge=1, le=MOST["candidates"])
     """Cells at most: each learner's, the consensus, then those with the next best operations by score."""
-    steps: int = Field(default=600, ge=1, le=MOST["steps_per_epoch"])
-    """Steps of all candidates together; in each round every candidate that is left takes the same number."""
+    steps_per_search_step: float = Field(default=1.5, gt=0, le=1000)
+    """Steps of all candidates together, for each step of the search."""
     seconds: float | None = Field(default=None, gt=0)
     """CPU seconds of all candidates together, in place of steps: then a light cell takes more steps in its seconds."""
     batch_size: int = Field(default=64, ge=2, le=MOST["batch_size"])

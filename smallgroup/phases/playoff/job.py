@@ -48,7 +48,8 @@ class PlayOffJob:
     """Candidates train from scratch on the training part; after each round the worse half stops.
 
     Every candidate sees the same batches in the same order. Rates are constant and the averaged weights are compared,
-    so that a training can be compared at any time and goes on from there in the next round.
+    so that a training can be compared at any time and goes on from there in the next round. Without seconds in the
+    config, `search_steps` of the search before it say how long it is.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class PlayOffJob:
         candidates: Sequence[Candidate],
         *,
         seed: int,
+        search_steps: int = 0,
         device: torch.device | str = "cpu",
     ) -> None:
         if data.validation is None or not candidates:
@@ -65,6 +67,7 @@ class PlayOffJob:
         self.config, self.data, self.candidates = config, data, list(candidates)
         self.training = config.training
         self.seed, self.device = seed, torch.device(device)
+        self._in_steps = config.steps_per_search_step * search_steps
         self.batches = data.train(config.batch_size, seed, device)
         self.standings = [Standing() for _ in candidates]
         self.left = list(range(len(self.candidates)))
@@ -128,7 +131,7 @@ class PlayOffJob:
     @property
     def _halving(self) -> Halving:
         if self.config.seconds is None:
-            return Halving(float(self.config.steps), self.costs)
+            return Halving(self._in_steps, self.costs)
         assert self.data.validation is not None  # checked at the beginning
         return Halving(self.config.seconds, self.costs, FORWARD * len(self.data.validation) / self.config.batch_size)
 
