@@ -16,7 +16,9 @@ IMAGES = Images(classes=10, channels=1, size=8)
 NETWORK = NetworkConfig(channels=16, cells=3, cells_per_stage=1, reduction="pool", auxiliary="none")
 LIGHT = Cell.parse("|skip_connect~0|+|nor_conv_1x1~0|skip_connect~1|+|avg_pool_3x3~0|skip_connect~1|nor_conv_1x1~2|")
 CELLS: dict[str, AnyGenotype] = {
-    "nas-bench-201": Cell.parse("|nor_conv_3x3~0|+|skip_connect~0|nor_conv_1x1~1|+|none~0|nor_conv_3x3~1|skip_connect~2|"),
+    "nas-bench-201": Cell.parse(
+        "|nor_conv_3x3~0|+|skip_connect~0|nor_conv_1x1~1|+|none~0|nor_conv_3x3~1|skip_connect~2|"
+    ),
     "darts": published()["DARTS_V2"],
 }
 STEP = {"nas-bench-201": 1, "darts": 2}

@@ -10,7 +10,10 @@ from smallgroup.statistics.same_images import compare_on_images
 def answers(both: int, only_first: int, only_second: int, neither: int) -> tuple[list[bool], list[bool]]:
     """Which images each of two networks gets wrong, so many in each of the four ways."""
     pairs = (
-        [(True, True)] * both + [(True, False)] * only_first + [(False, True)] * only_second + [(False, False)] * neither
+        [(True, True)] * both
+        + [(True, False)] * only_first
+        + [(False, True)] * only_second
+        + [(False, False)] * neither
     )
     return [first for first, _ in pairs], [second for _, second in pairs]
 
@@ -38,7 +41,9 @@ def test_the_interval_by_hand() -> None:
     middle, deviation = (a - b) / n, sqrt((a + b) - (a - b) ** 2 / n) / n
     assert found.images == 100
     assert found.difference == pytest.approx(-10.0)
-    assert found.interval == pytest.approx((100 * (middle - 1.96 * deviation), 100 * (middle + 1.96 * deviation)), abs=1e-3)
+    assert found.interval == pytest.approx(
+        (100 * (middle - 1.96 * deviation), 100 * (middle + 1.96 * deviation)), abs=1e-3
+    )
     assert found.interval == pytest.approx((-17.96, -1.64), abs=0.01)
 
 
