@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from smallgroup.config import Config
     from smallgroup.phases.evaluation.load import load
     from smallgroup.phases.evaluation.predict import predict
+    from smallgroup.pipeline import run
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
@@ -23,6 +24,7 @@ else:
             "config": ["Config"],
             "phases.evaluation.load": ["load"],
             "phases.evaluation.predict": ["predict"],
+            "pipeline": ["run"],
         },
     )
 
@@ -31,4 +33,4 @@ os.environ["OMP_DYNAMIC"] = "false"
 
 __version__ = "0.1.0"
 
-__all__ = ["Config", "load", "predict", "search", "train"]
+__all__ = ["Config", "load", "predict", "run", "search", "train"]

@@ -403,7 +403,8 @@ def _carried_out(
                 minutes=config.run.checkpoint_minutes,
                 allow_drift=allow_drift,
                 skips=Skips(config.run.most_skipped if config.run.on_nonfinite == "skip" else 0),
-                files={CONFIG: config.to_yaml(environment.summary()), **plan.files},
+                # The config comes last: where it is, all that a run is known by is.
+                files={**plan.files, CONFIG: config.to_yaml(environment.summary())},
             )
             result = plan.carry_out(runner)
         if out is not None:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from smallgroup import api
+from smallgroup.api import PLAY_OFF
 from smallgroup.config import CONFIG, Config, keys_of_any, load_own, resolve
 from smallgroup.display.display import Display
 from smallgroup.display.search import SearchDisplay
@@ -25,7 +26,7 @@ from smallgroup.phases.evaluation.place import TRAINING
 from smallgroup.phases.evaluation.result import read_wrong
 from smallgroup.phases.evaluation.size import images_of, of_same_cost
 from smallgroup.phases.search.result import SearchResult
-from smallgroup.places import check_for_run
+from smallgroup.places import PLAN, check_for_run
 from smallgroup.runner import Watcher
 from smallgroup.runtime import stream
 from smallgroup.runtime.budget import Budget, Clock
@@ -50,7 +51,7 @@ BASELINES: dict[Baseline, str] = {
 SKELETON = {"halvings": "auto", "reduction": "pool", "stages": 2, "pooling": "maximum", "cells_per_stage": 1}
 """What surrounds a ResNet beside a network of the DARTS space, which has a skeleton of its own."""
 DEFAULT_BASELINES: tuple[Baseline, ...] = ("resnet", "random")
-PLAN, VERDICT = "plan.json", "verdict.json"
+VERDICT = "verdict.json"
 SEARCH_SHARE = 0.35
 """The most of a time budget that a search takes."""
 PLAY_OFF_SHARE = 0.25
@@ -152,7 +153,7 @@ def run(
     out: Path | str | None = None,
     seconds: float | None = None,
     clock: Clock = "wall",
-    baselines: Sequence[Baseline] = DEFAULT_BASELINES,
+    baselines: Sequence[Baseline] | None = None,
     resume: bool = False,
     allow_drift: bool = False,
     progress: bool = True,
@@ -168,7 +169,7 @@ def run(
         out: the run's folder; None: nothing is kept but the result.
         seconds: a time budget for everything; None: the lengths of the config.
         clock: what the budget is measured by, the clock on the wall or the CPU time of this process.
-        baselines: networks beside the found one, see `BASELINES`.
+        baselines: networks beside the found one, see `BASELINES`; None: a ResNet and a random cell.
         resume: go on with the run in that folder, with the budget and the baselines it was begun with.
         allow_drift: resume even where the same bits cannot be promised.
         progress: show progress on standard error or in the notebook.
@@ -177,14 +178,24 @@ def run(
         recorders: for the folder of each part, who else is told how it goes.
         before_training: called when the cell is known and its training is about to begin.
     """
-    for baseline in baselines:
+    for baseline in baselines or ():
         check_choice("baseline", baseline, tuple(BASELINES))
     resolved = config if isinstance(config, Config) else resolve(keys_of_any(config))
     with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as name:
         job = _Run(Path(name), resolved, resume=resume, allow_drift=allow_drift, progress=progress, terse=terse)
         job.tell, job.recorders = say or job.tell, recorders or job.recorders
         job.before_training = before_training or job.before_training
-        return job.carry_out(Plan(seconds, clock, tuple(baselines)))
+        chosen = DEFAULT_BASELINES if baselines is None else tuple(baselines)
+        begun = job.begun()
+        if begun is not None and baselines is not None and chosen != begun.baselines:
+            raise ValueError(
+                f"a run keeps the baselines that it began with, {_listed(begun.baselines)}, but got {_listed(chosen)}"
+            )
+        return job.carry_out(begun, Plan(seconds, clock, chosen))
+
+
+def _listed(baselines: Sequence[Baseline]) -> str:
+    return ", ".join(baselines) or "none"
 
 
 @dataclass
@@ -203,11 +214,19 @@ class _Run:
     files: Mapping[str, str] = field(default_factory=dict)
     """What is written when the run begins."""
 
-    def carry_out(self, asked: Plan) -> RunResult:
+    def begun(self) -> Plan | None:
+        """The plan of the run to resume; None if it is a new one."""
         check_for_run(self.folder)
-        plan = Plan.read(self.folder) if self.resume else None
-        budget = None if asked.seconds is None else Budget(OVERHEAD * asked.seconds, asked.clock)
-        if plan is None:
+        for name in (PLAY_OFF, TRAINING, *BASELINES):
+            check_not_link(self.folder / name)
+        return Plan.read(self.folder) if self.resume and (self.folder / CONFIG).exists() else None
+
+    def carry_out(self, plan: Plan | None, asked: Plan) -> RunResult:
+        budget = None
+        if plan is not None:
+            self._take_up_sizes(plan)
+        else:
+            budget = None if asked.seconds is None else Budget(OVERHEAD * asked.seconds, asked.clock)
             plan = self._shared_out(asked, budget)
         found = self._search()
         budget = self._rest(plan, budget, found)
@@ -225,6 +244,7 @@ class _Run:
 
     def _shared_out(self, asked: Plan, budget: Budget | None) -> Plan:
         """Fit the search into its share of the time, and write down what was asked for."""
+        api.check_place(self.folder, self.config, resume=self.resume)  # before its steps are measured
         plan = asked
         if budget is not None:
             fitted = search_within(self.config, budget, SEARCH_SHARE)
@@ -243,6 +263,16 @@ class _Run:
             self.tell(f"time: {', '.join(parts)}{beside}")
         self.files = {PLAN: json.dumps(asdict(plan)) + "\n"}
         return plan
+
+    def _take_up_sizes(self, plan: Plan) -> None:
+        """A begun search has the length that its time budget gave it, whatever the config says that is given again."""
+        if plan.seconds is None:
+            return
+        own = resolve(load_own(self.folder / CONFIG))
+        length = {name: getattr(own.search, name) for name in ("epochs", "steps_per_epoch")}
+        search = self.config.search.model_copy(update=length)
+        playoff = self.config.playoff.model_copy(update={"seconds": own.playoff.seconds})
+        self.config = self.config.model_copy(update={"search": search, "playoff": playoff})
 
     def _search(self) -> SearchResult:
         with self._display(SearchDisplay, "search") as display:
@@ -268,11 +298,10 @@ class _Run:
     def _sized(self, cell: AnyGenotype, plan: Plan, budget: Budget | None) -> Config:
         """The config of the training of a cell: as long and as large as its part of the time allows."""
         config = resolve({**load_own(self.folder / CONFIG), "space": {"name": space_of(cell)}})
-        if budget is None:
+        if budget is None or plan.seconds is None:
             return config
-        least = LEAST_SHARE * budget.seconds / plan.trainings
-        short = least - budget.left / plan.trainings
-        if short > 0:
+        least = LEAST_SHARE * OVERHEAD * plan.seconds / plan.trainings
+        if budget.left / plan.trainings < least:
             self.tell(
                 f"search and play-off took longer than planned: the trainings get {written(least)} each all the same"
             )

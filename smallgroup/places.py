@@ -12,13 +12,17 @@ RUNS = Path("runs")
 """Where commands make folders for runs that have no `--out`."""
 SEEDS = "seeds.yaml"
 """In the folder of several searches: the config that they share but for the seed."""
+PLAN = "plan.json"
+"""In the folder of a whole run: its time budget and its baselines."""
+_FIRST = (PLAN, "genotype.json", "peers.json")
+"""What a run writes before its config; one that was killed in between is begun anew."""
 _NO_CONTENT = {"lost+found"}
 """What an empty disk holds."""
 
 
 def holds_run(folder: Path) -> bool:
     """Return whether a folder is that of a run: other programs too write one file of these names, but rarely two."""
-    found = [name for name in (LOCK, CONFIG, METRICS, CHECKPOINTS, RESULT) if os.path.lexists(folder / name)]
+    found = [name for name in (LOCK, CONFIG, METRICS, CHECKPOINTS, RESULT, *_FIRST) if os.path.lexists(folder / name)]
     return len(found) > 1 and found[0] in (LOCK, CONFIG)
 
 

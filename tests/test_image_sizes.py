@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from smallgroup.phases.evaluation.limits import Choice
 
 import smallgroup
 from smallgroup.api import make_job, make_training
@@ -93,7 +92,7 @@ def test_networks_memory_and_what_is_said_follow() -> None:
     assert "images: 4x4 in the search (search.image_size), else 8x8" in said
     assert "images:" not in "\n".join(brief(whole))
     config = resolve(with_search(image_size=4))
-    training = make_training(config, Choice(genotypes.resolve(CELL)[1]))
+    training = make_training(config, genotypes.resolve(CELL)[1])
     assert training.data.dataset.size == 8
 
 
@@ -139,7 +138,7 @@ def test_the_size_is_an_option_and_is_told_with_the_reason(
     assert main([command, "--config", str(tmp_path / "keys.yaml"), "--out", str(out), "--size=8"]) == 0
     said = capsys.readouterr().err
     reason = "the files have 11x10 in the median, their short sides 9 to 11; gray: 1 channel"
-    places = 3 if command == "run" else 1  # the search and two trainings
+    places = 4 if command == "run" else 1  # the search and three trainings
     assert said.count(f"images: 8x8, as given by --size (data.size); {reason}") == places
     assert load_own(out / CONFIG)["data"]["size"] == 8
     facts = json.loads((out / "facts.json").read_text())

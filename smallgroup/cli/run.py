@@ -5,17 +5,17 @@ from smallgroup.cli.durations import seconds_of, written
 from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.phases.evaluation import TrainResult
-from smallgroup.pipeline import BASELINES, DEFAULT_BASELINES, Baseline, RunResult
+from smallgroup.pipeline import BASELINES, Baseline, RunResult
 from smallgroup.runtime.checks import check_choice
 from smallgroup.runtime.text import shown
 from smallgroup.spaces.drawing import draw
 from smallgroup.spaces.genotypes import from_plain
 
 
-def baselines_of(text: str | None) -> tuple[Baseline, ...]:
-    """Read `resnet,random`, or `none`."""
+def baselines_of(text: str | None) -> tuple[Baseline, ...] | None:
+    """Read `resnet,random`, or `none`; None: nothing was said."""
     if text is None:
-        return DEFAULT_BASELINES
+        return None
     names = [name.strip() for name in text.split(",")]
     if names == ["none"]:
         return ()
@@ -26,7 +26,7 @@ def baselines_of(text: str | None) -> tuple[Baseline, ...]:
     return tuple(name for name in BASELINES if name in names)
 
 
-def run(wanted: Wanted, baselines: tuple[Baseline, ...], *, as_json: bool) -> None:
+def run(wanted: Wanted, baselines: tuple[Baseline, ...] | None, *, as_json: bool) -> None:
     """The whole job."""
     config = wanted.resolved({}, wanted.out)
     folder = wanted.out or next_folder(config.data.dataset, config.method_names)

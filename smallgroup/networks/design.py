@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 
-from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.checks import check_choice, check_counts, check_probability
 from smallgroup.spaces.darts.genotype import Genotype
 from smallgroup.spaces.darts.names import STEMS
@@ -55,8 +54,7 @@ class NetworkDesign:
             cells_per_stage=self.cells_per_stage,
             stages=self.stages,
         )
-        if not 0 <= self.halvings <= MOST["halvings"]:
-            raise ValueError(f"0 <= halvings <= {MOST['halvings']} must hold, but got halvings={self.halvings}")
+        check_counts(at_least=0, halvings=self.halvings)
         check_choice("reduction", self.reduction, ("residual", "pool"))
         check_choice("pooling", self.pooling, ("average", "maximum"))
         check_choice("stem", self.stem, ("auto", *STEMS))

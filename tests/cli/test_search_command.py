@@ -209,7 +209,7 @@ def test_a_prediction_is_shown_with_its_correlation_and_skips(capsys: Captured, 
     result = SearchResult(
         method="darts", space="darts", dataset="cifar10", learners=1, lam=1.0, seed=0, hypergradient="exact", steps=1,
         seconds=1.0, peak_memory_mb=1.0, retained=0, genotype=plain, parameters=1, validation_loss=1.0,
-        validation_error=50.0, group=[learner],
+        validation_error=50.0, group=[learner], answer=retained_record(0),
     )  # fmt: skip
     command._show(result, tmp_path)
     text = capsys.readouterr().out

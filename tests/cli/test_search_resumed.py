@@ -111,7 +111,7 @@ def test_other_images_are_refused(tmp_path: Path, capsys: Captured) -> None:
 
 
 def test_a_time_budget_is_measured_once_for_all_seeds(tmp_path: Path, capsys: Captured) -> None:
-    arguments = [*SMALL, "--learners=1", "--seeds=1-2", "--out", str(tmp_path)]
+    arguments = [*SMALL, "--learners=1", "--seeds=1-2", "--set=search.epochs=5000", "--out", str(tmp_path)]
     code, text, log = run(capsys, *arguments, "--time-budget", "4s", "--json")
     assert code == 0
     assert log.count("taking a few steps") == 1

@@ -5,7 +5,6 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from smallgroup.cli.app import app
 from smallgroup.cli.wanted import Wanted
 from smallgroup.config import keys_for_training, load
 from smallgroup.runner import read_rows
-from smallgroup.spaces.genotypes import from_plain
 from tests.cli.test_search_command import SMALL, Captured
 from tests.data.makers import class_folders
 
@@ -52,7 +50,7 @@ def refused(capsys: Captured, *arguments: str) -> str:
         ),
         (
             "run",
-            "--allow-drift --config --data-root --dataset --hypergradient --json --lambda --learners "
+            "--allow-drift --baselines --config --data-root --dataset --hypergradient --json --lambda --learners "
             "--max-multiply-adds --max-parameters --method --on-nonfinite --out --recipe --resume --seed --set "
             "--size --skip-bad-images --space --tensorboard --time-budget --track-test --unlabeled",
         ),
@@ -87,32 +85,55 @@ def test_a_published_cell_is_trained(tmp_path: Path, capsys: Captured) -> None:
 
 
 def test_the_whole_job_and_its_resumption(tmp_path: Path, capsys: Captured) -> None:
-    out = str(tmp_path / "run")
-    code, text, _ = run(capsys, "run", *SMALL, *TINY, "--out", out, "--seed", "4", "--learners=1")
+    folder = tmp_path / "run"
+    code, text, _ = run(capsys, "run", *SMALL, *TINY, "--out", str(folder), "--seed", "4", "--learners=1")
     assert code == 0
     lines = [line.split("  ")[0] for line in text.splitlines() if line]
-    assert "learner 0" in lines
-    assert "a random cell" in lines
-    found = json.loads((tmp_path / "run" / "result.json").read_text())
-    own = json.loads((tmp_path / "run" / "training" / "result.json").read_text())
-    other = json.loads((tmp_path / "run" / "random" / "result.json").read_text())
+    assert [lines.count(name) for name in ("the network found", "resnet", "random", "all-3x3")] == [1, 1, 1, 0]
+    found = json.loads((folder / "result.json").read_text())
+    results = {
+        name: json.loads((folder / name / "result.json").read_text()) for name in ("training", "resnet", "random")
+    }
+    own = results["training"]
     assert own["genotype"] == found["genotype"]
-    assert other["genotype"] != own["genotype"]
-    assert (own["seed"], own["epochs"], other["epochs"]) == (4, 2, 2)
-    for result in (own, other):
+    assert (own["seed"], own["epochs"], own["steps"]) == (4, 2, 6)
+    for result in results.values():
         assert f"{result['test_error']:.2f}" in text
         assert f"{result['parameters']:,}" in text
+    verdicts = json.loads((folder / "verdict.json").read_text())["verdicts"]
+    assert [verdict["baseline"] for verdict in verdicts] == ["resnet", "random"]
+    for verdict in verdicts:
+        assert f"\n{verdict['sentence']}\n" in text
+    assert text.rstrip().endswith(f"Everything is in {folder}")
     # Without its last part, and without being told again what it was.
-    for path in sorted((tmp_path / "run" / "random").rglob("*"), reverse=True):
-        path.unlink() if path.is_file() else path.rmdir()
-    code, text, _ = run(capsys, "run", "--out", out, "--resume", "--json")
+    shutil.rmtree(folder / "random")
+    code, text, _ = run(capsys, "run", "--out", str(folder), "--resume", "--json")
     assert code == 0
     again = json.loads(text)
-    assert again["search"] == found
-    assert again["training"] == own
-    for name in ("seconds", "peak_memory_mb"):
-        del again["random"][name], other[name]
-    assert again["random"] == other
+    assert again.keys() == {"search", "training", "baselines", "verdict", "run"}
+    assert (again["search"], again["training"], again["verdict"]) == (found, own, verdicts)
+    assert again["baselines"]["resnet"] == results["resnet"]
+    assert without_time(again["baselines"]["random"]) == without_time(results["random"])
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        ("vgg", "a baseline must be one of none, resnet, random, all-3x3, but got 'vgg'"),
+        ("resnet,none", "--baselines takes none, or names that differ, but got 'resnet,none'"),
+        ("random,random", "--baselines takes none, or names that differ, but got 'random,random'"),
+        ("", "a baseline must be one of"),
+    ],
+)
+def test_baselines_that_there_are_not(names: str, sentence: str, tmp_path: Path, capsys: Captured) -> None:
+    assert sentence in refused(capsys, "run", "--baselines", names, "--out", str(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_names_of_baselines_are_read() -> None:
+    assert run_module.baselines_of(None) is None
+    assert run_module.baselines_of("none") == ()
+    assert run_module.baselines_of("all-3x3, resnet") == ("resnet", "all-3x3")
 
 
 def test_the_cell_of_a_search_is_trained_with_its_data(tmp_path: Path, capsys: Captured) -> None:
@@ -133,17 +154,21 @@ def test_the_cell_of_a_search_is_trained_with_its_data(tmp_path: Path, capsys: C
 def test_a_training_within_limits_is_begun_resumed_and_told(tmp_path: Path, capsys: Captured) -> None:
     """The limits are part of its config: they need not be given again, and the result says what they cost."""
     out, small = tmp_path / "run", tmp_path / "small"
-    assert run(capsys, "search", *SMALL, "--learners=3", "--out", str(out), "--seed=7")[0] == 0
+    assert run(capsys, "search", *SMALL, "--learners=1", "--out", str(out), "--seed=7")[0] == 0
     large = json.loads(run(capsys, "train", str(out), *TINY, "--json", "--out", str(tmp_path / "large"))[1])
-    limit = ["--max-parameters", str(large["parameters"] - 1)]
-    code, text, log = run(capsys, "train", str(out), *TINY, *limit, "--out", str(small), "--json")
+    limit = large["parameters"] - 1
+    code, text, log = run(capsys, "train", str(out), *TINY, "--max-parameters", str(limit), "--out", str(small))
     assert code == 0, log
-    result = json.loads(text)
-    assert result["parameters"] < large["parameters"]
-    assert result["learner"] in range(3)
-    assert result["choice"].startswith("the cell of the search has")
-    assert result["choice"] in log
-    assert load(small / "config.yaml")["training"]["max_parameters"] == large["parameters"] - 1
+    result = json.loads((small / "result.json").read_text())
+    assert result["genotype"] == large["genotype"]
+    assert result["parameters"] <= limit
+    training = load(small / "config.yaml")["training"]
+    assert (training["max_parameters"], training["network"]["channels"]) == (limit, 3)
+    assert result["choice"] == (
+        f"3 channels fit {limit:,} parameters: {result['parameters']:,} parameters and "
+        f"{result['multiply_adds']:,} multiply-adds"
+    )
+    assert result["choice"] in text
     (small / "result.json").unlink()
     code, text, log = run(capsys, "train", str(out), "--out", str(small), "--resume", "--json")
     assert code == 0, log
@@ -151,7 +176,7 @@ def test_a_training_within_limits_is_begun_resumed_and_told(tmp_path: Path, caps
 
 
 def test_a_consensus_is_trained_and_told(tmp_path: Path, capsys: Captured) -> None:
-    """Its cell is that of the search for every command; within limits the choice begins there."""
+    """Its cell is that of the search for every command."""
     out = tmp_path / "run"
     answer = ["--set=search.answer=consensus", "--set=search.architecture={travel: null, lr: 0.5}"]
     code, text, log = run(capsys, "search", *SMALL, *answer, "--learners=2", "--out", str(out), "--seed=7")
@@ -161,12 +186,8 @@ def test_a_consensus_is_trained_and_told(tmp_path: Path, capsys: Captured) -> No
     assert re.search("^consensus +darts", text, re.MULTILINE)
     found = json.loads((out / "result.json").read_text())
     assert (found["answer"]["rule"], found["answer"]["learner"]) == ("consensus", None)
-    large = json.loads(run(capsys, "train", str(out), *TINY, "--json", "--out", str(tmp_path / "large"))[1])
-    assert large["genotype"] == found["genotype"]
-    limit = ["--max-parameters", str(large["parameters"])]
-    small = json.loads(run(capsys, "train", str(out), *TINY, *limit, "--json", "--out", str(tmp_path / "fits"))[1])
-    assert (small["genotype"], small["learner"]) == (found["genotype"], None)
-    assert small["choice"].startswith("the cell of the consensus fits: ")
+    trained = json.loads(run(capsys, "train", str(out), *TINY, "--json")[1])
+    assert (trained["genotype"], trained["choice"]) == (found["genotype"], None)
     assert re.search("^answer +consensus$", run(capsys, "show", str(out))[1], re.MULTILINE)
 
 
@@ -174,38 +195,15 @@ def without_time(result: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in result.items() if key not in ("seconds", "peak_memory_mb")}
 
 
-def test_the_random_cell_is_within_the_limits_too(tmp_path: Path, capsys: Captured) -> None:
-    limits = ["--max-parameters", "8500"]
-    code, text, log = run(capsys, "run", *SMALL, *TINY, *limits, "--learners=3", "--out", str(tmp_path), "--seed=1")
+def test_baselines_are_within_the_limits_too(tmp_path: Path, capsys: Captured) -> None:
+    limits = ["--max-parameters", "1500", "--baselines", "all-3x3"]
+    code, text, log = run(capsys, "run", *SMALL, *TINY, *limits, "--learners=1", "--out", str(tmp_path), "--seed=1")
     assert code == 0, log
-    own, other = (json.loads((tmp_path / name / "result.json").read_text()) for name in ("training", "random"))
-    assert max(own["parameters"], other["parameters"]) <= 8500
+    own, other = (json.loads((tmp_path / name / "result.json").read_text()) for name in ("training", "all-3x3"))
+    assert max(own["parameters"], other["parameters"]) <= 1500
     assert own["choice"] in text
-    assert f"\nlearner {own['learner']} " in text
     code, again, _ = run(capsys, "run", "--out", str(tmp_path), "--resume")
     assert (code, again) == (0, text)
-
-
-def test_where_no_random_cell_is_small_enough_it_is_said(
-    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is no reason to withhold the rest."""
-
-    def large(*_: Any) -> Any:
-        return from_plain(
-            "nas-bench-201",
-            "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+"
-            + "|".join(("", "nor_conv_3x3~0", "nor_conv_3x3~1", "nor_conv_3x3~2", "")),
-        )
-
-    monkeypatch.setattr(run_module, "random_genotype", large)
-    arguments = [*SMALL, *TINY, "--learners=3", "--out", str(tmp_path), "--seed=1", "--max-parameters", "8500"]
-    code, text, log = run(capsys, "run", *arguments)
-    assert code == 0, log
-    assert "Of 50 random cells none was small enough to stand beside it." in text
-    assert "a random cell" not in text
-    code, text, _ = run(capsys, "run", "--out", str(tmp_path), "--resume", "--json")
-    assert (code, json.loads(text)["random"]) == (0, None)
 
 
 def test_another_dataset_or_recipe_is_taken_at_its_word(tmp_path: Path, capsys: Captured) -> None:
@@ -245,34 +243,22 @@ def test_a_time_budget_of_less_than_a_step(capsys: Captured, tmp_path: Path) -> 
     assert not (tmp_path / "run").exists()
 
 
-def test_a_time_budget_sizes_all_parts(tmp_path: Path, capsys: Captured) -> None:
-    code, text, log = run(
-        capsys, "run", *SMALL, *TINY, "--learners=1", "--time-budget=10s", "--out", str(tmp_path), "--json"
-    )
+def test_a_time_budget_is_shared_out_and_told(tmp_path: Path, capsys: Captured) -> None:
+    budget = ["--time-budget=20s", "--baselines=random", "--set=search.answer=retained", "--json"]
+    code, text, log = run(capsys, "run", *SMALL, *TINY, *budget, "--learners=1", "--out", str(tmp_path))
     assert code == 0, log
-    assert log.count("taking a few steps") == 2
+    assert re.search(r"time: search \d+ s, training \d+ s each: the network found and random", log)
     found = json.loads(text)
-    assert found["search"]["steps"] > 6
-    # Both steps are measured before either training begins: errors after other numbers of steps do not compare.
-    assert found["training"]["steps"] == found["random"]["steps"]
+    assert found["search"]["steps"] == 6  # it fits: time alone makes no search longer
+    own, other = found["training"], found["baselines"]["random"]
+    assert own["steps"] == other["steps"]
     for name in ("training", "random"):
-        assert found[name]["steps"] > 6
-        own = load(tmp_path / name / "config.yaml")["training"]
-        assert own["epochs"] * own["steps_per_epoch"] == found[name]["steps"]
-    code, text, _ = run(capsys, "run", "--out", str(tmp_path), "--resume")
-    assert f"Both cells were trained with the same settings for {found['random']['steps']:,} steps." in text
+        training = load(tmp_path / name / "config.yaml")["training"]
+        assert training["epochs"] * training["steps_per_epoch"] == own["steps"]
     # Killed before the random cell was begun: it still gets the epochs of the other, not those of the recipe.
     shutil.rmtree(tmp_path / "random")
     code, text, _ = run(capsys, "run", "--out", str(tmp_path), "--resume", "--json")
-    assert (code, json.loads(text)["random"]["steps"]) == (0, found["training"]["steps"])
-
-
-def test_trainings_of_unequal_length_are_not_called_the_same() -> None:
-    """Folders of earlier versions have them."""
-    result: Any = SimpleNamespace(steps=4)
-    other: Any = SimpleNamespace(steps=9)
-    said = run_module.in_comparison(result, other)
-    assert said.startswith("The errors do not compare: the cell found was trained for 4 steps, the random cell for 9")
+    assert (code, json.loads(text)["baselines"]["random"]["steps"]) == (0, own["steps"])
 
 
 @pytest.mark.parametrize(
@@ -281,7 +267,7 @@ def test_trainings_of_unequal_length_are_not_called_the_same() -> None:
         (["DARTS_V3"], "did you mean"),
         (
             ["DARTS_V2", "--max-parameters", "1000"],
-            "a network must have at most 1,000 parameters, but this one has",
+            "a network must have at most 1,000 parameters, but with channels=2 this one still has",
         ),
         (["DARTS_V2", "--max-multiply-adds", "0"], "training.max_multiply_adds: Input should be greater than or equal"),
         (["DARTS_V2", "--set", "training.foo=1"], "no key 'training.foo'; the nearest is training."),

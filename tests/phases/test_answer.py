@@ -25,6 +25,7 @@ from smallgroup.runtime import stream
 from smallgroup.spaces import DartsSpace, NasBench201Space, Space
 from smallgroup.spaces.choices import mean_scores
 from smallgroup.spaces.genotypes import AnyGenotype, read, to_plain
+from smallgroup.spaces.ground_truth import GroundTruth
 from smallgroup.spaces.nas_bench_201 import Cell, Truth
 from smallgroup.spaces.nas_bench_201.cell import every_cell
 from tests.runner.jobs import interrupted, runner
@@ -237,7 +238,7 @@ def test_no_rule_looks_at_true_accuracies_or_test_images(tmp_path: Path, data: S
     found = []
     for n, truth in enumerate((None, *map(Truth, tables))):
         search = job(blind, answer=rule)
-        search.metrics.truth = truth
+        search.metrics.truth = None if truth is None else GroundTruth(truth)
         while not search.finished:
             search.advance()
         (tmp_path / f"{n}").mkdir()

@@ -54,8 +54,8 @@ def uncomputed(monkeypatch: pytest.MonkeyPatch) -> None:
     def compute(*_: object, **__: object) -> None:
         raise AssertionError("something is computed")
 
-    for name in ("make_job", "make_training", "canary"):
-        monkeypatch.setattr(f"smallgroup.api.{name}", compute)
+    for name in ("api.make_job", "api.make_training", "api.canary", "fitting.make_job", "fitting.make_training"):
+        monkeypatch.setattr(f"smallgroup.{name}", compute)
 
 
 @pytest.mark.usefixtures("uncomputed")

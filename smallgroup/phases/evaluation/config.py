@@ -107,7 +107,7 @@ class TrainingConfig(BaseModel):
     """Steps of an epoch; null: one pass over the training images."""
     batch_size: int = Field(default=96, ge=2, le=MOST["batch_size"])
     """Images per step."""
-    least_steps: int | None = Field(default=None, ge=1)
+    least_steps: int | None = Field(default=None, ge=1, le=MOST["steps_per_epoch"])
     """With a time budget, the network is as large as leaves time for so many steps; null: the network as it is."""
     accumulate: int = Field(default=1, ge=1, le=MOST["batch_size"])
     """Into how many parts a batch is divided, one after the other, where it does not fit into memory."""
@@ -147,7 +147,7 @@ class TrainingConfig(BaseModel):
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
     """What is computed in; the weights are float32 in any case."""
     max_parameters: int | None = Field(default=None, ge=1)
-    """The most parameters of the network; where the search's answer has more, another of its cells takes its place."""
+    """The most parameters of the network: a larger one is made narrower around the same cell until it fits."""
     max_multiply_adds: int | None = Field(default=None, ge=1)
     """The most multiply-adds of the network for one image; likewise."""
     track_test: bool = False

@@ -191,7 +191,7 @@ def conclude(
 
 
 def write_architectures(path: Path, searchers: Sequence[Searcher], genotypes: Sequence[AnyGenotype]) -> None:
-    """What every learner holds of every operation: for cells beside the derived ones, should those be too large."""
+    """Write each learner's score for every operation."""
     learners = []
     for searcher, genotype in zip(searchers, genotypes, strict=True):
         scores = searcher.relaxed.method.scores(searcher.learner.architecture)
