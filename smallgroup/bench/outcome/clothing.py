@@ -5,7 +5,7 @@ function of the seed, its part, class and number: the same seed gives the same p
 
 Classes overlap on purpose. Sleeves of shirts are as long as those of T-shirts or pullovers, some coats are short, some
 sandals have few gaps, some boots a low shaft. Light, grain, blur and a square over a part of the picture do the rest: a
-plain convolutional network errs on 10 to 15 % after a few minutes.
+plain convolutional network (three layers, AdamW) erred on 19 % of the test pictures after a minute of training.
 """
 
 import argparse
