@@ -1,11 +1,11 @@
 """Draw a folder of small gray pictures of clothes in ten classes that overlap: data that no search was tuned on.
 
 `python -m smallgroup.bench.outcome.clothing FOLDER` writes `train/CLASS/*.png` and `val/CLASS/*.png`. A picture is a
-function of the seed, its part, class and number: the same seed gives the same pixels on the same Pillow and NumPy.
+function of the seed, its part, class and number: the same seed gives the same pixels on the same Pillow and torch.
 
 Classes overlap on purpose. Sleeves of shirts are as long as those of T-shirts or pullovers, some coats are short, some
 sandals have few gaps, some boots a low shaft. Light, grain, blur and a square over a part of the picture do the rest: a
-plain convolutional network errs on 10 to 15 % after a few minutes.
+plain convolutional network (three layers, AdamW) erred on 19 % of the test pictures after a minute of training.
 """
 
 import argparse
@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter
 
 from smallgroup.places import check_empty
-from smallgroup.runtime.streams import seed_of
+from smallgroup.runtime import stream
 
 SIZE, LARGE = 28, 112
 """Pixels of a picture, and of the larger one that it is drawn on and reduced from."""
@@ -35,29 +36,48 @@ Point = tuple[float, float]
 Gray = NDArray[np.uint8]
 
 
+class Draws:
+    """The random numbers of one picture."""
+
+    def __init__(self, *key: int | str) -> None:
+        self._generator = stream("clothing", *key)
+
+    def near(self, mean: float, deviation: float) -> float:
+        """Draw a number from a normal distribution."""
+        return mean + deviation * float(self.noise(1)[0])
+
+    def length(self, mean: float, deviation: float) -> float:
+        """Draw a length that may be close to zero and is not negative."""
+        return abs(self.near(mean, deviation))
+
+    def between(self, least: float, most: float) -> float:
+        """Draw a number, all between two limits equally likely."""
+        return least + (most - least) * float(torch.rand(1, generator=self._generator, dtype=torch.float64))
+
+    def whole(self, least: int, end: int) -> int:
+        """Draw a whole number below `end`."""
+        return int(torch.randint(least, end, (1,), generator=self._generator))
+
+    def chance(self, share: float) -> bool:
+        """Decide whether a part is there."""
+        return self.between(0, 1) < share
+
+    def noise(self, *shape: int) -> NDArray[np.float64]:
+        """Draw independent numbers of mean 0 and deviation 1."""
+        return torch.randn(shape, generator=self._generator, dtype=torch.float64).numpy()
+
+
 @dataclass
 class Sheet:
     """A black picture, an ink, and the random numbers of both."""
 
     pen: ImageDraw.ImageDraw
-    random: np.random.Generator
+    draws: Draws
     ink: int
-
-    def normal(self, mean: float, deviation: float) -> float:
-        """Draw a length or an angle."""
-        return float(self.random.normal(mean, deviation))
-
-    def length(self, mean: float, deviation: float) -> float:
-        """Draw a length that may be close to zero and is not negative."""
-        return abs(self.normal(mean, deviation))
-
-    def chance(self, share: float) -> bool:
-        """Decide whether a part is there."""
-        return bool(self.random.random() < share)
 
     def darker(self, least: int, most: int) -> int:
         """Draw a shade below the ink."""
-        return max(0, self.ink - int(self.random.integers(least, most)))
+        return max(0, self.ink - self.draws.whole(least, most))
 
     def fill(self, points: Sequence[Point], shade: int | None = None) -> None:
         """Fill a polygon, with the ink unless a shade is given."""
@@ -83,26 +103,30 @@ class Top:
 
     def draw(self, sheet: Sheet) -> None:
         """Draw body, sleeves, opening, neck and sometimes stripes."""
-        sleeve, length, width = sheet.length(*self.sleeve), sheet.normal(*self.length), sheet.normal(*self.width)
-        flare = sheet.length(*self.flare)
-        shoulder, waist = sheet.normal(16, 1.5) * width, sheet.normal(15, 1.5) * width
-        top = sheet.normal(24, 2)
+        sleeve, length, width = (
+            sheet.draws.length(*self.sleeve),
+            sheet.draws.near(*self.length),
+            sheet.draws.near(*self.width),
+        )
+        flare = sheet.draws.length(*self.flare)
+        shoulder, waist = sheet.draws.near(16, 1.5) * width, sheet.draws.near(15, 1.5) * width
+        top = sheet.draws.near(24, 2)
         bottom, hem = top + length, waist * (1 + flare)
         right = [(6.0, top - 3), (shoulder, top), (waist, top + 18), (hem, bottom)]
         sheet.fill(_mirrored(right))
         self._draw_sleeves(sheet, shoulder, top, sleeve)
         dark = sheet.darker(40, 110)
-        if sheet.chance(self.opening):
-            end = (MIDDLE + sheet.normal(0, 1), bottom)
-            sheet.line((MIDDLE, top - 2), end, dark, int(sheet.random.integers(1, 4)))
+        if sheet.draws.chance(self.opening):
+            end = (MIDDLE + sheet.draws.near(0, 1), bottom)
+            sheet.line((MIDDLE, top - 2), end, dark, sheet.draws.whole(1, 4))
         self._draw_neck(sheet, top, dark)
-        if sheet.chance(0.25):
-            for y in range(int(top) + 8, int(bottom), int(sheet.random.integers(6, 14))):
+        if sheet.draws.chance(0.25):
+            for y in range(int(top) + 8, int(bottom), sheet.draws.whole(6, 14)):
                 sheet.line((MIDDLE - waist, y), (MIDDLE + waist, y), dark, 2)
 
     @staticmethod
     def _draw_sleeves(sheet: Sheet, shoulder: float, top: float, length: float) -> None:
-        angle, wide = sheet.normal(0.35, 0.12), sheet.normal(9, 1)
+        angle, wide = sheet.draws.near(0.35, 0.12), sheet.draws.near(9, 1)
         out, down = length * math.sin(angle) + 2, top + length * math.cos(angle)
         for side in (-1, 1):
             start = MIDDLE + side * shoulder
@@ -119,10 +143,10 @@ class Top:
 
     def _draw_neck(self, sheet: Sheet, top: float, dark: int) -> None:
         """Draw a collar, or a neckline, or nothing."""
-        if sheet.chance(self.collar):
-            sheet.fill([(MIDDLE - 7, top - 4), (MIDDLE, top + sheet.normal(9, 2)), (MIDDLE + 7, top - 4)], dark)
-        elif sheet.chance(0.7):
-            low = max(top - 8, top + sheet.normal(2, 2))
+        if sheet.draws.chance(self.collar):
+            sheet.fill([(MIDDLE - 7, top - 4), (MIDDLE, top + sheet.draws.near(9, 2)), (MIDDLE + 7, top - 4)], dark)
+        elif sheet.draws.chance(0.7):
+            low = max(top - 8, top + sheet.draws.near(2, 2))
             sheet.pen.ellipse((MIDDLE - 6, top - 8, MIDDLE + 6, low), fill=0)
 
 
@@ -140,44 +164,48 @@ class Shoe:
 
     def draw(self, sheet: Sheet) -> None:
         """Draw upper, sole, heel, gaps and sometimes a strap."""
-        shaft, heel, sole = sheet.length(*self.shaft), sheet.length(*self.heel), sheet.length(*self.sole)
-        gaps = int(sheet.random.integers(*self.gaps)) + sheet.chance(self.more_gaps)
-        floor, half, toe = sheet.normal(80, 3), sheet.normal(30, 3), sheet.normal(10, 2)
+        shaft, heel, sole = (
+            sheet.draws.length(*self.shaft),
+            sheet.draws.length(*self.heel),
+            sheet.draws.length(*self.sole),
+        )
+        gaps = sheet.draws.whole(*self.gaps) + sheet.draws.chance(self.more_gaps)
+        floor, half, toe = sheet.draws.near(80, 3), sheet.draws.near(30, 3), sheet.draws.near(10, 2)
         back, front = MIDDLE - half, MIDDLE + half
         rim = floor - shaft - 10
-        upper = [(back, floor), (back, rim), (back + sheet.normal(18, 2), rim), (back + 22, floor - 16)]
+        upper = [(back, floor), (back, rim), (back + sheet.draws.near(18, 2), rim), (back + 22, floor - 16)]
         upper += [(front - 8, floor - toe - 3), (front, floor - toe * 0.4), (front, floor)]
         sheet.fill(upper)
         sheet.pen.rectangle((back, floor, front, floor + sole), fill=sheet.darker(0, 100))
         if heel > 1:
             sheet.fill([(back, floor), (back + 8, floor), (back + 5, floor + heel), (back, floor + heel)])
         for _ in range(gaps):
-            x = back + float(sheet.random.uniform(8, 2 * half - 10))
-            tip = (x + sheet.normal(7, 2), floor - sheet.normal(20, 4))
-            sheet.fill([(x, floor - 3), tip, (x + sheet.normal(12, 2), floor - 3)], 0)
-        if sheet.chance(0.4):
+            x = back + sheet.draws.between(8, 2 * half - 10)
+            tip = (x + sheet.draws.near(7, 2), floor - sheet.draws.near(20, 4))
+            sheet.fill([(x, floor - 3), tip, (x + sheet.draws.near(12, 2), floor - 3)], 0)
+        if sheet.draws.chance(0.4):
             sheet.line((MIDDLE - 5, floor - 20), (MIDDLE + 8, floor - 8), max(0, sheet.ink - 80), 2)
 
 
 def _draw_trousers(sheet: Sheet) -> None:
-    top, half = sheet.normal(18, 2), sheet.normal(13, 2)
-    bottom = top + sheet.normal(74, 5)
-    gap, leg = sheet.length(4, 2), sheet.normal(8, 1.2)
+    top, half = sheet.draws.near(18, 2), sheet.draws.near(13, 2)
+    bottom = top + sheet.draws.near(74, 5)
+    gap, leg = sheet.draws.length(4, 2), sheet.draws.near(8, 1.2)
     outer, inner = half + 2, half + 2 - leg
-    crotch = [(MIDDLE + gap / 2, top + sheet.normal(24, 4)), (MIDDLE - gap / 2, top + 24)]
+    crotch = [(MIDDLE + gap / 2, top + sheet.draws.near(24, 4)), (MIDDLE - gap / 2, top + 24)]
     right = [(MIDDLE + half, top), (MIDDLE + outer, bottom), (MIDDLE + inner, bottom)]
     left = [(MIDDLE - inner, bottom), (MIDDLE - outer, bottom)]
     sheet.fill([(MIDDLE - half, top), *right, *crotch, *left])
 
 
 def _draw_bag(sheet: Sheet) -> None:
-    half, top = sheet.normal(30, 5), sheet.normal(48, 5)
-    bottom, above = top + sheet.normal(36, 6), half * sheet.normal(1, 0.08)
+    half, top = sheet.draws.near(30, 5), sheet.draws.near(48, 5)
+    bottom, above = top + sheet.draws.near(36, 6), half * sheet.draws.near(1, 0.08)
     sheet.fill([(MIDDLE - above, top), (MIDDLE + above, top), (MIDDLE + half, bottom), (MIDDLE - half, bottom)])
-    handle, wide = sheet.length(20, 7), int(sheet.random.integers(2, 6))
+    handle, wide = sheet.draws.length(20, 7), sheet.draws.whole(2, 6)
     place = (MIDDLE - half * 0.6, top - handle, MIDDLE + half * 0.6, top + handle)
     sheet.pen.arc(place, 180, 360, fill=sheet.ink, width=wide)
-    if sheet.chance(0.5):
+    if sheet.draws.chance(0.5):
         sheet.line((MIDDLE - half, top + 10), (MIDDLE + half, top + 10), max(0, sheet.ink - 70), 2)
 
 
@@ -199,13 +227,13 @@ CLASSES = tuple(DRAWN)
 
 def draw_picture(name: str, number: int, *, part: str = "train", seed: int = 0) -> Gray:
     """Return [28, 28] gray pixels of a class."""
-    random = np.random.Generator(np.random.Philox(seed_of("clothing", seed, part, name, number)))
+    draws = Draws(seed, part, name, number)
     picture = Image.new("L", (LARGE, LARGE))
-    sheet = Sheet(ImageDraw.Draw(picture), random, int(random.integers(*INKS)))
+    sheet = Sheet(ImageDraw.Draw(picture), draws, draws.whole(*INKS))
     DRAWN[name](sheet)
-    picture = _placed(picture, random).filter(ImageFilter.GaussianBlur(abs(random.normal(1.5, 1.2))))
+    picture = _placed(picture, draws).filter(ImageFilter.GaussianBlur(draws.length(1.5, 1.2)))
     reduced = picture.resize((SIZE, SIZE), Image.Resampling.BOX)
-    return _photographed(np.asarray(reduced, dtype=np.float64), random)
+    return _photographed(np.asarray(reduced, dtype=np.float64), draws)
 
 
 def write_folder(folder: Path, *, seed: int = 0, train: int = TRAIN, test: int = TEST) -> None:
@@ -225,29 +253,29 @@ def _mirrored(right: Sequence[Point]) -> list[Point]:
     return [*left[1::-1], *((MIDDLE + x, y) for x, y in right), *left[:1:-1]]
 
 
-def _placed(picture: Image.Image, random: np.random.Generator) -> Image.Image:
+def _placed(picture: Image.Image, draws: Draws) -> Image.Image:
     """Turn, shear, scale and move the picture around its middle."""
-    angle, scale = random.normal(0, 0.11), random.normal(1, 0.09)
-    wide, shear = scale * random.normal(1, 0.06), random.normal(0, 0.08)
+    angle, scale = draws.near(0, 0.11), draws.near(1, 0.09)
+    wide, shear = scale * draws.near(1, 0.06), draws.near(0, 0.08)
     cosine, sine = math.cos(angle), math.sin(angle)
     matrix = np.array([[cosine / wide, (sine + shear) / scale], [-sine / wide, cosine / scale]])
     middle = np.array([MIDDLE, MIDDLE])
-    x, y = middle - matrix @ (middle + random.normal(0, 5, 2))
+    x, y = middle - matrix @ (middle + 5 * draws.noise(2))
     data = (matrix[0, 0], matrix[0, 1], x, matrix[1, 0], matrix[1, 1], y)
     return picture.transform((LARGE, LARGE), Image.Transform.AFFINE, data, Image.Resampling.BILINEAR)
 
 
-def _photographed(pixels: NDArray[np.float64], random: np.random.Generator) -> Gray:
+def _photographed(pixels: NDArray[np.float64], draws: Draws) -> Gray:
     """Add uneven light, folds, grain, a gray ground, and sometimes a square over a part."""
     down, right = np.mgrid[0:SIZE, 0:SIZE] / SIZE - 0.5
-    pixels = pixels * (1 + random.normal(0, 0.35) * right + random.normal(0, 0.35) * down)
-    coarse = Image.fromarray(random.normal(0, 1, (7, 7)).astype(np.float32))
+    pixels = pixels * (1 + draws.near(0, 0.35) * right + draws.near(0, 0.35) * down)
+    coarse = Image.fromarray(draws.noise(7, 7).astype(np.float32))
     folds = np.asarray(coarse.resize((SIZE, SIZE), Image.Resampling.BICUBIC))
-    pixels = pixels * (1 + random.normal(0, 0.18) * folds)
-    pixels = pixels + abs(random.normal(0, 9)) * random.normal(0, 1, (SIZE, SIZE)) + abs(random.normal(0, 14))
-    if random.random() < COVERED_SHARE:
-        x, y = random.integers(0, SIZE - COVER, 2)
-        pixels[y : y + COVER, x : x + COVER] = random.integers(0, 255)
+    pixels = pixels * (1 + draws.near(0, 0.18) * folds)
+    pixels = pixels + draws.length(0, 9) * draws.noise(SIZE, SIZE) + draws.length(0, 14)
+    if draws.chance(COVERED_SHARE):
+        x, y = draws.whole(0, SIZE - COVER), draws.whole(0, SIZE - COVER)
+        pixels[y : y + COVER, x : x + COVER] = draws.whole(0, 255)
     return np.clip(pixels, 0, 255).astype(np.uint8)
 
 
