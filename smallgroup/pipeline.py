@@ -25,6 +25,7 @@ from smallgroup.phases.evaluation import TrainResult
 from smallgroup.phases.evaluation.place import TRAINING
 from smallgroup.phases.evaluation.result import read_wrong
 from smallgroup.phases.evaluation.size import images_of, of_same_cost
+from smallgroup.phases.search.config import AnswerRule
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.places import PLAN, check_for_run
 from smallgroup.runner import Watcher
@@ -161,6 +162,7 @@ def run(
     say: Callable[[str], None] | None = None,
     recorders: Callable[[Path], Sequence[Watcher]] | None = None,
     before_training: Callable[[], None] | None = None,
+    answer: AnswerRule | None = None,
 ) -> RunResult:
     """Search a cell, train it from scratch, train baselines beside it, and say how they compare.
 
@@ -177,10 +179,14 @@ def run(
         say: who is told how a time budget is shared.
         recorders: for the folder of each part, who else is told how it goes.
         before_training: called when the cell is known and its training is about to begin.
+        answer: how the group answers, in place of `search.answer`. None: as the config says, and in a run of the recipe
+            quick that does not say it, by a play-off.
     """
     for baseline in baselines or ():
         check_choice("baseline", baseline, tuple(BASELINES))
     resolved = config if isinstance(config, Config) else resolve(keys_of_any(config))
+    if not (resume and out is not None and (Path(out) / CONFIG).exists()):  # a begun run has its rule
+        resolved = _answering(resolved, answer)
     with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as name:
         job = _Run(Path(name), resolved, resume=resume, allow_drift=allow_drift, progress=progress, terse=terse)
         job.tell, job.recorders = say or job.tell, recorders or job.recorders
@@ -192,6 +198,14 @@ def run(
                 f"a run keeps the baselines that it began with, {_listed(begun.baselines)}, but got {_listed(chosen)}"
             )
         return job.carry_out(begun, Plan(seconds, clock, chosen))
+
+
+def _answering(config: Config, answer: AnswerRule | None) -> Config:
+    """The config with the rule by which the group answers."""
+    if answer is None:
+        undecided = config.recipe == "quick" and config.search.answer == "retained"
+        answer = "play-off" if undecided else config.search.answer
+    return config.model_copy(update={"search": config.search.model_copy(update={"answer": answer})})
 
 
 def _listed(baselines: Sequence[Baseline]) -> str:

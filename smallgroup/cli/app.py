@@ -290,6 +290,7 @@ def run(
     on_nonfinite: options.OnNonfinite = None,
     skip_bad_images: options.SkipBadImages = False,
     tensorboard: options.TensorBoard = False,
+    answer: options.Answer = None,
     baselines: options.Baselines = None,
     json: options.Json = False,
 ) -> None:
@@ -331,10 +332,10 @@ def run(
         tensorboard=tensorboard,
     )
     early.check_search(wanted)
-    from smallgroup.cli.run import baselines_of  # noqa: PLC0415
+    from smallgroup.cli.run import answer_of, baselines_of  # noqa: PLC0415
     from smallgroup.cli.run import run as carry_out  # noqa: PLC0415
 
-    carry_out(wanted, baselines_of(baselines), as_json=json)
+    carry_out(wanted, baselines_of(baselines), answer_of(answer), as_json=json)
 
 
 @app.command()

@@ -153,6 +153,13 @@ TrackTest = Annotated[
     bool,
     typer.Option("--track-test", help="Look at the test images after every epoch; the result then says so."),
 ]
+Answer = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RULE",
+        help="How the group answers: play-off (default in quick), consensus, derived-error, or retained, the paper's.",
+    ),
+]
 Baselines = Annotated[
     str | None,
     typer.Option(

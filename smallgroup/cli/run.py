@@ -5,6 +5,7 @@ from smallgroup.cli.durations import seconds_of, written
 from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.phases.evaluation import TrainResult
+from smallgroup.phases.search.config import ANSWERS, AnswerRule
 from smallgroup.pipeline import BASELINES, Baseline, RunResult
 from smallgroup.runtime.checks import check_choice
 from smallgroup.runtime.text import shown
@@ -26,7 +27,14 @@ def baselines_of(text: str | None) -> tuple[Baseline, ...] | None:
     return tuple(name for name in BASELINES if name in names)
 
 
-def run(wanted: Wanted, baselines: tuple[Baseline, ...] | None, *, as_json: bool) -> None:
+def answer_of(text: str | None) -> AnswerRule | None:
+    """Read the name of a rule."""
+    if text is not None:
+        check_choice("an answer", text, tuple(ANSWERS))
+    return next((rule for rule in ANSWERS if rule == text), None)
+
+
+def run(wanted: Wanted, baselines: tuple[Baseline, ...] | None, answer: AnswerRule | None, *, as_json: bool) -> None:
     """The whole job."""
     config = wanted.resolved({}, wanted.out)
     folder = wanted.out or next_folder(config.data.dataset, config.method_names)
@@ -36,6 +44,7 @@ def run(wanted: Wanted, baselines: tuple[Baseline, ...] | None, *, as_json: bool
         out=folder,
         seconds=None if wanted.time_budget is None else seconds_of(wanted.time_budget),
         baselines=baselines,
+        answer=answer,
         resume=wanted.resume,
         allow_drift=wanted.allow_drift,
         terse=False,

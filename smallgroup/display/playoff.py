@@ -44,7 +44,7 @@ class PlayOffDisplay(Display):
         """A turn in a line."""
         return [
             f"round {row['round'] + 1}: candidate {row['candidate']} ({row['source']}): validation error "
-            f"{row['validation_error']:.2f} % after {row['steps']:,} steps, {row['seconds']:.1f} s of CPU time"
+            f"{row['validation_error']:.2f} % after {row['steps']:,} steps"
         ]
 
     def summary(self, row: Mapping[str, Any]) -> str:

@@ -64,6 +64,8 @@ class PlayOffJob:
     ) -> None:
         if data.validation is None or not candidates:
             raise ValueError("a play-off needs candidates and validation images, but one of them is missing")
+        # Small parts of small datasets do not fill a batch.
+        config = config.model_copy(update={"batch_size": min(config.batch_size, len(data.trained))})
         self.config, self.data, self.candidates = config, data, list(candidates)
         self.training = config.training
         self.seed, self.device = seed, torch.device(device)
@@ -169,11 +171,14 @@ class PlayOffJob:
         found = self._trainee(turn.candidate).validate()
         standing.seconds += time.process_time() - start
         standing.round, standing.validation_error, standing.validation_loss = turn.round, found.error, found.loss
+        # Without its seconds: metrics are the same whenever they are measured.
         return {
             "round": turn.round,
             "candidate": turn.candidate,
             "source": self.candidates[turn.candidate].source,
-            **asdict(standing),
+            "steps": standing.steps,
+            "validation_error": found.error,
+            "validation_loss": found.loss,
         }
 
     def _halve(self) -> None:
