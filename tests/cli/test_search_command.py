@@ -105,7 +105,8 @@ def test_several_seeds(tmp_path: Path, capsys: Captured) -> None:
     assert code == 0
     assert log.count("is finished; there is nothing to resume") == 2
     rows = [line.split()[0] for line in text.splitlines() if line]
-    assert rows == ["seed", "1", "2", "mean", "std", "architecture", "2"]
+    assert rows == ["seed", "1", "2", "mean", "std", "answer:", "architecture", "2"]
+    assert "answer: retained: the cell of the learner with the lowest loss on all validation images\n" in text
     assert "architecture gradient: first order, of the validation loss at given weights\n" in text
 
 

@@ -120,7 +120,10 @@ def test_one_learner_answers_with_its_cell(data: SearchData, rule: AnswerRule) -
 def test_the_order_of_the_learners_does_not_matter(space: Space) -> None:
     """To the last bit: of scores that tie, rounding would decide."""
     tables = [
-        {name: torch.rand(kind.shape, generator=stream(k, name)).softmax(dim=1) for name, kind in space.kinds.items()}
+        {
+            name: (60 * torch.rand(kind.shape, generator=stream(k, name))).softmax(dim=1)  # far apart: sums are rounded
+            for name, kind in space.kinds.items()
+        }
         for k in range(4)
     ]
     first = mean_scores(tables)
