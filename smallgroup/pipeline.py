@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from smallgroup import api
 from smallgroup.api import PLAY_OFF
-from smallgroup.config import CONFIG, Config, keys_of_any, load_own, resolve
+from smallgroup.config import CONFIG, Config, keys_of_any, load_own, long_form, resolve
 from smallgroup.display.display import Display
 from smallgroup.display.search import SearchDisplay
 from smallgroup.display.training import TrainingDisplay
@@ -184,9 +184,16 @@ def run(
     """
     for baseline in baselines or ():
         check_choice("baseline", baseline, tuple(BASELINES))
-    resolved = config if isinstance(config, Config) else resolve(keys_of_any(config))
-    if not (resume and out is not None and (Path(out) / CONFIG).exists()):  # a begun run has its rule
-        resolved = _answering(resolved, answer)
+    given = {} if isinstance(config, Config) else keys_of_any(config)
+    resolved = config if isinstance(config, Config) else resolve(given)
+    if answer is None and says_answer(given):
+        answer = resolved.search.answer
+    if resume and out is not None and (Path(out) / CONFIG).exists():
+        rule = resolve(load_own(Path(out) / CONFIG)).search.answer
+        if answer not in (None, rule):
+            raise ValueError(f"a run keeps the answer that it began with, {rule}, but got {answer}")
+        answer = rule
+    resolved = _answering(resolved, answer)
     with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as name:
         job = _Run(Path(name), resolved, resume=resume, allow_drift=allow_drift, progress=progress, terse=terse)
         job.tell, job.recorders = say or job.tell, recorders or job.recorders
@@ -198,6 +205,11 @@ def run(
                 f"a run keeps the baselines that it began with, {_listed(begun.baselines)}, but got {_listed(chosen)}"
             )
         return job.carry_out(begun, Plan(seconds, clock, chosen))
+
+
+def says_answer(given: Mapping[str, Any]) -> bool:
+    """Whether keys, as a user gives them, say how the group answers."""
+    return "answer" in (long_form(given).get("search") or {})
 
 
 def _answering(config: Config, answer: AnswerRule | None) -> Config:
