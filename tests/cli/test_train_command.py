@@ -50,9 +50,9 @@ def refused(capsys: Captured, *arguments: str) -> str:
         ),
         (
             "run",
-            "--allow-drift --answer --baselines --config --data-root --dataset --hypergradient --json --lambda --learners "
-            "--max-multiply-adds --max-parameters --method --on-nonfinite --out --recipe --resume --seed --set "
-            "--size --skip-bad-images --space --tensorboard --time-budget --track-test --unlabeled",
+            "--allow-drift --answer --baselines --config --data-root --dataset --hypergradient --json --lambda "
+            "--learners --max-multiply-adds --max-parameters --method --on-nonfinite --out --recipe --resume --seed "
+            "--set --size --skip-bad-images --space --tensorboard --time-budget --track-test --unlabeled",
         ),
     ],
 )
