@@ -91,7 +91,9 @@ def test_every_part_has_its_folder(finished: tuple[Path, RunResult]) -> None:
     folder, result = finished
     assert {path.name for path in folder.iterdir() if path.is_dir()} == {"checkpoints", "play-off", "training", *ALL}
     assert json.loads((folder / "result.json").read_text()) == result.search.to_dict()
-    for name, own in {"training": result.training, **result.baselines}.items():
+    trainings: dict[str, TrainResult] = {"training": result.training}
+    trainings.update({str(name): other for name, other in result.baselines.items()})
+    for name, own in trainings.items():
         assert TrainResult.read(folder / name) == own
     assert json.loads((folder / "plan.json").read_text()) == {
         "seconds": None, "clock": "wall", "baselines": list(ALL), "search_seconds": None,
