@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from smallgroup import api
 from smallgroup.api import PLAY_OFF
-from smallgroup.config import CONFIG, Config, keys_of_any, load_own, resolve
+from smallgroup.config import CONFIG, Config, keys_of_any, load_own, long_form, resolve
 from smallgroup.display.display import Display
 from smallgroup.display.search import SearchDisplay
 from smallgroup.display.training import TrainingDisplay
@@ -25,7 +25,7 @@ from smallgroup.phases.evaluation import TrainResult
 from smallgroup.phases.evaluation.place import TRAINING
 from smallgroup.phases.evaluation.result import read_wrong
 from smallgroup.phases.evaluation.size import images_of, of_same_cost
-from smallgroup.phases.search.config import AnswerRule
+from smallgroup.phases.search.config import ANSWERS, AnswerRule
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.places import PLAN, check_for_run
 from smallgroup.runner import Watcher
@@ -184,7 +184,11 @@ def run(
     """
     for baseline in baselines or ():
         check_choice("baseline", baseline, tuple(BASELINES))
-    resolved = config if isinstance(config, Config) else resolve(keys_of_any(config))
+    if isinstance(config, Config):
+        resolved = config
+    else:
+        keys = long_form(keys_of_any(config))
+        resolved, answer = resolve(keys), answer or given_answer(keys)
     if not (resume and out is not None and (Path(out) / CONFIG).exists()):  # a begun run has its rule
         resolved = _answering(resolved, answer)
     with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as name:
@@ -198,6 +202,13 @@ def run(
                 f"a run keeps the baselines that it began with, {_listed(begun.baselines)}, but got {_listed(chosen)}"
             )
         return job.carry_out(begun, Plan(seconds, clock, chosen))
+
+
+def given_answer(keys: Mapping[str, Any]) -> AnswerRule | None:
+    """The rule that keys in long form name, if they do."""
+    search = keys.get("search")
+    named = search.get("answer") if isinstance(search, Mapping) else None
+    return next((rule for rule in ANSWERS if rule == named), None)
 
 
 def _answering(config: Config, answer: AnswerRule | None) -> Config:

@@ -88,7 +88,9 @@ def test_every_part_has_its_folder(finished: tuple[Path, RunResult]) -> None:
     folder, result = finished
     assert {path.name for path in folder.iterdir() if path.is_dir()} == {"checkpoints", "play-off", "training", *ALL}
     assert json.loads((folder / "result.json").read_text()) == result.search.to_dict()
-    for name, own in {"training": result.training, **result.baselines}.items():
+    trainings: dict[str, TrainResult] = {"training": result.training}
+    trainings.update({str(name): own for name, own in result.baselines.items()})
+    for name, own in trainings.items():
         assert TrainResult.read(folder / name) == own
     assert json.loads((folder / "plan.json").read_text()) == {
         "seconds": None, "clock": "wall", "baselines": list(ALL), "search_seconds": None,
@@ -200,9 +202,10 @@ def test_a_run_that_was_killed_before_its_config_was_written_begins_anew(
             raise KeyboardInterrupt
         files.write_whole(path, text)
 
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patched:
         patched.setattr("smallgroup.runner.runner.write_whole", killed)
-        run(tmp_path / "run", baselines=())
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path / "run", baselines=())
     assert (tmp_path / "run" / "plan.json").exists()
     again = run(tmp_path / "run", keys(answer="retained"), baselines=(), resume=True)
     assert (again.search.answer.rule, again.baselines) == ("retained", {})
@@ -217,9 +220,17 @@ def test_links_in_the_place_of_a_part_are_refused(name: str, copied: Path, tmp_p
 
 
 @pytest.mark.parametrize(
-    "plan", ["", "{", "[]", "{}", '{"seconds": "long", "clock": "wall", "baselines": []}',
-             '{"seconds": 1, "clock": "wall", "baselines": ["vgg"]}', '{"seconds": 1, "clock": "sun", "baselines": []}'],
-)  # fmt: skip
+    "plan",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"seconds": "long", "clock": "wall", "baselines": []}',
+        '{"seconds": 1, "clock": "wall", "baselines": ["vgg"]}',
+        '{"seconds": 1, "clock": "sun", "baselines": []}',
+    ],
+)
 def test_a_damaged_plan_is_one_sentence(plan: str, copied: Path, capsys: Captured) -> None:
     (copied / "plan.json").write_text(plan)
     assert main(["run", "--out", str(copied), "--resume"]) == 2

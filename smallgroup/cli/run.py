@@ -44,7 +44,7 @@ def run(wanted: Wanted, baselines: tuple[Baseline, ...] | None, answer: AnswerRu
         out=folder,
         seconds=None if wanted.time_budget is None else seconds_of(wanted.time_budget),
         baselines=baselines,
-        answer=answer,
+        answer=answer or pipeline.given_answer(wanted.given()),
         resume=wanted.resume,
         allow_drift=wanted.allow_drift,
         terse=False,

@@ -70,7 +70,7 @@ def test_where_nothing_fits_it_is_said(space: str, key: str) -> None:
     least = size_of(CELLS[space], wide(step), IMAGES)
     sentence = (
         f"a network must have at most {least.parameters - 1:,} parameters, but with channels={step} this one still has "
-        f"{least.parameters:,} parameters and {least.multiply_adds:,} multiply-adds; a lower training.network.{key} makes"
+        f"{least.parameters:,} parameters and {least.multiply_adds:,} multiply-adds; a lower training.network.{key} "
     )
     with pytest.raises(ValueError, match=sentence):
         within_limits(CELLS[space], NETWORK, Limits(parameters=least.parameters - 1), IMAGES)
