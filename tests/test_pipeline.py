@@ -37,13 +37,14 @@ KEYS: dict[str, Any] = {
         "batch_size": {"train": 8, "unlabeled": 8, "validation": 8},
         "answer": "play-off",
     },
-    "playoff": {"candidates": 3, "steps": 9, "batch_size": 8, "network": {"channels": 2, "cells": 2}},
+    "playoff": {"candidates": 3, "steps_per_search_step": 1.5, "batch_size": 8, "network": {"channels": 2, "cells": 3}},
     "training": {
         "epochs": 2,
         "steps_per_epoch": 3,
         "batch_size": 8,
         "least_steps": None,
-        "network": {"channels": 6, "cells": 2, "cells_per_stage": 1},
+        "validation": 0.0,
+        "network": {"channels": 6, "cells": 3, "cells_per_stage": 1},
     },
 }
 ALL = tuple(BASELINES)

@@ -51,8 +51,8 @@ def refused(capsys: Captured, *arguments: str) -> str:
         (
             "run",
             "--allow-drift --answer --baselines --config --data-root --dataset --hypergradient --json --lambda "
-            "--learners --max-multiply-adds --max-parameters --method --on-nonfinite --out --recipe --resume --seed --set "
-            "--size --skip-bad-images --space --tensorboard --time-budget --track-test --unlabeled",
+            "--learners --max-multiply-adds --max-parameters --method --on-nonfinite --out --recipe --resume --seed "
+            "--set --size --skip-bad-images --space --tensorboard --time-budget --track-test --unlabeled",
         ),
     ],
 )
@@ -244,7 +244,8 @@ def test_a_time_budget_of_less_than_a_step(capsys: Captured, tmp_path: Path) -> 
 
 
 def test_a_time_budget_is_shared_out_and_told(tmp_path: Path, capsys: Captured) -> None:
-    budget = ["--time-budget=20s", "--baselines=random", "--set=search.answer=retained", "--json"]
+    budget = ["--time-budget=8s", "--baselines=random", "--set=search.answer=retained", "--json"]
+    budget.append("--set=training.steps_per_epoch=null")
     code, text, log = run(capsys, "run", *SMALL, *TINY, *budget, "--learners=1", "--out", str(tmp_path))
     assert code == 0, log
     assert re.search(r"time: search \d+ s, training \d+ s each: the network found and random", log)
