@@ -25,7 +25,7 @@ from smallgroup.phases.evaluation import TrainResult
 from smallgroup.phases.evaluation.place import TRAINING
 from smallgroup.phases.evaluation.result import read_wrong
 from smallgroup.phases.evaluation.size import images_of, of_same_cost
-from smallgroup.phases.search.config import ANSWERS, AnswerRule
+from smallgroup.phases.search.config import AnswerRule
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.places import PLAN, check_for_run
 from smallgroup.runner import Watcher
@@ -184,13 +184,16 @@ def run(
     """
     for baseline in baselines or ():
         check_choice("baseline", baseline, tuple(BASELINES))
-    if isinstance(config, Config):
-        resolved = config
-    else:
-        keys = long_form(keys_of_any(config))
-        resolved, answer = resolve(keys), answer or given_answer(keys)
-    if not (resume and out is not None and (Path(out) / CONFIG).exists()):  # a begun run has its rule
-        resolved = _answering(resolved, answer)
+    given = {} if isinstance(config, Config) else keys_of_any(config)
+    resolved = config if isinstance(config, Config) else resolve(given)
+    if answer is None and says_answer(given):
+        answer = resolved.search.answer
+    if resume and out is not None and (Path(out) / CONFIG).exists():
+        rule = resolve(load_own(Path(out) / CONFIG)).search.answer
+        if answer not in (None, rule):
+            raise ValueError(f"a run keeps the answer that it began with, {rule}, but got {answer}")
+        answer = rule
+    resolved = _answering(resolved, answer)
     with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as name:
         job = _Run(Path(name), resolved, resume=resume, allow_drift=allow_drift, progress=progress, terse=terse)
         job.tell, job.recorders = say or job.tell, recorders or job.recorders
@@ -204,11 +207,9 @@ def run(
         return job.carry_out(begun, Plan(seconds, clock, chosen))
 
 
-def given_answer(keys: Mapping[str, Any]) -> AnswerRule | None:
-    """The rule that keys in long form name, if they do."""
-    search = keys.get("search")
-    named = search.get("answer") if isinstance(search, Mapping) else None
-    return next((rule for rule in ANSWERS if rule == named), None)
+def says_answer(given: Mapping[str, Any]) -> bool:
+    """Whether keys, as a user gives them, say how the group answers."""
+    return "answer" in (long_form(given).get("search") or {})
 
 
 def _answering(config: Config, answer: AnswerRule | None) -> Config:

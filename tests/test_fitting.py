@@ -71,7 +71,7 @@ def test_the_network_is_the_largest_that_leaves_time_for_the_least_steps(width: 
 
 
 def resolved_to(asked: Config, channels: int, epochs: int) -> Config:
-    """The same training of a width and a length; an epoch of digits has 15 steps, the last one of fewer images."""
+    """The same training of a width and a length; an epoch of digits has 15 steps of 100 images."""
     changes = [f"training.network.channels={channels}", f"training.epochs={epochs}", "training.steps_per_epoch=15"]
     return resolve(asked.to_dict(), changes)
 

@@ -117,7 +117,7 @@ def test_labellers_see_the_size_that_they_were_searched_with(tmp_path: Path) -> 
 
 
 def test_the_key_is_part_of_what_a_search_is_known_by_where_it_is_given() -> None:
-    assert "image_size" not in resolve({"search": {"image_size": None}}).of_search()["search"]
+    assert "image_size" not in resolve({"recipe": "paper"}).of_search()["search"]
     assert resolve({"search": {"image_size": 16}}).of_search()["search"]["image_size"] == 16
     with pytest.raises(ValueError, match=r"search.image_size"):
         resolve({"search": {"image_size": 0}})

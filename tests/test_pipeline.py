@@ -13,7 +13,7 @@ import smallgroup
 from smallgroup import fitting, pipeline
 from smallgroup.api import training_data_of
 from smallgroup.cli import main
-from smallgroup.config import load_own, resolve
+from smallgroup.config import Config, load_own, resolve
 from smallgroup.phases.evaluation import TrainingJob, TrainResult
 from smallgroup.phases.evaluation.size import images_of, size_of
 from smallgroup.phases.passes import FORWARD
@@ -37,13 +37,15 @@ KEYS: dict[str, Any] = {
         "batch_size": {"train": 8, "unlabeled": 8, "validation": 8},
         "answer": "play-off",
     },
-    "playoff": {"candidates": 3, "steps_per_search_step": 1.5, "batch_size": 8, "network": {"channels": 2, "cells": 3}},
+    "playoff": {"candidates": 3, "steps_per_search_step": 3, "batch_size": 8, "network": {"channels": 2, "cells": 3}},
     "training": {
         "epochs": 2,
         "steps_per_epoch": 3,
         "batch_size": 8,
         "least_steps": None,
         "validation": 0.0,
+        "lr": 0.02,  # so that a few steps make a difference
+        "average": 0.0,
         "network": {"channels": 6, "cells": 3, "cells_per_stage": 1},
     },
 }
@@ -127,6 +129,7 @@ def test_baselines_have_the_steps_and_the_cost_of_the_network_found(finished: tu
 
 def test_the_verdict_is_that_of_the_test_images(finished: tuple[Path, RunResult]) -> None:
     folder, result = finished
+    assert any(one.comparison is not None and one.comparison.difference for one in result.comparisons)
     written = json.loads((folder / "verdict.json").read_text())["verdicts"]
     assert [one["baseline"] for one in written] == list(ALL)
     for one, comparison in zip(written, result.comparisons, strict=True):
@@ -208,7 +211,7 @@ def test_a_run_that_was_killed_before_its_config_was_written_begins_anew(
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path / "run", baselines=())
     assert (tmp_path / "run" / "plan.json").exists()
-    again = run(tmp_path / "run", keys(answer="retained"), baselines=(), resume=True)
+    again = run(tmp_path / "run", baselines=(), answer="retained", resume=True)
     assert (again.search.answer.rule, again.baselines) == ("retained", {})
 
 
@@ -220,18 +223,18 @@ def test_links_in_the_place_of_a_part_are_refused(name: str, copied: Path, tmp_p
         run(copied, resume=True)
 
 
-@pytest.mark.parametrize(
-    "plan",
-    [
-        "",
-        "{",
-        "[]",
-        "{}",
-        '{"seconds": "long", "clock": "wall", "baselines": []}',
-        '{"seconds": 1, "clock": "wall", "baselines": ["vgg"]}',
-        '{"seconds": 1, "clock": "sun", "baselines": []}',
-    ],
-)
+DAMAGED = [
+    "",
+    "{",
+    "[]",
+    "{}",
+    '{"seconds": "long", "clock": "wall", "baselines": []}',
+    '{"seconds": 1, "clock": "wall", "baselines": ["vgg"]}',
+    '{"seconds": 1, "clock": "sun", "baselines": []}',
+]
+
+
+@pytest.mark.parametrize("plan", DAMAGED)
 def test_a_damaged_plan_is_one_sentence(plan: str, copied: Path, capsys: Captured) -> None:
     (copied / "plan.json").write_text(plan)
     assert main(["run", "--out", str(copied), "--resume"]) == 2
@@ -242,6 +245,8 @@ def test_a_run_keeps_its_baselines(copied: Path, finished: tuple[Path, RunResult
     assert untimed(run(copied, resume=True)) == untimed(finished[1])
     with pytest.raises(ValueError, match=r"began with, resnet, random, all-3x3, but got none$"):
         run(copied, resume=True, baselines=())
+    with pytest.raises(ValueError, match="a run keeps the answer that it began with, play-off, but got consensus"):
+        run(copied, resume=True, answer="consensus")
     with pytest.raises(ValueError, match="baseline must be one of resnet, random, all-3x3, but got 'vgg'"):
         run(copied, baselines=("vgg",))
 
@@ -271,8 +276,8 @@ def test_without_baselines_there_is_no_verdict(tmp_path: Path, capsys: Captured)
 
 
 def test_a_resnet_stands_beside_a_network_of_the_darts_space(tmp_path: Path) -> None:
-    given = {**keys(answer="retained"), "learners": 1, "space": {"name": "darts", "channels": 2, "cells": 3}}
-    result = run(tmp_path / "run", given, baselines=("resnet",))
+    given = {**KEYS, "learners": 1, "space": {"name": "darts", "channels": 2, "cells": 3}}
+    result = run(tmp_path / "run", given, answer="retained", baselines=("resnet",))
     own, other = result.training, result.baselines["resnet"]
     assert (own.space, other.space, other.genotype) == ("darts", "nas-bench-201", str(RESNET))
     assert other.steps == own.steps
@@ -338,11 +343,51 @@ def steps(out: Path) -> int:
 @pytest.mark.usefixtures("still")
 def test_a_search_that_was_shortened_is_resumed_at_its_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TrainingJob, "measure", lambda *_, **__: 3 * STEP)
-    given = keys(answer="retained", epochs=500)
+    given = keys(epochs=500)
     out = tmp_path / "run"
-    first = run(out, given, seconds=1.2, baselines=())
+    first = run(out, given, seconds=1.2, answer="retained", baselines=())
     assert first.search.steps == 10
     for name in ("result.json", "training"):
         shutil.rmtree(out / name) if (out / name).is_dir() else (out / name).unlink()
     for again in (run(out, given, resume=True), run(out, given, seconds=1.2, resume=True)):
         assert again.search.steps == first.search.steps
+
+
+@pytest.mark.usefixtures("still")
+def test_the_command_tells_how_the_time_is_shared_and_baselines_have_the_steps(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    (tmp_path / "keys.yaml").write_text(resolve(KEYS).to_yaml())
+    line = ["run", "--config", str(tmp_path / "keys.yaml"), "--out", str(tmp_path / "run"), "--baselines=random"]
+    assert main([*line, "--time-budget=1s", "--set=search.answer=retained", "--json"]) == 0
+    said = capsys.readouterr()
+    assert said.err.startswith("time: search 0 s, training 0 s each: the network found and random\n")
+    found = json.loads(said.out)
+    assert found["search"]["steps"] == 3  # it fits: more time makes no search longer
+    assert found["search"]["answer"]["rule"] == "retained"  # as it is said, also where quick would play off
+    assert found["training"]["steps"] == found["baselines"]["random"]["steps"] == steps(tmp_path / "run") > 6
+    # Killed before the random cell was begun: it gets the steps of the other, and not those of the recipe.
+    shutil.rmtree(tmp_path / "run" / "random")
+    assert main(["run", "--out", str(tmp_path / "run"), "--resume", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["baselines"]["random"]["steps"] == found["training"]["steps"]
+
+
+@pytest.mark.parametrize(
+    ("given", "answer", "rule"),
+    [
+        ({}, None, "play-off"),
+        ({"recipe": "paper"}, None, "retained"),
+        ({"search": {"answer": "retained"}}, None, "retained"),
+        ({"search": {"answer": "consensus"}}, None, "consensus"),
+        ({"search": {"answer": "consensus"}}, "retained", "retained"),
+    ],
+)
+def test_quick_plays_off_where_nobody_says_otherwise(
+    given: dict[str, Any], answer: Any, rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def search(config: Config, **_: Any) -> None:
+        raise AssertionError(config.search.answer)
+
+    monkeypatch.setattr("smallgroup.api.search", search)
+    with pytest.raises(AssertionError, match=f"^{rule}$"):
+        run(tmp_path / "run", given, answer=answer)

@@ -37,6 +37,8 @@ def answer_of(text: str | None) -> AnswerRule | None:
 def run(wanted: Wanted, baselines: tuple[Baseline, ...] | None, answer: AnswerRule | None, *, as_json: bool) -> None:
     """The whole job."""
     config = wanted.resolved({}, wanted.out)
+    if answer is None and pipeline.says_answer(wanted.given()):
+        answer = config.search.answer
     folder = wanted.out or next_folder(config.data.dataset, config.method_names)
     wanted.check_begun(folder, lambda text: say(text, err=True))
     result = pipeline.run(
@@ -44,7 +46,7 @@ def run(wanted: Wanted, baselines: tuple[Baseline, ...] | None, answer: AnswerRu
         out=folder,
         seconds=None if wanted.time_budget is None else seconds_of(wanted.time_budget),
         baselines=baselines,
-        answer=answer or pipeline.given_answer(wanted.given()),
+        answer=answer,
         resume=wanted.resume,
         allow_drift=wanted.allow_drift,
         terse=False,
