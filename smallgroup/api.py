@@ -62,6 +62,8 @@ LOWER_IN_TRAINING = (
 )
 """What to do when memory runs out."""
 
+LEAST_SECONDS = 2.0
+"""Between two checkpoints at the ends of epochs: those of small datasets take less than bringing a file to the disk."""
 PLAY_OFF = "play-off"
 """The folder of the play-off, inside that of the search."""
 Result = TypeVar("Result", SearchResult, TrainResult, MutualResult)
@@ -401,6 +403,7 @@ def _carried_out(
                 environment=environment,
                 watcher=watcher,
                 minutes=config.run.checkpoint_minutes,
+                least_seconds=LEAST_SECONDS,
                 allow_drift=allow_drift,
                 skips=Skips(config.run.most_skipped if config.run.on_nonfinite == "skip" else 0),
                 # The config comes last: where it is, all that a run is known by is.

@@ -127,7 +127,7 @@ class RunConfig(BaseModel):
     kernels: Literal["auto", "native", "torch", "plain"] = "auto"
     """What networks are computed with: C++ kernels compiled on this machine, torch operators, or layer by layer."""
     checkpoint_minutes: float = Field(default=10.0, ge=0)
-    """A checkpoint is written at the end of every epoch, and after so many minutes in between."""
+    """A checkpoint is written at the end of an epoch, if the last is two seconds old, and after so many minutes."""
     on_nonfinite: Literal["stop", "skip"] = "stop"
     """When a loss or a gradient is not finite: stop before the update, or leave the batch out and count it."""
     most_skipped: int = Field(default=10, ge=1)

@@ -19,7 +19,13 @@ from smallgroup.spaces.genotypes import Origin, read
 QUICK = {
     "space": {"name": "nas-bench-201", "channels": 2},
     "hypergradient": "first-order",
-    "search": {"epochs": 2, "steps_per_epoch": 3, "batch_size": {"train": 8, "unlabeled": 8, "validation": 64}},
+    "search": {
+        "epochs": 2,
+        "steps_per_epoch": 3,
+        "v_warmup": 0.1,
+        "architecture_warmup": 0.2,
+        "batch_size": {"train": 8, "unlabeled": 8, "validation": 64},
+    },
 }
 
 

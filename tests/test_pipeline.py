@@ -343,9 +343,9 @@ def steps(out: Path) -> int:
 @pytest.mark.usefixtures("still")
 def test_a_search_that_was_shortened_is_resumed_at_its_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TrainingJob, "measure", lambda *_, **__: 3 * STEP)
-    given = keys(epochs=500)
+    given = keys(epochs=500, answer="retained")
     out = tmp_path / "run"
-    first = run(out, given, seconds=1.2, answer="retained", baselines=())
+    first = run(out, given, seconds=1.2, baselines=())
     assert first.search.steps == 10
     for name in ("result.json", "training"):
         shutil.rmtree(out / name) if (out / name).is_dir() else (out / name).unlink()

@@ -227,10 +227,10 @@ def test_later_keys_are_not_what_a_run_is_known_by() -> None:
 def test_quick_is_the_default_and_made_for_short_searches() -> None:
     search = Config().search
     assert Config().recipe == "quick"
-    assert (search.v_warmup, search.architecture_warmup) == (0.1, 0.2)
-    assert (search.architecture.travel, search.architecture.max_lr) == (7.5, 3e-3)
+    assert (search.v_warmup, search.architecture_warmup) == (0.2, 0.667)
+    assert (search.architecture.travel, search.architecture.lr) == (None, 0.01)
     small, large = resolve({}), resolve({"dataset": "cifar10"})
-    assert small.search.steps_per_epoch != large.search.steps_per_epoch
+    assert small.training.epochs != large.training.epochs
     assert resolve({"space": "darts"}).space.channels == 4
     assert resolve({"dataset": "folder:images"}).data.size is None  # their own, up to 64 pixels
     assert resolve({"dataset": "imagenet"}).data.size == 32

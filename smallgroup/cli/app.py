@@ -294,12 +294,13 @@ def run(
     baselines: options.Baselines = None,
     json: options.Json = False,
 ) -> None:
-    """Search, train what was found from scratch, and compare it with baselines.
+    """Search, train what was found, and compare it with baselines.
 
-    Without options, handwritten digits: a minute or two. The folder is that of the search, with the trainings in
-    `training`, `resnet` and `random`. A time budget is for everything together: the search takes a third at most, and
-    what is left is shared between the play-off and the trainings. The size of the network follows the time. Baselines
-    have about the same multiply-adds and are trained with the same settings for the same number of steps.
+    Networks are trained from scratch. Without options, handwritten digits: a few minutes. The folder is that of the
+    search, with the trainings in `training`, `resnet` and `random`. A time budget is for everything together: the
+    search takes a third at most, and what is left is shared between the play-off and the trainings. The size of the
+    network follows the time. Baselines have about the same multiply-adds and are trained with the same settings for
+    the same number of steps.
     """
     from smallgroup.cli import early  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415

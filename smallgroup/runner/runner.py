@@ -44,6 +44,7 @@ class Runner:
         environment: what the bits depend on; a checkpoint from another one is refused unless `allow_drift`.
         minutes: how often to save between the ends of epochs.
         keep: how many checkpoints stay.
+        least_seconds: between two ends of epochs at which is saved; very short epochs would wait for the disk.
         skips: how many batches may be left out whose numbers are not finite (a `FloatingPointError`).
         files: by name, what is written into the folder when the run begins.
         recorders: who else is told how it goes, such as those who write it down.
@@ -56,6 +57,7 @@ class Runner:
     minutes: float = 10.0
     allow_drift: bool = False
     keep: int = 2
+    least_seconds: float = 0.0
     skips: Skips = field(default_factory=Skips)
     files: Mapping[str, str] = field(default_factory=dict)
     recorders: Sequence[Watcher] = ()
@@ -102,7 +104,9 @@ class Runner:
                 except (Exception, SystemExit) as error:  # between two steps, with all rows written
                     self._save_before(error, job, save)
                     raise
-                if rows is not None or ending or time.monotonic() - saved > 60 * self.minutes:
+                since = time.monotonic() - saved
+                epoch_ends = rows is not None and (since >= self.least_seconds or job.finished)
+                if epoch_ends or ending or since > 60 * self.minutes:
                     with _told_what_is_left():
                         save()
                     saved = time.monotonic()

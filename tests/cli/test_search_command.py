@@ -25,6 +25,8 @@ SMALL = [
     "--set=data.labelled_fraction=0.1",
     "--set=search.epochs=2",
     "--set=search.steps_per_epoch=3",
+    "--set=search.v_warmup=0.1",
+    "--set=search.architecture_warmup=0.2",
     "--set=search.batch_size={train: 8, unlabeled: 8, validation: 8}",
 ]
 
@@ -71,7 +73,7 @@ def test_a_search_from_the_command_line(tmp_path: Path, capsys: Captured) -> Non
     assert re.search(r"^data: digits, 10 classes, 8x8 pixels: \d+ training, \d+ validation and \d+ unlabelled", log)
     assert re.search(r"learner 1: darts in nas-bench-201, [\d,]+ parameters", log)
     assert "steps: 6 in 2 epochs: 1 of V alone, then 5 of the architecture too" in log
-    assert "travel: Adam at 0.003 can move a logit of the architecture by 0.015 (7.5 in the paper)" in log
+    assert "travel: Adam at 0.01 can move a logit of the architecture by 0.05 (7.5 in the paper)" in log
     assert re.search(r"memory: about \d+\.\d GB, and [\d.]+ GB are free", log)
     assert re.search(r"^about \d+ s to go, as the steps so far went", log, re.MULTILINE)
     assert re.search(r"epoch 1/2  step 3/6  \d+ s, \d+ s left", log)
@@ -175,7 +177,7 @@ def test_options_stand_above_the_file_and_that_above_the_recipe(tmp_path: Path) 
     options, changes = {"lambda": 2.0}, ("search.radius=0.5",)
     config = Wanted(options, changes, file, None, None, None, resume=False, allow_drift=False).resolved({})
     assert (config.lam, config.seed, config.search.epochs, config.search.radius) == (2.0, 5, 4, 0.5)
-    assert config.search.v_warmup == 0.1
+    assert config.search.v_warmup == 0.2
 
 
 def test_a_run_has_a_folder_of_its_own_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

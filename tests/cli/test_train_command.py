@@ -210,6 +210,7 @@ def test_another_dataset_or_recipe_is_taken_at_its_word(tmp_path: Path, capsys: 
     """What the recipe of the search said of its own data and sizes is not carried along; what the user gave is."""
     photos, out = class_folders(tmp_path / "photos", 12), tmp_path / "run"
     given = ["--dataset", f"folder:{photos}", "--set=data.labelled_fraction=0.9", "--set=training.momentum=0.8"]
+    given.append("--size=24")
     assert run(capsys, "search", *SMALL[1:], *given, "--learners=1", "--out", str(out))[0] == 0
     wanted = Wanted({}, (), None, None, None, None, resume=False, allow_drift=False)
 
@@ -218,10 +219,10 @@ def test_another_dataset_or_recipe_is_taken_at_its_word(tmp_path: Path, capsys: 
         return replace(wanted, options=options, base=base).resolved({"space": "nas-bench-201"})
 
     same = resolved()
-    assert (same.data.dataset, same.data.size, same.data.labelled_fraction) == (f"folder:{photos}", None, 0.9)
+    assert (same.data.dataset, same.data.size, same.data.labelled_fraction) == (f"folder:{photos}", 24, 0.9)
     assert (same.recipe, same.training.momentum) == ("quick", 0.8)
     paper = resolved(recipe="paper")
-    assert (paper.data.size, paper.data.labelled_fraction) == (None, 0.9)
+    assert (paper.data.size, paper.data.labelled_fraction) == (24, 0.9)
     assert (paper.training.epochs, paper.training.momentum) == (600, 0.9)
     other = resolved(dataset="imagenet")
     assert (other.data.dataset, other.data.labelled_fraction, other.training.momentum) == ("imagenet", None, 0.8)

@@ -19,7 +19,7 @@ CELL = "|nor_conv_3x3~0|+|nor_conv_3x3~0|avg_pool_3x3~1|+|skip_connect~0|nor_con
 
 @pytest.mark.skipif("SMALLGROUP_DATA" not in os.environ, reason="needs SMALLGROUP_DATA")
 def test_a_short_training_on_cifar_beats_chance() -> None:
-    network = {"channels": 8, "cells_per_stage": 1}
+    network = {"channels": 16, "cells_per_stage": 1}
     training = {"epochs": 2, "steps_per_epoch": 60, "batch_size": 64, "network": network}
     result = smallgroup.train(CELL, {"dataset": "cifar10", "training": training})
     assert result.test_error is not None

@@ -33,7 +33,13 @@ SMALL: dict[str, Any] = {
     **chaos.SMALL,
     "learners": 2,
     "hypergradient": "first-order",
-    "search": {"epochs": 2, "steps_per_epoch": 2, "batch_size": {"train": 8, "unlabeled": 8, "validation": 8}},
+    "search": {
+        "epochs": 2,
+        "steps_per_epoch": 2,
+        "batch_size": {"train": 8, "unlabeled": 8, "validation": 8},
+        "v_warmup": 0.1,
+        "architecture_warmup": 0.2,
+    },
 }
 PHASES = {"v": 1, "label": 2, "w": 2, "w_unlabeled": 2, "val": 3}
 
@@ -155,7 +161,7 @@ def test_a_training_leaves_batches_out_too(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize("tracked", [False, True])
 def test_a_network_that_cannot_answer_has_no_test_error(tracked: bool, tmp_path: Path, capsys: Captured) -> None:
     """Every loss and gradient was finite, but the last update was too large."""
-    keys = {"lr": 1e30, "epochs": 1, "steps_per_epoch": 1, "batch_size": 8, "track_test": tracked}
+    keys = {"lr": 1e30, "epochs": 1, "steps_per_epoch": 1, "batch_size": 8, "track_test": tracked, "validation": 0}
     keys |= {"network.channels": 2, "network.cells_per_stage": 1}
     changes = [f"--set=training.{key}={value}" for key, value in keys.items()]
     said = refused(capsys, "train", CELL, "--data-root=nowhere", *changes, "--out", str(tmp_path), code=1)
@@ -170,7 +176,7 @@ def test_of_a_group_it_is_said_who_cannot_answer() -> None:
     genotype = resolve_genotype(CELL)[1]
     data = open_training_data(config.data, config.training.augmentation, seed=0)
     job = MutualJob(config.training, data, Peers((genotype, genotype)), seed=0)
-    job.trainees[1].network.classifier.bias.data[0] = math.nan
+    job.trainees[1].shipped.classifier.bias.data[0] = math.nan
     job.trainees[0].test()
     with pytest.raises(NonFiniteTrainingError, match="the loss of learner 1 on the test images must be finite"):
         job.trainees[1].test()

@@ -36,7 +36,7 @@ def searched(errors: list[float], *, seconds: float = 60.0, **learner: Any) -> S
         validation_loss=group[retained].validation_loss,
         validation_error=errors[retained],
         group=group,
-        **{name: learner[name] for name in ("true_accuracy", "percentile") if name in learner},
+        **{name: learner[name] for name in ("true_accuracy", "percentile", "percentile_at_cost") if name in learner},
     )
 
 

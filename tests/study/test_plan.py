@@ -12,6 +12,7 @@ from smallgroup.study.file import open_study, parsed, points_of
 from smallgroup.study.plan import Run, planned, short_names
 from smallgroup.study.table import SIGNIFICANT
 
+SECOND_ORDER = {"hypergradient": "finite-difference"}
 TINY: dict[str, Any] = {
     "title": "tiny",
     "base": {"search": {"epochs": 1, "steps_per_epoch": 1}},
@@ -191,7 +192,7 @@ def test_controls_stand_beside_a_group() -> None:
         {
             **TINY,
             "phases": ["search", "train"],
-            "base": {"learners": 2},
+            "base": {"learners": 2, **SECOND_ORDER},
             "rows": [{**group, "theirs": {"validation_error": "9"}, "controls": controls}],
         }
     )
@@ -214,7 +215,7 @@ def test_controls_stand_beside_a_group() -> None:
     assert {str(row.train) for row in study.rows} == {"{'training': {'epochs': 1}}"}
     assert [row.theirs for row in study.rows[1:]] == [{}] * 4
     assert parsed(study.model_dump()) == study
-    bare = {**TINY, "phases": ["search", "train"], "rows": [{**group, "controls": {"of": "PC"}}]}
+    bare = {**TINY, "base": SECOND_ORDER, "phases": ["search", "train"], "rows": [{**group, "controls": {"of": "PC"}}]}
     assert parsed(bare).rows[1:] == tuple(row.model_copy(update={"theirs": {}}) for row in study.rows[1:])
 
 
@@ -231,16 +232,20 @@ def test_so_many_independent_learners_make_the_passes_of_a_group(learners: int, 
 @pytest.mark.parametrize(
     ("change", "names", "learners"),
     [
-        ({"base": {"learners": 3}}, ["best of 3 independent", "best of 17 independent"], [3, 17]),
+        ({"base": {"learners": 3, **SECOND_ORDER}}, ["best of 3 independent", "best of 17 independent"], [3, 17]),
         ({"over": {"hypergradient": "first-order"}}, ["best of 2 independent", "best of 4 independent"], [2, 4]),
         ({"recipe": "released-code"}, ["best of 2 independent", "best of 4 independent"], [2, 4]),
         (
-            {"base": {"learners": [{"method": "darts"}, {"method": "pc-darts"}]}},
+            {"base": {"learners": [{"method": "darts"}, {"method": "pc-darts"}], **SECOND_ORDER}},
             ["best of 2 independent", "best of 11 independent"],
             [2, 11],
         ),
         (
-            {"grid": {"learners": [2, 3]}, "rows": [{"name": "group", "config": {"learners": 2}, "controls": {}}]},
+            {
+                "base": SECOND_ORDER,
+                "grid": {"learners": [2, 3]},
+                "rows": [{"name": "group", "config": {"learners": 2}, "controls": {}}],
+            },
             ["best of 2 independent", "best of 11 independent"],
             [2, 11],
         ),
@@ -256,7 +261,7 @@ def test_controls_are_named_by_what_they_run(change: dict[str, Any], names: list
 
 def test_independent_learners_are_of_the_kinds_that_the_group_has() -> None:
     rows = [{"name": "group", "config": {"learners": [{"method": "darts"}, {"method": "pc-darts"}]}, "controls": {}}]
-    many = planned("tiny", parsed({**TINY, "rows": rows})).lines[2].runs[1].search.config
+    many = planned("tiny", parsed({**TINY, "base": SECOND_ORDER, "rows": rows})).lines[2].runs[1].search.config
     assert [learner.method for learner in many.learners] == [*["darts", "pc-darts"] * 5, "darts"]
 
 
@@ -268,7 +273,7 @@ def test_independent_learners_are_of_the_kinds_that_the_group_has() -> None:
         ({"grid": {"search": [3], "search.epochs": [1]}}, "may not lie within another one, but search.epochs does"),
         ({"controls": {"off": "x"}}, r"controls\.off: Extra inputs"),
         ({"baseline": {"kind": "random"}}, "controls stand beside a group, but 'group' is a baseline"),
-        ({"over": {"learners": 3}}, "must have learners=17, lambda=0"),
+        ({"over": {"learners": 3}, "base": SECOND_ORDER}, "must have learners=17, lambda=0"),
         ({"over": {"lambda": 2}}, "'best of 2 independent' must have learners=2, lambda=0"),
         (
             {"over": {"search": {"targets": "own"}}},

@@ -91,7 +91,10 @@ class Finalist:
 
 
 def give_answer(rule: AnswerRule, finalists: Sequence[Finalist]) -> Answer:
-    """Return the answer of the group; with one learner every rule gives that learner's cell."""
+    """Return the answer of the group by a rule that needs no training; a play-off is a job of its own.
+
+    With one learner each of these rules gives that learner's cell.
+    """
     return _RULES[rule](finalists)
 
 

@@ -108,6 +108,8 @@ class SearchResult:
         plain = asdict(self)
         plain["lambda"] = plain.pop("lam")
         plain["group"] = [_known(learner) for learner in plain["group"]]
+        if self.answer.candidates is None:  # there was no play-off
+            del plain["answer"]["candidates"], plain["answer"]["seconds"]
         return _known(plain)
 
     @staticmethod

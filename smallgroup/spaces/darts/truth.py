@@ -20,9 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from smallgroup.runtime import stream
 from smallgroup.runtime.files import read_regular
 from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, Edge, Genotype
 from smallgroup.spaces.darts.names import OPERATIONS
@@ -137,6 +135,10 @@ def can_run() -> bool:
 
 def sample(count: int = SAMPLE) -> Iterator[Genotype]:
     """Draw random cells, the same at every call: two sources per node and an operation on each, all equally likely."""
+    import torch  # noqa: PLC0415 -- pages that name the surrogate need none
+
+    from smallgroup.runtime import stream  # noqa: PLC0415
+
     generator, chosen = stream(COLUMN, "sample"), OPERATIONS[1:]  # without `none`
     pairs = [list(combinations(range(node), 2)) for node in range(INPUTS, INPUTS + _NODES)]
     shape = (count, len(_CELLS))

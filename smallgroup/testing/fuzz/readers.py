@@ -97,6 +97,17 @@ def _results(document: object, folder: Path) -> object:
     return SearchResult.read(folder), TrainResult.read(folder)
 
 
+def _wrong(document: object, folder: Path) -> object:
+    """What cannot be used counts as not there."""
+    return _present(read_wrong(_written(folder, "test.json", document).parent))
+
+
+def _present(found: object) -> object:
+    if found is None:
+        raise ValueError("nothing that can be used")
+    return found
+
+
 def _image(content: bytes, folder: Path) -> object:
     path = str(_written(folder, "image.png", content))
     return header(path), picture(path, size=8, channels=3, margin=1.0, smallest=None, draws=None)
@@ -168,7 +179,7 @@ READERS: tuple[Reader, ...] = (
     Reader(
         "test images that were wrong",
         any_document(sound.WRONG),
-        lambda document, folder: read_wrong(_written(folder, "test.json", document).parent),
+        _wrong,
         sound.WRONG,
         share=5,
     ),
