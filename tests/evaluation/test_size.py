@@ -50,6 +50,11 @@ def test_it_is_as_wide_as_a_limit_allows(space: str, limited: str, channels: int
     assert getattr(wider, limited) > limit
 
 
+def test_an_odd_width_of_the_darts_space_becomes_the_even_one_below() -> None:
+    limit = size_of(CELLS["darts"], wide(16), IMAGES).parameters
+    assert within_limits(CELLS["darts"], wide(17), Limits(parameters=limit), IMAGES) == wide(16)
+
+
 @by_space
 def test_of_two_limits_the_tighter_one_counts(space: str) -> None:
     tight, loose = (size_of(CELLS[space], wide(channels), IMAGES) for channels in (4, 12))
