@@ -71,6 +71,7 @@ class Runner:
             )
             before = self._take_up(job, metrics, checkpoints, resume=resume)
             start = saved = time.monotonic()
+            first = True
             self._tell_all(lambda each: each.started(job))
 
             def save() -> None:
@@ -105,11 +106,11 @@ class Runner:
                     self._save_before(error, job, save)
                     raise
                 since = time.monotonic() - saved
-                epoch_ends = rows is not None and (since >= self.least_seconds or job.finished)
-                if epoch_ends or ending or since > 60 * self.minutes:
+                due = since >= self.least_seconds or first or job.finished
+                if (rows is not None and due) or ending or since > 60 * self.minutes:
                     with _told_what_is_left():
                         save()
-                    saved = time.monotonic()
+                    saved, first = time.monotonic(), False
                 if ending.signal is not None:  # also after the last step: what would follow this run must not begin
                     raise Interrupted(ending.signal, job.step)
             return before + time.monotonic() - start

@@ -305,3 +305,19 @@ def test_whatever_ends_a_run_between_steps_the_state_is_saved(
     runner(tmp_path / "part", minutes=10.0).run(again, resume=True)
     assert torch.equal(whole.x, again.x)
     assert rows(tmp_path / "whole") == rows(tmp_path / "part")
+
+
+def test_epochs_that_are_shorter_than_that_are_not_all_saved(tmp_path: Path) -> None:
+    """The first and the last are; a run that is interrupted in between is saved as well."""
+
+    class Saved(Watcher):
+        def __init__(self) -> None:
+            self.steps: list[int] = []
+
+        def saved(self, step: int) -> None:
+            self.steps.append(step)
+
+    for least, expected in ((0.0, [5, 10, 15, 20]), (60.0, [5, 20])):
+        seen = Saved()
+        runner(tmp_path / f"{least}", minutes=10.0, least_seconds=least, recorders=[seen]).run(Walk(epochs=4, steps=5))
+        assert seen.steps == expected
