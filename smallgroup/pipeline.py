@@ -48,7 +48,7 @@ BASELINES: dict[Baseline, str] = {
     "random": "a random cell of the same space",
     "all-3x3": "the cell of 3x3 convolutions alone",
 }
-"""What stands beside the found network: each as wide as gives it the same multiply-adds, trained the same way."""
+"""Networks that the found one is compared with: as wide as gives the same multiply-adds, with the same settings."""
 SKELETON = {"halvings": "auto", "reduction": "pool", "stages": 2, "pooling": "maximum", "cells_per_stage": 1}
 """What surrounds a ResNet beside a network of the DARTS space, which has a skeleton of its own."""
 DEFAULT_BASELINES: tuple[Baseline, ...] = ("resnet", "random")

@@ -7,7 +7,7 @@ train a network with the multiply-adds of the one that `run` found, and have for
 import math
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -257,9 +257,3 @@ ARMS: dict[str, Arm] = {
 }
 """By name; `run` comes first, because others need to know what it cost."""
 SAME_COST = tuple(name for name in ARMS if name.endswith("same cost"))
-
-
-def in_order(names: Iterator[str]) -> list[str]:
-    """The arms of these names in their order, `run` first."""
-    wanted = set(names)
-    return [name for name in ARMS if name in wanted]
