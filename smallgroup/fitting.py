@@ -1,5 +1,6 @@
 """Configs that fit into a time: a few steps are taken to see how long they take, and lengths and sizes follow."""
 
+import math
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -46,15 +47,24 @@ class _Pace:
     """How fast a network is trained."""
 
     step: float
-    per_epoch: float
-    """Seconds of an epoch, with its look at the validation images."""
+    look: float
+    """Seconds of the look at the validation images after each epoch."""
     at_end: float
     """Seconds of the look at the test images."""
     steps_per_epoch: int
 
     def epochs(self, seconds: float) -> float:
         """How many fit, as a fraction."""
-        return max(0.0, seconds - self.at_end) / self.per_epoch
+        return max(0.0, seconds - self.at_end) / (self.steps_per_epoch * self.step + self.look)
+
+    def length(self, seconds: float) -> tuple[int, int]:
+        """Epochs that fill the time, and the steps of each.
+
+        Whole epochs alone would leave up to one of them unused, so that each is a little shorter where that pays.
+        """
+        whole, number = int(self.epochs(seconds)), math.ceil(self.epochs(seconds))
+        steps = max(1, int((seconds - self.at_end - number * self.look) / (number * self.step)))
+        return (whole, self.steps_per_epoch) if whole * self.steps_per_epoch >= number * steps else (number, steps)
 
 
 def training_within(
@@ -62,7 +72,7 @@ def training_within(
 ) -> Config:
     """As many epochs as fit into a share of what is left, of the largest network that leaves time for enough steps.
 
-    Without `training.least_steps` the network stays as it is. The epochs are shorter ones if not one whole one fits.
+    Without `training.least_steps` the network stays as it is.
     """
     with machine(config.run), memory_explained(LOWER_IN_TRAINING):
         data = training_data_of(config)
@@ -85,9 +95,8 @@ def training_within(
             f"a time budget must be enough for a step of the training, {pace.step:.3g} s here, but {seconds:.3g} s of "
             "it are left after measuring the steps"
         )
-    steps = pace.steps_per_epoch if epochs >= 1 else int(epochs * pace.steps_per_epoch)
-    changes = [f"training.epochs={max(1, int(epochs))}", f"training.steps_per_epoch={steps}"]
-    return resolve(sized.to_dict(), changes)
+    number, steps = pace.length(seconds)
+    return resolve(sized.to_dict(), [f"training.epochs={number}", f"training.steps_per_epoch={steps}"])
 
 
 def _networks(config: Config, genotype: AnyGenotype, data: TrainingData) -> Iterator[NetworkConfig]:
@@ -113,5 +122,4 @@ def _pace(config: Config, genotype: AnyGenotype, data: TrainingData, budget: Bud
         image = FORWARD * step / config.training.batch_size
         validation = 0 if data.validation is None else len(data.validation)
         tests = 0 if data.tested is None else len(data.tested[1])
-        per_epoch = job.steps_per_epoch * step + validation * image
-        return _Pace(step, per_epoch, tests * image, job.steps_per_epoch)
+        return _Pace(step, validation * image, tests * image, job.steps_per_epoch)

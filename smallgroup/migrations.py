@@ -15,6 +15,7 @@ LATER: dict[str, Any] = {
     "data": {"skip_bad_images": False},
     "space": SPACE,
     "search": {"answer": "retained", "clip_lookahead": True, "image_size": None, "weights": {"nesterov": False}},
+    "playoff": {"least_steps": 1},
     "training": {
         "warmup_rate": "full",
         "optimizer": "sgd",

@@ -53,11 +53,11 @@ SKELETON = {"halvings": "auto", "reduction": "pool", "stages": 2, "pooling": "ma
 """What surrounds a ResNet beside a network of the DARTS space, which has a skeleton of its own."""
 DEFAULT_BASELINES: tuple[Baseline, ...] = ("resnet", "random")
 VERDICT = "verdict.json"
-SEARCH_SHARE = 0.35
-"""The most of a time budget that a search takes."""
-PLAY_OFF_SHARE = 0.25
+SEARCH_SHARE = 0.12
+"""The most of a time budget that a search takes. In minutes, more training is worth more than a better cell."""
+PLAY_OFF_SHARE = 0.1
 """The part of what the search leaves that goes to the play-off; the trainings share the rest equally."""
-LEAST_SHARE = 0.25
+LEAST_SHARE = 0.5
 """The part of a time budget that the trainings get in any case, should what comes before them take too long."""
 OVERHEAD = 0.95
 """The part of a time budget that is shared out; checkpoints, pages and measuring take the rest."""

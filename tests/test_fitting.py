@@ -53,9 +53,13 @@ def test_a_training_has_the_epochs_that_fit(validation: float, share: float) -> 
     asked = config(validation=validation)
     found = training_within(asked, CELL, Budget(40.0), share)
     assert found.training.network == asked.training.network
-    assert found.training.steps_per_epoch == len(training_data_of(asked).train(100, 0, "cpu"))
-    one_more = found.training.model_copy(update={"epochs": found.training.epochs + 1})
-    assert spent(found) <= share * 40.0 < spent(found.model_copy(update={"training": one_more}))
+    steps, epochs = found.training.steps_per_epoch or 0, found.training.epochs
+    whole = len(training_data_of(asked).train(100, 0, "cpu"))
+    assert steps <= whole
+    # Neither more epochs nor longer ones would fit.
+    for more in ({"steps_per_epoch": steps + 1}, {"epochs": epochs + 1}):
+        longer = found.model_copy(update={"training": found.training.model_copy(update=more)})
+        assert spent(found) <= share * 40.0 < spent(longer)
 
 
 @pytest.mark.parametrize("width", [12, 24])

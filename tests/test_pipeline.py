@@ -18,7 +18,7 @@ from smallgroup.phases.evaluation import TrainingJob, TrainResult
 from smallgroup.phases.evaluation.size import images_of, size_of
 from smallgroup.phases.passes import FORWARD
 from smallgroup.phases.search.timing import Cost, Part
-from smallgroup.pipeline import ALL_3X3, BASELINES, LEAST_SHARE, OVERHEAD, RESNET, RunResult
+from smallgroup.pipeline import ALL_3X3, BASELINES, LEAST_SHARE, OVERHEAD, PLAY_OFF_SHARE, RESNET, RunResult
 from smallgroup.runner import read_rows
 from smallgroup.runtime import budget as budgets
 from smallgroup.runtime import files
@@ -37,7 +37,13 @@ KEYS: dict[str, Any] = {
         "batch_size": {"train": 8, "unlabeled": 8, "validation": 8},
         "answer": "play-off",
     },
-    "playoff": {"candidates": 3, "steps_per_search_step": 3, "batch_size": 8, "network": {"channels": 2, "cells": 3}},
+    "playoff": {
+        "candidates": 3,
+        "least_steps": 1,
+        "steps_per_search_step": 3,
+        "batch_size": 8,
+        "network": {"channels": 2, "cells": 3},
+    },
     "training": {
         "epochs": 2,
         "steps_per_epoch": 3,
@@ -312,7 +318,7 @@ def test_a_time_budget_is_shared_out_written_down_and_kept(tmp_path: Path) -> No
     assert json.loads((out / "plan.json").read_text())["search_seconds"] == pytest.approx(0.1)
     config = load_own(out / "config.yaml")
     assert config["search"]["epochs"] == 1
-    assert config["playoff"]["seconds"] == pytest.approx(0.25 * (OVERHEAD - 0.1), abs=0.001)
+    assert config["playoff"]["seconds"] == pytest.approx(PLAY_OFF_SHARE * (OVERHEAD - 0.1), abs=0.001)
     assert told == ["time: search 0 s, play-off 0 s, training 0 s each: the network found and resnet"]
     fitted, whole = steps(out), load_own(out / "training" / "config.yaml")["training"]["steps_per_epoch"]
     assert fitted > 2 * whole
@@ -345,11 +351,11 @@ def test_a_search_that_was_shortened_is_resumed_at_its_length(tmp_path: Path, mo
     monkeypatch.setattr(TrainingJob, "measure", lambda *_, **__: 3 * STEP)
     given = keys(epochs=500, answer="retained")
     out = tmp_path / "run"
-    first = run(out, given, seconds=1.2, baselines=())
+    first = run(out, given, seconds=3.5, baselines=())
     assert first.search.steps == 10
     for name in ("result.json", "training"):
         shutil.rmtree(out / name) if (out / name).is_dir() else (out / name).unlink()
-    for again in (run(out, given, resume=True), run(out, given, seconds=1.2, resume=True)):
+    for again in (run(out, given, resume=True), run(out, given, seconds=3.5, resume=True)):
         assert again.search.steps == first.search.steps
 
 

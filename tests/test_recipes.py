@@ -227,7 +227,7 @@ def test_later_keys_are_not_what_a_run_is_known_by() -> None:
 def test_quick_is_the_default_and_made_for_short_searches() -> None:
     search = Config().search
     assert Config().recipe == "quick"
-    assert (search.v_warmup, search.architecture_warmup) == (0.2, 0.667)
+    assert (search.v_warmup, search.architecture_warmup) == (0.1, 0.75)
     assert (search.architecture.travel, search.architecture.lr) == (None, 0.01)
     small, large = resolve({}), resolve({"dataset": "cifar10"})
     assert small.training.epochs != large.training.epochs

@@ -14,6 +14,7 @@ from smallgroup.data.augment import Parts
 from smallgroup.data.colours import grey_of
 from smallgroup.data.decoding import Unreadable, answer, centre_box, random_box
 from smallgroup.data.errors import DataError
+from smallgroup.data.kept import Kept
 from smallgroup.runtime.text import shown
 
 
@@ -73,18 +74,33 @@ class TensorImages:
 
     def fetch(self, indices: Tensor, parts: Parts | None = None) -> Tensor:
         """See `Images`."""
-        pixels = self.pixels.index_select(0, indices)
-        if pixels.shape[1] != self.channels:
-            pixels = grey_of(pixels).to(torch.uint8).expand(-1, self.channels, -1, -1)
-        height, width = pixels.shape[2:]
         if parts is None:
-            left, top, right, bottom = (int(edge) for edge in centre_box(width, height, 1))
-            return _resized(pixels[:, :, top:bottom, left:right], self.size)
+            return self._centres(indices) if self._kept is None else self._kept.get(indices, self._centres)
+        pixels = self._in_channels(indices)
+        height, width = pixels.shape[2:]
         result = torch.empty(len(pixels), self.channels, self.size, self.size, dtype=torch.uint8)
         for row, draws in enumerate(parts.draws.tolist()):
             left, top, right, bottom = (int(edge) for edge in random_box(width, height, parts.smallest, draws))
             result[row] = _resized(pixels[row : row + 1, :, top:bottom, left:right], self.size)[0]
         return result
+
+    def _in_channels(self, indices: Tensor) -> Tensor:
+        pixels = self.pixels.index_select(0, indices)
+        if pixels.shape[1] == self.channels:
+            return pixels
+        return grey_of(pixels).to(torch.uint8).expand(-1, self.channels, -1, -1)
+
+    def _centres(self, indices: Tensor) -> Tensor:
+        pixels = self._in_channels(indices)
+        left, top, right, bottom = (int(edge) for edge in centre_box(pixels.shape[3], pixels.shape[2], 1))
+        return _resized(pixels[:, :, top:bottom, left:right], self.size)
+
+    @cached_property
+    def _kept(self) -> Kept | None:
+        """What had to be made of the pixels; None: nothing has to be, or it would be too much."""
+        shape = len(self), self.channels, self.size
+        as_it_is = self.pixels.shape[1:] == (self.channels, self.size, self.size)
+        return None if as_it_is or not Kept.fits(*shape) else Kept(*shape)
 
     def resized(self, size: int) -> "TensorImages":
         """See `Images`."""
@@ -92,7 +108,7 @@ class TensorImages:
 
 
 class FileImages:
-    """Image files, decoded each time they are asked for."""
+    """Image files: of small sets decoded once, else each time they are asked for."""
 
     def __init__(
         self,
@@ -141,15 +157,27 @@ class FileImages:
 
     def fetch(self, indices: Tensor, parts: Parts | None = None) -> Tensor:
         """See `Images`."""
+        if parts is None and self._kept is not None:
+            return self._kept.get(indices, self._decoded)
+        return self._decoded(indices, parts)
+
+    def _decoded(self, indices: Tensor, parts: Parts | None = None) -> Tensor:
         try:
             return torch.from_numpy(answer(self.request(indices, parts)))
         except Unreadable as error:
             raise DataError(f"image {shown(error)}") from None
 
+    @cached_property
+    def _kept(self) -> Kept | None:
+        """What was decoded; None: all of it would be too much to keep."""
+        shape = len(self), self.channels, self.size
+        return Kept(*shape) if Kept.fits(*shape) else None
+
     def resized(self, size: int) -> "FileImages":
         """See `Images`."""
         other = copy(self)
         other.size = size
+        vars(other).pop("_kept", None)  # in the size it had
         return other
 
 

@@ -177,7 +177,7 @@ def test_options_stand_above_the_file_and_that_above_the_recipe(tmp_path: Path) 
     options, changes = {"lambda": 2.0}, ("search.radius=0.5",)
     config = Wanted(options, changes, file, None, None, None, resume=False, allow_drift=False).resolved({})
     assert (config.lam, config.seed, config.search.epochs, config.search.radius) == (2.0, 5, 4, 0.5)
-    assert config.search.v_warmup == 0.2
+    assert config.search.v_warmup == resolve({}).search.v_warmup
 
 
 def test_a_run_has_a_folder_of_its_own_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,7 +81,7 @@ def test_signals_save_and_end_and_the_run_goes_on_as_if_nothing_had_been(tmp_pat
 
 def test_a_finished_run_says_so_and_another_config_is_refused(tmp_path: Path, capsys: Captured) -> None:
     out = tmp_path / "run"
-    assert run(capsys, *SMALL, "--out", str(out))[0] == 0
+    assert run(capsys, *SMALL, "--lambda", "1", "--out", str(out))[0] == 0
     before = {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
     code, text, log = run(capsys, "--out", str(out), "--resume")
     assert (code, log) == (0, f"the run in {out} is finished; there is nothing to resume\n")

@@ -1,6 +1,11 @@
-import torch
+import os
+from pathlib import Path
 
-from smallgroup.data import TensorImages
+import pytest
+import torch
+from PIL import Image
+
+from smallgroup.data import DataError, FileImages, TensorImages, kept
 from smallgroup.data.augment import Parts
 from smallgroup.data.decoding import DRAWS
 from tests.data.makers import noise
@@ -31,3 +36,37 @@ def test_random_parts_of_tensors() -> None:
     assert len(draws) == DRAWS
     assert torch.equal(images.fetch(torch.tensor([2, 0]), parts), pixels[[2, 0], :, 6:, 10:])
     assert torch.equal(TensorImages(pixels, None, size=12).fetch(torch.tensor([1])), pixels[1:2, :, :, 2:14])
+
+
+@pytest.mark.parametrize(("size", "channels"), [(5, 3), (32, 1), (40, 3)])
+def test_what_is_kept_is_what_was_made(size: int, channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In any order, again and again, and in any company."""
+    pixels, order = noise(9, 3, 32, 24), torch.tensor([4, 4, 0, 8])
+    images = TensorImages(pixels, None, size=size, channels=channels)
+    first, rest, again = images.fetch(order), images.fetch(torch.arange(9)), images.fetch(order)
+    monkeypatch.setattr(kept, "MOST", 0)
+    made = TensorImages(pixels, None, size=size, channels=channels)
+    assert torch.equal(first, made.fetch(order))
+    assert torch.equal(again, first)
+    assert torch.equal(rest, torch.cat([made.fetch(torch.tensor([place])) for place in range(9)]))
+
+
+def test_files_are_decoded_once_if_they_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [str(tmp_path / f"{place}.png") for place in range(3)]
+    for path, image in zip(paths, noise(3, 16, 16, 3).numpy(), strict=True):
+        Image.fromarray(image).save(path)
+    images = FileImages(paths, None, size=16)
+    smaller = images.resized(8)
+    seen, small = images.fetch(torch.tensor([2, 0])), smaller.fetch(torch.tensor([2]))
+    os.unlink(paths[2])
+    assert torch.equal(images.fetch(torch.tensor([0, 2, 0])), seen[[1, 0, 1]])
+    assert torch.equal(smaller.fetch(torch.tensor([2])), small)
+    assert images.resized(16).size == 16
+    with pytest.raises(DataError, match=r"2\.png"):  # another size has decoded nothing yet
+        images.resized(12).fetch(torch.tensor([2]))
+    monkeypatch.setattr(kept, "MOST", 3 * 16 * 16 * 3 - 1)
+    many = FileImages(paths[:2] * 2, None, size=16)
+    many.fetch(torch.tensor([0, 1]))
+    os.unlink(paths[1])
+    with pytest.raises(DataError, match=r"1\.png"):
+        many.fetch(torch.tensor([1]))

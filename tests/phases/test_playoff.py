@@ -14,7 +14,7 @@ from smallgroup.phases.evaluation.trainee import Trainee
 from smallgroup.phases.playoff.candidates import distinct, in_turn, next_best
 from smallgroup.phases.playoff.config import PlayOffConfig
 from smallgroup.phases.playoff.job import Candidate, PlayOffJob
-from smallgroup.phases.playoff.rounds import Halving, going_on
+from smallgroup.phases.playoff.rounds import Halving, going_on, worth_trying
 from smallgroup.runner import read_rows
 from smallgroup.spaces.choices import score
 from smallgroup.spaces.nas_bench_201.cell import OPERATIONS, Cell
@@ -51,6 +51,30 @@ def test_halving_ends_with_one(candidates: int, rounds: int) -> None:
     for _ in range(rounds):
         left = going_on([(one, float(one), 0.0) for one in left])
     assert left == [0]
+
+
+@pytest.mark.parametrize(("least", "number"), [(1, 8), (20, 8), (21, 7), (40, 4), (60, 4), (61, 3), (1000, 2)])
+def test_fewer_candidates_where_steps_would_be_few(least: int, number: int) -> None:
+    """480 steps: 20 for each of eight in three rounds, 60 for each of four in two."""
+    assert worth_trying(Halving(480.0, [1.0] * 8), least) == number
+
+
+def test_the_dearest_candidate_gets_the_least_steps_too() -> None:
+    assert worth_trying(Halving(480.0, [1.0, 1.0, 3.0]), 30) == 2
+    assert worth_trying(Halving(480.0, [1.0, 1.0, 2.0]), 40) == 3
+
+
+@pytest.mark.parametrize("seconds", [None, 3.0])
+def test_candidates_beyond_the_budget_do_not_take_part(seconds: float | None) -> None:
+    job = play_off(steps=30, least_steps=10**6, seconds=seconds)
+    job.advance()
+    assert [one.genotype for one in job.candidates] == CELLS[:2]
+    assert len(job.standings) == len(job.costs) == 2
+    again = play_off(steps=30, least_steps=10**6, seconds=seconds)
+    again.load_state(*job.state())
+    assert again.candidates == job.candidates
+    played(again)
+    assert again.winner in (0, 1)
 
 
 def test_rounds_share_the_budget_and_candidates_their_round() -> None:

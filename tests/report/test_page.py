@@ -281,7 +281,7 @@ def test_several_runs_side_by_side(tmp_path: Path) -> None:
 
 
 def test_a_row_of_the_comparison_counts_one_thing_and_each_field_names_its_key(tmp_path: Path) -> None:
-    trained, not_trained = make_run(tmp_path / "trained"), make_run(tmp_path / "untrained")
+    trained, not_trained = make_run(tmp_path / "trained", config={"lambda": 0.5}), make_run(tmp_path / "untrained")
     add_training(trained)
     made = page([read_one_run(trained), read_one_run(not_trained)])
     compared = made[made.index("Results of the runs") :].partition("</table>")[0]
@@ -295,7 +295,7 @@ def test_a_row_of_the_comparison_counts_one_thing_and_each_field_names_its_key(t
     assert other[0] == "untrained/config.yaml: training.network, counted from the cell"
     assert rows["test error"] == [("trained/training/result.json: test_error", "7.50 %"), ("", "")]
     assert rows["validation error"][1] == ("untrained/result.json: validation_error", "12.50 %")
-    assert rows["lambda"][0] == ("trained/config.yaml: search.lambda", "1")
+    assert rows["lambda"][0] == ("trained/config.yaml: search.lambda", "0.5")
     assert rows["retained"][0] == ("trained/result.json: retained", "learner 0")
     assert rows["answer"][0] == ("trained/result.json: answer", "retained: learner 0")
     for title, fields in rows.items():

@@ -35,8 +35,8 @@ def test_what_differs_from_the_recipe_is_known(tmp_path: Path) -> None:
     run = read_one_run(make_run(tmp_path, config={"search": {"epochs": 4, "lambda": 0.25}}))
     assert run.given.departures == {"search": {"epochs": 4, "lambda": 0.25}}
     assert run.given.environment["cpu"] == "a processor"
-    assert run.given.recipe["search"]["lambda"] == 1.0
-    assert '<th scope="row">search.lambda</th><td>0.25</td><td>1.0</td>' in page([run])
+    assert run.given.recipe["search"]["lambda"] == 0.3
+    assert '<th scope="row">search.lambda</th><td>0.25</td><td>0.3</td>' in page([run])
 
 
 def test_a_run_that_goes_on_and_one_that_was_stopped(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_an_answer_that_cannot_be_read_is_that_of_the_retained_learner(tmp_path:
 
 
 def test_a_run_that_goes_on_says_why_and_what_it_is(tmp_path: Path) -> None:
-    folder = make_run(tmp_path, finished=False)
+    folder = make_run(tmp_path, finished=False, config={"lambda": 0.5})
     made = page([read_one_run(folder)])
     assert "it has the lowest validation loss of W after epoch 4 (" in made
     assert "learner 0 0.5000" in made
@@ -197,7 +197,7 @@ def test_a_run_that_goes_on_says_why_and_what_it_is(tmp_path: Path) -> None:
         run = read_one_run(folder)
         made = page([run])
     assert run.missing == []
-    assert "digits · 2 learners: darts · space nas-bench-201 · lambda 1 · seed 0" in made
+    assert "digits · 2 learners: darts · space nas-bench-201 · lambda 0.5 · seed 0" in made
 
 
 def test_numbers_are_numbers() -> None:

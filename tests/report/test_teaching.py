@@ -155,7 +155,7 @@ def test_one_learner_teaches_nobody(tmp_path: Path) -> None:
 
 
 def test_a_twin_differs_in_lambda_alone(tmp_path: Path) -> None:
-    taught = read_one_run(make_run(tmp_path / "a", error=10.0))
+    taught = read_one_run(make_run(tmp_path / "a", config={"lambda": 1}, error=10.0))
     alone = read_one_run(make_run(tmp_path / "b", config={"lambda": 0}, error=13.0))
     other = read_one_run(make_run(tmp_path / "c", config={"lambda": 0, "seed": 3}))
     longer = read_one_run(make_run(tmp_path / "d", config={"lambda": 0, "search": {"epochs": 9}}))

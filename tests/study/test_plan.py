@@ -159,8 +159,10 @@ def test_no_such_study() -> None:
 
 def test_keys_at_points_of_the_grid() -> None:
     rows = [{"name": "a", "where": [{"at": {"learners": 3}, "config": {"lambda": 0.5}}]}]
-    plan = planned("tiny", parsed({**TINY, "rows": rows, "grid": {"learners": [2, 3]}, "seeds": [1]}))
-    assert [(len(run.config.learners), run.config.lam) for run in plan.runs] == [(2, 1.0), (3, 0.5)]
+    plan = planned(
+        "tiny", parsed({**TINY, "base": {"lambda": 2}, "rows": rows, "grid": {"learners": [2, 3]}, "seeds": [1]})
+    )
+    assert [(len(run.config.learners), run.config.lam) for run in plan.runs] == [(2, 2.0), (3, 0.5)]
     bad = [{"name": "a", "where": [{"at": {"lambda": 3}, "config": {}}]}]
     with pytest.raises(ValueError, match="axis in where"):
         parsed({**TINY, "rows": bad, "grid": {"learners": [2, 3]}})
@@ -276,7 +278,7 @@ def test_independent_learners_are_of_the_kinds_that_the_group_has() -> None:
         ({"over": {"learners": 3}, "base": SECOND_ORDER}, "must have learners=17, lambda=0"),
         ({"over": {"lambda": 2}}, "'best of 2 independent' must have learners=2, lambda=0"),
         (
-            {"over": {"search": {"targets": "own"}}},
+            {"base": {"lambda": 1}, "over": {"search": {"targets": "own"}}},
             "must have learners=2, lambda=1, targets=uniform, but .*targets=own",
         ),
         (  # without human labels lambda has no say, and independent learners would be a group
@@ -314,9 +316,10 @@ def test_controls_of_groups_that_grow_over_the_grid() -> None:
     assert found["best of K independent"] == [1, 2, 3, 1, 2, 3]
     assert found["best of M independent"] == [1, 4, 6, 2, 11, 17]
     where = [{"at": {"learners": 3}, "config": {"lambda": 0.5}}]
-    half = parsed({**TINY, "rows": [{"name": "group", "where": where, "controls": {}}], "grid": {"learners": [2, 3]}})
+    base, rows = {"lambda": 2}, [{"name": "group", "where": where, "controls": {}}]
+    half = parsed({**TINY, "base": base, "rows": rows, "grid": {"learners": [2, 3]}})
     lams = {name: [line.runs[1].search.config.lam for line in planned("t", half, name).lines] for name in names}
-    assert list(lams.values()) == [[0, 0], [0, 0], [1, 0.5], [1, 0.5]]
+    assert list(lams.values()) == [[0, 0], [0, 0], [2, 0.5], [2, 0.5]]
     kinds = [[{"method": "darts"}, {"method": "gdas"}], [{"method": "darts"}] * 2]
     mixed = parsed({**TINY, "rows": [{"name": "group", "controls": {}}], "grid": {"learners": kinds}, "seeds": [1]})
     many = [line.runs[1].search.config for line in planned("tiny", mixed).lines if line.row.name == mixed.rows[2].name]

@@ -13,6 +13,8 @@ class PlayOffConfig(BaseModel):
 
     candidates: int = Field(default=8, ge=1, le=MOST["candidates"])
     """Cells at most: each learner's, the consensus, then those with the next best operations by score."""
+    least_steps: int = Field(default=1, ge=1, le=MOST["steps_per_epoch"])
+    """Steps of a candidate before the first comparison; there are fewer candidates where the time is not enough."""
     steps_per_search_step: float = Field(default=1.5, gt=0, le=1000)
     """Steps of all candidates together, for each step of the search."""
     seconds: float | None = Field(default=None, gt=0)

@@ -14,7 +14,7 @@ from smallgroup.data.training_data import TrainingData
 from smallgroup.phases.evaluation.trainee import Trainee
 from smallgroup.phases.passes import FORWARD
 from smallgroup.phases.playoff.config import PlayOffConfig
-from smallgroup.phases.playoff.rounds import Halving, Turn, going_on
+from smallgroup.phases.playoff.rounds import Halving, Turn, going_on, worth_trying
 from smallgroup.spaces.genotypes import AnyGenotype
 
 MEASURED = 3
@@ -77,6 +77,8 @@ class PlayOffJob:
         self._trainees: dict[int, Trainee] = {}
         self.costs = [1.0] * len(self.candidates) if config.seconds is None else []
         """What a step of each candidate costs; seconds are measured when the first step is taken."""
+        if self.costs:
+            self._keep(worth_trying(self._halving, config.least_steps))
 
     # The job.
 
@@ -108,6 +110,7 @@ class PlayOffJob:
         """One step of the candidate whose turn it is; at the end of the turn, how it compares."""
         if not self.costs:
             self.costs = [self._cost(candidate) for candidate in range(len(self.candidates))]
+            self._keep(worth_trying(self._halving, self.config.least_steps))
         turn = self._turn
         if self._taken < turn.steps:
             self._take_step(turn)
@@ -146,6 +149,11 @@ class PlayOffJob:
             genotype = self.candidates[candidate].genotype
             self._trainees[candidate] = Trainee(self.training, self.data, genotype, seed=self.seed, device=self.device)
         return self._trainees[candidate]
+
+    def _keep(self, number: int) -> None:
+        """Go on with the first candidates alone, before any has begun."""
+        self.candidates, self.costs = self.candidates[:number], self.costs[:number]
+        self.standings, self.left = self.standings[:number], self.left[:number]
 
     def _take_step(self, turn: Turn) -> None:
         trainee, standing = self._trainee(turn.candidate), self.standings[turn.candidate]
@@ -217,6 +225,7 @@ class PlayOffJob:
         self._place, self._taken = int(record["place"]), int(record["taken"])
         self.left, self.costs = [int(one) for one in record["left"]], [float(cost) for cost in record["costs"]]
         self.standings = [Standing(**standing) for standing in record["standings"]]
+        self.candidates = self.candidates[: len(self.standings)]
         self._trainees = {}
         for name, own in record["trainees"].items():
             prefix = f"{name}."

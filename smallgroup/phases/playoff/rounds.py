@@ -1,7 +1,7 @@
 """Successive halving: who trains how long, and who goes on."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, log2
 
 
@@ -36,6 +36,20 @@ class Halving:
         """The turns of a round, one for each candidate that is left; each takes a step at least."""
         share = self.budget / self.rounds / len(left)
         return [Turn(number, one, max(1, int(share / self.costs[one] - self.look + 1e-9))) for one in left]
+
+
+def worth_trying(halving: Halving, least_steps: int) -> int:
+    """How many of the candidates, in their order, take part: as many as get enough steps in the first round, but two.
+
+    Whom a few steps compare is left to chance, so that fewer candidates with more steps each are better.
+    """
+    number = len(halving.costs)
+    while number > 2:
+        some = replace(halving, costs=halving.costs[:number])
+        if min(turn.steps for turn in some.turns(0, range(number))) >= least_steps:
+            break
+        number -= 1
+    return number
 
 
 def going_on(scores: Sequence[tuple[int, float, float]]) -> list[int]:
