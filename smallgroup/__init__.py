@@ -13,8 +13,8 @@ from smallgroup.runtime.lazy import lazy_names
 if TYPE_CHECKING:
     from smallgroup.api import search, train
     from smallgroup.config import Config
-    from smallgroup.phases.evaluation.load import load
-    from smallgroup.phases.evaluation.predict import predict
+    from smallgroup.phases.training.load import load
+    from smallgroup.phases.training.predict import predict
     from smallgroup.pipeline import run
 else:
     __getattr__, __dir__ = lazy_names(
@@ -22,8 +22,8 @@ else:
         {
             "api": ["search", "train"],
             "config": ["Config"],
-            "phases.evaluation.load": ["load"],
-            "phases.evaluation.predict": ["predict"],
+            "phases.training.load": ["load"],
+            "phases.training.predict": ["predict"],
             "pipeline": ["run"],
         },
     )

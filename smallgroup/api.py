@@ -22,12 +22,6 @@ from smallgroup.display.search import SearchDisplay
 from smallgroup.display.training import TrainingDisplay
 from smallgroup.networks import build_network
 from smallgroup.pages import REPORT, draw_all
-from smallgroup.phases.evaluation import MutualJob, MutualResult, Peers, TrainingJob, TrainResult, peers, size
-from smallgroup.phases.evaluation.mutual_result import conclude as conclude_mutual
-from smallgroup.phases.evaluation.record import recorder as training_recorder
-from smallgroup.phases.evaluation.result import conclude as conclude_training
-from smallgroup.phases.evaluation.size import images_of
-from smallgroup.phases.evaluation.trainee import Build, Trainee
 from smallgroup.phases.passes import PassTime
 from smallgroup.phases.playoff.answer import answer_of, candidates_of
 from smallgroup.phases.playoff.job import PlayOffJob
@@ -39,6 +33,12 @@ from smallgroup.phases.search.record import recorder as search_recorder
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.phases.search.result import conclude as conclude_search
 from smallgroup.phases.search.timing import pass_time_of, reckoned
+from smallgroup.phases.training import MutualJob, MutualResult, Peers, TrainingJob, TrainResult, peers, size
+from smallgroup.phases.training.mutual_result import conclude as conclude_mutual
+from smallgroup.phases.training.record import recorder as training_recorder
+from smallgroup.phases.training.result import conclude as conclude_training
+from smallgroup.phases.training.size import images_of
+from smallgroup.phases.training.trainee import Build, Trainee
 from smallgroup.places import check_for_run, holds_run, is_begun, nothing_to_resume
 from smallgroup.runner import CHECKPOINTS, Runner, Watcher, check_folder, check_identity
 from smallgroup.runner.skips import Skips

@@ -20,9 +20,9 @@ from smallgroup.data.config import DataConfig
 from smallgroup.group.teaching import Teaching
 from smallgroup.methods import METHODS
 from smallgroup.migrations import migrated, without_later_keys
-from smallgroup.phases.evaluation.config import TrainingConfig
 from smallgroup.phases.playoff.config import PlayOffConfig
 from smallgroup.phases.search.config import SearchConfig
+from smallgroup.phases.training.config import TrainingConfig
 from smallgroup.runner.lock import FILE as LOCK
 from smallgroup.runner.place import METRICS
 from smallgroup.runtime.bounds import MOST

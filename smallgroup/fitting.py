@@ -9,11 +9,11 @@ from smallgroup.api import LOWER_IN_SEARCH, LOWER_IN_TRAINING, machine, make_job
 from smallgroup.config import Config, resolve
 from smallgroup.data.training_data import TrainingData
 from smallgroup.networks import build_network
-from smallgroup.phases.evaluation.config import NetworkConfig
-from smallgroup.phases.evaluation.size import images_of, ladder, within_limits
-from smallgroup.phases.evaluation.trainee import Build
 from smallgroup.phases.passes import FORWARD
 from smallgroup.phases.search.timing import fitted, measure
+from smallgroup.phases.training.config import NetworkConfig
+from smallgroup.phases.training.size import images_of, ladder, within_limits
+from smallgroup.phases.training.trainee import Build
 from smallgroup.runtime.budget import Budget
 from smallgroup.runtime.memory import memory_explained
 from smallgroup.spaces.genotypes import AnyGenotype, space_of

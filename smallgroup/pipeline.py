@@ -21,12 +21,12 @@ from smallgroup.display.display import Display
 from smallgroup.display.search import SearchDisplay
 from smallgroup.display.training import TrainingDisplay
 from smallgroup.fitting import search_within, training_within
-from smallgroup.phases.evaluation import TrainResult
-from smallgroup.phases.evaluation.place import TRAINING
-from smallgroup.phases.evaluation.result import read_wrong
-from smallgroup.phases.evaluation.size import images_of, of_same_cost
 from smallgroup.phases.search.config import AnswerRule
 from smallgroup.phases.search.result import SearchResult
+from smallgroup.phases.training import TrainResult
+from smallgroup.phases.training.place import TRAINING
+from smallgroup.phases.training.result import read_wrong
+from smallgroup.phases.training.size import images_of, of_same_cost
 from smallgroup.places import PLAN, check_for_run
 from smallgroup.runner import Watcher
 from smallgroup.runtime import stream

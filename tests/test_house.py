@@ -82,10 +82,8 @@ UNSAFE_NAMES = {"eval", "exec", "compile", "__import__"}
 UNSAFE_CALLS = {"yaml.load", "yaml.load_all", "yaml.unsafe_load", "yaml.full_load", "os.system", "os.popen"}
 UNSAFE_CALLS |= {"torch.load", "torch.export.load", "torch.jit.load", "np.load", "numpy.load"}
 ALLOWED = {
-    # Attacks are written there, and none is read. (The reader of CIFAR knows the names of opcodes alone.)
-    "testing/fuzz/sound.py": ["pickle", "pickle.dumps", "pickle.dumps"],
     # What it has made itself a moment ago, and never left memory.
-    "phases/evaluation/export.py": ["torch.export.load"],
+    "phases/training/export.py": ["torch.export.load"],
 }
 
 

@@ -18,7 +18,7 @@ from smallgroup.methods.darts import Darts
 from smallgroup.methods.p_darts import PDarts
 from smallgroup.methods.pc_darts import PcDarts
 from smallgroup.networks import NetworkDesign, build_network
-from smallgroup.phases.evaluation.model import read_model
+from smallgroup.phases.training.model import read_model
 from smallgroup.report.page import page
 from smallgroup.report.run import Row
 from smallgroup.report.teaching import teaching_of

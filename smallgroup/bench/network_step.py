@@ -15,8 +15,8 @@ from smallgroup.data.dataset import Dataset
 from smallgroup.data.images import TensorImages
 from smallgroup.data.training_data import TrainingData
 from smallgroup.networks import Outputs, build_network
-from smallgroup.phases.evaluation.config import NetworkConfig, TrainingConfig
-from smallgroup.phases.evaluation.trainee import Trainee
+from smallgroup.phases.training.config import NetworkConfig, TrainingConfig
+from smallgroup.phases.training.trainee import Trainee
 from smallgroup.runtime import stream
 from smallgroup.runtime.checks import check_counts
 from smallgroup.spaces.genotypes import resolve

@@ -458,7 +458,7 @@ def predict(
     images below it are classified, sorted by name. A file that cannot be used gets a line that says why; the others
     are classified all the same, and the exit code is 1.
     """
-    from smallgroup.phases.evaluation.place import find_model  # noqa: PLC0415
+    from smallgroup.phases.training.place import find_model  # noqa: PLC0415
 
     find_model(run)
     from smallgroup.cli.predict import run as carry_out  # noqa: PLC0415
@@ -486,7 +486,7 @@ def export(
     the trained model on random images before it is written. A pt2 file of ours has no pickle in it; loading one of a
     stranger can run code.
     """
-    from smallgroup.phases.evaluation.place import find_model  # noqa: PLC0415
+    from smallgroup.phases.training.place import find_model  # noqa: PLC0415
 
     find_model(run)
     from smallgroup.cli.export import run as carry_out  # noqa: PLC0415

@@ -8,7 +8,7 @@ from smallgroup import recipes
 from smallgroup.cli.wanted import Wanted
 from smallgroup.config import CONFIG, changed, check_run, keys_for_training, seeds_of
 from smallgroup.networks.design import NETWORKS
-from smallgroup.phases.evaluation.place import ABOUT, TRAINING
+from smallgroup.phases.training.place import ABOUT, TRAINING
 from smallgroup.runtime.checks import check_choice
 from smallgroup.runtime.text import shown
 from smallgroup.spaces import genotypes

@@ -9,7 +9,7 @@ from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.config import keys_for_training
 from smallgroup.display.training import TrainingDisplay
-from smallgroup.phases.evaluation import MutualResult, Peers, peers
+from smallgroup.phases.training import MutualResult, Peers, peers
 from smallgroup.spaces import genotypes
 
 ALONE = "alone"

@@ -4,8 +4,8 @@ from smallgroup import pipeline
 from smallgroup.cli.durations import seconds_of, written
 from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.cli.wanted import Wanted, next_folder
-from smallgroup.phases.evaluation import TrainResult
 from smallgroup.phases.search.config import ANSWERS, AnswerRule
+from smallgroup.phases.training import TrainResult
 from smallgroup.pipeline import BASELINES, Baseline, RunResult
 from smallgroup.runtime.checks import check_choice
 from smallgroup.runtime.text import shown

@@ -11,7 +11,7 @@ from smallgroup.config import CONFIG, keys_for_training
 from smallgroup.display.display import MEASURING
 from smallgroup.display.training import TrainingDisplay
 from smallgroup.fitting import training_within
-from smallgroup.phases.evaluation import TrainResult
+from smallgroup.phases.training import TrainResult
 from smallgroup.spaces import genotypes
 from smallgroup.spaces.genotypes import AnyGenotype
 

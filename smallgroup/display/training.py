@@ -9,8 +9,8 @@ from rich.text import Text
 from smallgroup import kernels
 from smallgroup.display.display import Display, numbers
 from smallgroup.networks import multiply_adds, parameters
-from smallgroup.phases.evaluation import MutualJob
-from smallgroup.phases.evaluation.course import Course
+from smallgroup.phases.training import MutualJob
+from smallgroup.phases.training.course import Course
 from smallgroup.runner import Job
 
 TITLES = {

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from smallgroup.phases.evaluation import TrainResult
-from smallgroup.phases.evaluation.result import HELD_OUT
 from smallgroup.phases.search.result import SearchResult
+from smallgroup.phases.training import TrainResult
+from smallgroup.phases.training.result import HELD_OUT
 from smallgroup.spaces.genotypes import from_plain
 
 

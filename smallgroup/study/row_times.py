@@ -19,11 +19,11 @@ from smallgroup import __version__, api, kernels
 from smallgroup.config import Config, resolve
 from smallgroup.data.published import blank_search_data, blank_training_data
 from smallgroup.data.roots import cache_folder
-from smallgroup.phases.evaluation import course
-from smallgroup.phases.evaluation.trainee import Trainee
 from smallgroup.phases.passes import PassTime
 from smallgroup.phases.search import timing
 from smallgroup.phases.search.learners import Searcher
+from smallgroup.phases.training import course
+from smallgroup.phases.training.trainee import Trainee
 from smallgroup.recipes import Row
 from smallgroup.runtime.environment import Environment, cores, threads
 from smallgroup.runtime.files import read_regular, write_whole

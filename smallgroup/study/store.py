@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Literal
 
 from smallgroup.data import NAMES
-from smallgroup.phases.evaluation import TrainResult
 from smallgroup.phases.search.result import SearchResult
+from smallgroup.phases.training import TrainResult
 from smallgroup.places import check_empty
 from smallgroup.runner.lock import held
 from smallgroup.runtime.files import check_not_link, read_regular, write_whole

@@ -23,8 +23,8 @@ from smallgroup.display.search import SearchDisplay
 from smallgroup.phases.search.schedule import Kind
 from smallgroup.phases.search.timing import Cost, Estimate, fitted
 from smallgroup.runner import read_rows
-from smallgroup.testing import chaos
 from tests.cli.test_search_command import SMALL, Captured, refused, run
+from tests.tools import chaos
 
 KEYS: dict[str, Any] = {
     "space": {"channels": 2},

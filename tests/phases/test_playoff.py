@@ -9,12 +9,12 @@ import torch
 
 from smallgroup.data import AugmentationConfig, DataConfig
 from smallgroup.data.training_data import open_training_data
-from smallgroup.phases.evaluation import NetworkConfig
-from smallgroup.phases.evaluation.trainee import Trainee
 from smallgroup.phases.playoff.candidates import distinct, in_turn, next_best
 from smallgroup.phases.playoff.config import PlayOffConfig
 from smallgroup.phases.playoff.job import Candidate, PlayOffJob
 from smallgroup.phases.playoff.rounds import Halving, going_on, worth_trying
+from smallgroup.phases.training import NetworkConfig
+from smallgroup.phases.training.trainee import Trainee
 from smallgroup.runner import read_rows
 from smallgroup.spaces.choices import score
 from smallgroup.spaces.nas_bench_201.cell import OPERATIONS, Cell

@@ -84,13 +84,13 @@ def _tensors(path: Path) -> list[tuple[str, str]]:
         return [(name, hashlib.sha256(file.get_tensor(name).tobytes()).hexdigest()) for name in sorted(file.keys())]
 
 
-def _untimed(value: Any) -> Any:  # noqa: ANN401 -- JSON
+def _untimed(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _untimed(inner) for key, inner in value.items() if key not in TIMES and "seconds" not in key}
     return [_untimed(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _digest(value: Any) -> str:  # noqa: ANN401 -- JSON
+def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 

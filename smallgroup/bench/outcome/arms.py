@@ -21,11 +21,11 @@ from smallgroup.config import Config, resolve
 from smallgroup.data.training_data import open_parts_of_search
 from smallgroup.fitting import training_within
 from smallgroup.networks import build_network, multiply_adds, parameters
-from smallgroup.phases.evaluation.job import TrainingJob
-from smallgroup.phases.evaluation.size import images_of, of_same_cost
-from smallgroup.phases.evaluation.trainee import Build
 from smallgroup.phases.playoff.candidates import distinct
 from smallgroup.phases.playoff.job import Candidate, PlayOffJob
+from smallgroup.phases.training.job import TrainingJob
+from smallgroup.phases.training.size import images_of, of_same_cost
+from smallgroup.phases.training.trainee import Build
 from smallgroup.pipeline import ALL_3X3, OVERHEAD, PLAY_OFF_SHARE, RESNET
 from smallgroup.runtime import stream
 from smallgroup.runtime.budget import Budget

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from smallgroup.networks import DerivedNetwork, NetworkDesign
 from smallgroup.networks.nas_bench_201 import POOLINGS
-from smallgroup.phases.evaluation.trainee import Build
+from smallgroup.phases.training.trainee import Build
 from smallgroup.runtime import stream
 from smallgroup.spaces.genotypes import AnyGenotype
 from smallgroup.spaces.weights import initialise

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from smallgroup.phases.evaluation.config import NetworkConfig, TrainingConfig
+from smallgroup.phases.training.config import NetworkConfig, TrainingConfig
 from smallgroup.runtime.bounds import MOST
 
 

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from smallgroup.data.errors import check_same_data
 from smallgroup.data.training_data import TrainingData
-from smallgroup.phases.evaluation.trainee import Trainee
 from smallgroup.phases.passes import FORWARD
 from smallgroup.phases.playoff.config import PlayOffConfig
 from smallgroup.phases.playoff.rounds import Halving, Turn, going_on, worth_trying
+from smallgroup.phases.training.trainee import Trainee
 from smallgroup.spaces.genotypes import AnyGenotype
 
 MEASURED = 3

@@ -6,9 +6,9 @@ from torch import nn
 
 from smallgroup.bench.outcome.plain import build_cnn, build_resnet
 from smallgroup.networks import NetworkDesign, parameters
-from smallgroup.phases.evaluation.config import NetworkConfig
-from smallgroup.phases.evaluation.size import Images, of_same_cost, size_of
-from smallgroup.phases.evaluation.trainee import Build
+from smallgroup.phases.training.config import NetworkConfig
+from smallgroup.phases.training.size import Images, of_same_cost, size_of
+from smallgroup.phases.training.trainee import Build
 from smallgroup.pipeline import RESNET
 from smallgroup.runtime import stream
 
