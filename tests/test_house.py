@@ -24,7 +24,7 @@ FLOORS = [
     ["group", "methods"],
     ["networks"],
     ["spaces", "data", "recipes"],
-    ["kernels"],
+    ["kernels", "registry"],
     ["runtime", "statistics", "migrations"],
 ]
 """From the top; rooms of one floor do not know each other."""
