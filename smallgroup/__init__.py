@@ -9,6 +9,7 @@ import os
 from typing import TYPE_CHECKING
 
 from smallgroup.runtime.lazy import lazy_names
+from smallgroup.version import __version__
 
 if TYPE_CHECKING:
     from smallgroup.api import search, train
@@ -31,6 +32,4 @@ else:
 # Before torch is loaded. See `smallgroup.runtime.environment.keep_team_size`, which helps where it was loaded earlier.
 os.environ["OMP_DYNAMIC"] = "false"
 
-__version__ = "0.1.0"
-
-__all__ = ["Config", "load", "predict", "run", "search", "train"]
+__all__ = ["Config", "__version__", "load", "predict", "run", "search", "train"]

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from smallgroup import __version__
 from smallgroup.cli import bench, options
+from smallgroup.version import __version__
 
 app = typer.Typer(
     name="smallgroup",

@@ -8,13 +8,14 @@ from pathlib import Path
 import torch
 import typer
 
-from smallgroup import __version__, kernels
+from smallgroup import kernels
 from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.data import NAMES, Finding, data_root, examine
 from smallgroup.methods import METHODS
 from smallgroup.spaces.darts.truth import COLUMN, Surrogate, can_run
 from smallgroup.spaces.ground_truth import CAVEAT
 from smallgroup.spaces.nas_bench_201 import Truth
+from smallgroup.version import __version__
 
 TABLE = "nas-bench-201"
 REGISTRIES = (("method", METHODS),)
