@@ -8,12 +8,12 @@ live at a time. What the stages leave behind (v, p, w, s, terms) is kept in `Wor
 
 from smallgroup.group.hypergradients import MixedProduct, negated
 from smallgroup.group.objectives import gradients
-from smallgroup.group.report import LearnerReport
+from smallgroup.group.report import StepReport
 from smallgroup.group.tensors import filled
 from smallgroup.group.workings import Workings
 
 
-def iterate(work: Workings) -> list[LearnerReport]:
+def iterate(work: Workings) -> StepReport:
     """Algorithm 1, lines 1 to 3; the architecture step itself is left to the caller."""
     if work.teaching.trains_v:
         with work.timed(1):
@@ -23,23 +23,23 @@ def iterate(work: Workings) -> list[LearnerReport]:
     if work.batches.validation is not None:
         with work.timed(3):
             stage_3(work)
-    return [work.report(k) for k in work.everyone]
+    return work.report()
 
 
-def first_stage_alone(work: Workings) -> list[LearnerReport]:
+def first_stage_alone(work: Workings) -> StepReport:
     """Stage 1 and nothing else: labellers that learn before they teach."""
     with work.timed(1):
         stage_1(work)
-    return [work.report(k) for k in work.everyone]
+    return work.report()
 
 
-def third_stage_alone(work: Workings) -> list[LearnerReport]:
+def third_stage_alone(work: Workings) -> StepReport:
     """grad_A L(W_k, A_k, D_val) where W_k stands: the direct term without a look ahead."""
     with work.timed(3):
         for k in work.everyone:
             work.stay(k)
             direct_and_own(work, k, None)
-    return [work.report(k) for k in work.everyone]
+    return work.report()
 
 
 def stage_1(work: Workings) -> None:

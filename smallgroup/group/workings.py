@@ -17,7 +17,7 @@ from smallgroup.group.hypergradients import ZERO, MixedProduct, obstacle
 from smallgroup.group.learner import Learner, checked_logits, log_mixture
 from smallgroup.group.objectives import Gradients, Objective
 from smallgroup.group.optimizers import Move
-from smallgroup.group.report import TERMS, LearnerReport
+from smallgroup.group.report import TERMS, LearnerReport, StepReport
 from smallgroup.group.teaching import Teaching
 from smallgroup.group.tensors import (
     Point,
@@ -279,8 +279,11 @@ class Workings:
             self.skipped[k].update(dict.fromkeys(terms, f"the sensitivity of learner {unknown[0]} is not known"))
         return not unknown
 
-    def report(self, k: int) -> LearnerReport:
+    def report(self) -> StepReport:
         """What is left of the iteration when it is over."""
+        return StepReport(self.step, [self._report(k) for k in self.everyone], self.seconds)
+
+    def _report(self, k: int) -> LearnerReport:
         losses, terms = self.losses[k], {}
         if self.batches.validation is not None:
             terms = {term: self.terms[k].get(term) or zeros(self.architecture(k)) for term in TERMS}
