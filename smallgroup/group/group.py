@@ -25,11 +25,12 @@ from smallgroup.group.optimizers import (
     plain_move,
     take_step,
 )
+from smallgroup.group.problem import Setting, Standing
 from smallgroup.group.report import LearnerReport, StepReport, merged
 from smallgroup.group.snapshot import Snapshot
 from smallgroup.group.teaching import LabelsFrom, Targets, Teaching
 from smallgroup.group.tensors import Tensors, Vector
-from smallgroup.group.workings import Mover, Setting, Standing, Workings
+from smallgroup.group.workings import Mover, Workings
 from smallgroup.runtime.checks import check_choice, check_number
 
 Order = Literal["v-w-a", "a-v-w"]
