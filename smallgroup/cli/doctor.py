@@ -10,7 +10,8 @@ import typer
 
 from smallgroup import __version__, kernels
 from smallgroup.cli.output import print_columns, print_json, say
-from smallgroup.data import NAMES, Finding, data_root, examine
+from smallgroup.data import Finding, data_root, examine
+from smallgroup.data.names import check_name, names_alone
 from smallgroup.spaces.darts.truth import COLUMN, Surrogate, can_run
 from smallgroup.spaces.ground_truth import CAVEAT
 from smallgroup.spaces.nas_bench_201 import Truth
@@ -18,11 +19,10 @@ from smallgroup.spaces.nas_bench_201 import Truth
 TABLE = "nas-bench-201"
 
 
-def run(root: Path | None, folders: tuple[str, ...], *, as_json: bool) -> None:
-    """Look at everything, print it, and end with 1 if something is wrong."""
-    for folder in folders:
-        if not folder.startswith("folder:") or folder == "folder:":
-            raise ValueError(f"a folder to look at must be given as folder:PATH, but got {folder!r}")
+def run(root: Path | None, named: tuple[str, ...], *, as_json: bool) -> None:
+    """Look at everything, and at data that are named; print it, and end with 1 if something is wrong."""
+    for name in named:
+        check_name(name)
     root = data_root(root)
     machine = {
         "smallgroup": __version__,
@@ -34,7 +34,7 @@ def run(root: Path | None, folders: tuple[str, ...], *, as_json: bool) -> None:
         "kernels": kernels.in_words(kernels.best()),
         "data_root": str(root),
     }
-    findings = [*examine(root, (*NAMES, *folders)), _table(root), _surrogate(root)]
+    findings = [*examine(root, tuple(dict.fromkeys((*names_alone(), *named)))), _table(root), _surrogate(root)]
     if as_json:
         print_json({**machine, "findings": [asdict(finding) for finding in findings]})
     else:
@@ -42,7 +42,7 @@ def run(root: Path | None, folders: tuple[str, ...], *, as_json: bool) -> None:
         say()
         print_columns((finding.what, finding.status, finding.sentence) for finding in findings)
     wrong = [finding for finding in findings if finding.status == "damaged"]
-    if wrong or any(finding.status == "missing" and finding.what in folders for finding in findings):
+    if wrong or any(finding.status == "missing" and finding.what in named for finding in findings):
         raise typer.Exit(1)
 
 
