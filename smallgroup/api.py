@@ -12,9 +12,7 @@ from typing import Any, Generic, TypeVar
 from smallgroup import kernels
 from smallgroup.config import CONFIG, Config, RunConfig, keys_for_training, keys_of_any, load_own, overlaid, resolve
 from smallgroup.data import SearchData, data_root, open_search_data
-from smallgroup.data.folder import class_parents
-from smallgroup.data.names import FOLDER
-from smallgroup.data.roots import expanded
+from smallgroup.data.names import source_of
 from smallgroup.data.training_data import TrainingData, open_parts_of_search, open_training_data
 from smallgroup.display.display import Display
 from smallgroup.display.playoff import PlayOffDisplay
@@ -419,7 +417,7 @@ def check_place(folder: Path, config: Config, *, resume: bool) -> None:
     """Refuse a folder that a run cannot have, such as one of other files, before anything is computed."""
     _check_own(folder)
     check_for_run(folder)
-    _check_outside(folder, config.data.dataset)
+    _check_outside(folder, config)
     check_folder(folder, resume=resume)
 
 
@@ -429,11 +427,9 @@ def _check_own(folder: Path) -> None:
         check_not_link(folder)
 
 
-def _check_outside(folder: Path, dataset: str) -> None:
+def _check_outside(folder: Path, config: Config) -> None:
     """Refuse a run among the classes of its images: it would be one of them when it is resumed."""
-    if not dataset.startswith(FOLDER):
-        return
-    for parent in class_parents(expanded(dataset.removeprefix(FOLDER))):
+    for parent in source_of(config.data.dataset, data_root(config.data.data_root)).folders_of_classes():
         if folder.resolve().is_relative_to(parent.resolve()):
             raise ValueError(f"every folder in {shown(str(parent))} is a class, but the run's folder {folder} is in it")
 

@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 
 from smallgroup import recipes
 from smallgroup.data.config import DataConfig
+from smallgroup.data.names import recipe_variant
 from smallgroup.group.teaching import Teaching
 from smallgroup.methods import METHODS
 from smallgroup.migrations import migrated, without_later_keys
@@ -315,7 +316,7 @@ def on_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
     methods = {str(_part(learner, "method", "darts")) for learner in learners} if many else {""}
     name = given.get("recipe", recipes.DEFAULT)
     what = {
-        "dataset": str(_part(given.get("data"), "dataset", "digits")).partition(":")[0],
+        "dataset": recipe_variant(str(_part(given.get("data"), "dataset", "digits"))),
         "method": next(iter(methods)) if len(methods) == 1 else "",
         "learners": "alone" if many and len(learners) == 1 else "group",
     }

@@ -89,7 +89,8 @@ class Registry(Mapping[str, type[Kind]], Generic[Kind]):
         return name in self._registered or name in self._built_in or name in self._declared()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted({*self._built_in, *self._registered, *self._declared()}))
+        others = {*self._registered, *self._declared()} - self._built_in.keys()
+        return iter([*self._built_in, *sorted(others)])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -547,7 +547,8 @@ def list_(
 @app.command()
 def doctor(
     folders: Annotated[
-        list[str] | None, typer.Argument(metavar="folder:PATH", help="Folders of images to look at as well.")
+        list[str] | None,
+        typer.Argument(metavar="folder:PATH", help="Data to look at as well, such as folders of images."),
     ] = None,
     data_root: options.DataRoot = None,
     json: options.Json = False,

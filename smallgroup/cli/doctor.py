@@ -4,29 +4,31 @@ import os
 import platform
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 import typer
 
 from smallgroup import kernels
 from smallgroup.cli.output import print_columns, print_json, say
-from smallgroup.data import NAMES, Finding, data_root, examine
+from smallgroup.data import DATASETS, Finding, data_root, examine
+from smallgroup.data.names import check_name, names_alone
 from smallgroup.methods import METHODS
+from smallgroup.registry import Registry
 from smallgroup.spaces.darts.truth import COLUMN, Surrogate, can_run
 from smallgroup.spaces.ground_truth import CAVEAT
 from smallgroup.spaces.nas_bench_201 import Truth
 from smallgroup.version import __version__
 
 TABLE = "nas-bench-201"
-REGISTRIES = (("method", METHODS),)
+REGISTRIES: tuple[tuple[str, Registry[Any]], ...] = (("method", METHODS), ("dataset", DATASETS))
 """What plugins may add to."""
 
 
-def run(root: Path | None, folders: tuple[str, ...], *, as_json: bool) -> None:
-    """Look at everything, print it, and end with 1 if something is wrong."""
-    for folder in folders:
-        if not folder.startswith("folder:") or folder == "folder:":
-            raise ValueError(f"a folder to look at must be given as folder:PATH, but got {folder!r}")
+def run(root: Path | None, named: tuple[str, ...], *, as_json: bool) -> None:
+    """Look at everything, and at data that are named; print it, and end with 1 if something is wrong."""
+    for name in named:
+        check_name(name)
     root = data_root(root)
     machine = {
         "smallgroup": __version__,
@@ -39,7 +41,7 @@ def run(root: Path | None, folders: tuple[str, ...], *, as_json: bool) -> None:
         "data_root": str(root),
     }
     plugins = {f"{kind} {name}": place for kind, known in REGISTRIES for name, place in known.added().items()}
-    findings = [*examine(root, (*NAMES, *folders)), _table(root), _surrogate(root)]
+    findings = [*examine(root, tuple(dict.fromkeys((*names_alone(), *named)))), _table(root), _surrogate(root)]
     if as_json:
         print_json({**machine, "plugins": plugins, "findings": [asdict(finding) for finding in findings]})
     else:
@@ -50,7 +52,7 @@ def run(root: Path | None, folders: tuple[str, ...], *, as_json: bool) -> None:
         say()
         print_columns((finding.what, finding.status, finding.sentence) for finding in findings)
     wrong = [finding for finding in findings if finding.status == "damaged"]
-    if wrong or any(finding.status == "missing" and finding.what in folders for finding in findings):
+    if wrong or any(finding.status == "missing" and finding.what in named for finding in findings):
         raise typer.Exit(1)
 
 

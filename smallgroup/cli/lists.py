@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 from smallgroup import recipes
 from smallgroup.cli.output import print_entries, print_json, say
+from smallgroup.data import DATASETS
+from smallgroup.data.names import usage_of
 from smallgroup.methods import METHODS
 from smallgroup.runtime.checks import check_choice
 from smallgroup.spaces import SPACES
@@ -110,13 +112,7 @@ def _keys() -> dict[str, str]:
 
 
 def _datasets() -> dict[str, str]:
-    return {
-        "digits": "handwritten digits of 8x8 pixels, part of scikit-learn: no download",
-        "cifar10": "CIFAR-10, from the folder cifar-10-batches-py in the data root",
-        "cifar100": "CIFAR-100, from the folder cifar-100-python in the data root",
-        "imagenet": "ImageNet (ILSVRC 2012), from the folder imagenet in the data root",
-        "folder:PATH": "your own images: one sub-folder per class, or train/ and val/ of those",
-    }
+    return {usage_of(name): DATASETS.about(name) for name in DATASETS}
 
 
 LISTS: dict[str, Callable[[], dict[str, str]]] = {

@@ -14,7 +14,6 @@ from smallgroup.data.dataset import Dataset, Proportions, imbalance
 from smallgroup.data.decoding import SUFFIXES
 from smallgroup.data.errors import DataError, NoClassesError, reason, require_folder
 from smallgroup.data.images import FileImages
-from smallgroup.data.names import require_data
 from smallgroup.data.normalization import statistics_of_sums
 from smallgroup.data.sizes import LARGEST_DEFAULT, read_shapes
 from smallgroup.data.splits import stratified
@@ -77,9 +76,9 @@ def open_folder(path: Path, size: int | None = None, bad: BadImages | None = Non
     )
 
 
-def open_imagenet(root: Path, size: int | None = None, bad: BadImages | None = None) -> Dataset:
-    """ImageNet as `imagenet/train` and `imagenet/val`, one folder per class; a search uses 10 %, 2.5 % and 10 %."""
-    folder, size = require_data("imagenet", root).parent, size or IMAGENET_SIZE
+def open_imagenet(folder: Path, size: int | None = None, bad: BadImages | None = None) -> Dataset:
+    """ImageNet as `train` and `val` of a folder, one folder per class; a search uses 10 %, 2.5 % and 10 %."""
+    size = size or IMAGENET_SIZE
     classes, files, labels = scan_classes(folder / "train")
     test = scan_classes(folder / "val", classes) if (folder / "val").is_dir() else None
     checked, (_, files, labels), test = _readable(folder, (classes, files, labels), test, bad)
@@ -153,6 +152,18 @@ def scan_classes(folder: Path, known: tuple[str, ...] | None = None) -> Scan:
     if not files:
         raise DataError(f"{shown(folder)} must hold images in the folders of its classes, but there is none")
     return classes, files, torch.tensor(labels, dtype=torch.int64)
+
+
+def open_images_below(folder: Path, size: int, channels: int, bad: BadImages | None = None) -> FileImages:
+    """Open all images below a folder, without labels; `bad` is as in `open_folder`."""
+    if not (files := images_below(folder)):
+        raise DataError(f"{shown(folder)} must hold images for the unlabelled set, but there is none in it")
+    checked = Checked() if bad is None else usable(files, bad, folder)
+    files = [path for path in files if path not in checked.bad]
+    if not files:
+        raise DataError(f"{shown(folder)} must hold images for the unlabelled set, but none can be decoded")
+    note, skipped = "".join(skipped_note(checked)), tuple(checked.bad)
+    return FileImages(files, None, size=size, channels=channels, note=note, skipped=skipped)
 
 
 def images_below(folder: Path) -> list[str]:

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -39,6 +39,9 @@ class Images(Protocol):
 
     def resized(self, size: int) -> "Images":
         """Return the same images, fetched in another size; bilinear, over all pixels that a smaller one covers."""
+
+    def without_labels(self, size: int, channels: int) -> "Images":
+        """Return the same images without their labels, in the size and the channels of others."""
 
 
 class TensorImages:
@@ -105,6 +108,10 @@ class TensorImages:
     def resized(self, size: int) -> "TensorImages":
         """See `Images`."""
         return TensorImages(self.pixels, self.labels, size=size, channels=self.channels, note=self.note)
+
+    def without_labels(self, size: int, channels: int) -> "TensorImages":
+        """See `Images`."""
+        return TensorImages(self.pixels, None, size=size, channels=channels, note=self.note)
 
 
 class FileImages:
@@ -179,6 +186,11 @@ class FileImages:
         other.size = size
         vars(other).pop("_kept", None)  # in the size it had
         return other
+
+    def without_labels(self, size: int, channels: int) -> "FileImages":
+        """See `Images`."""
+        rest: Any = {"margin": self.margin, "note": self.note, "skipped": self.skipped}
+        return FileImages(self.paths, None, size=size, channels=channels, **rest)
 
 
 def skipped_of(*sets: Images) -> tuple[str, ...]:
