@@ -6,7 +6,7 @@ comes from the recipe.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
@@ -24,6 +24,7 @@ from smallgroup.migrations import migrated, without_later_keys
 from smallgroup.phases.playoff.config import PlayOffConfig
 from smallgroup.phases.search.config import SearchConfig
 from smallgroup.phases.training.config import TrainingConfig
+from smallgroup.registry import import_plugins, is_imported
 from smallgroup.runner.lock import FILE as LOCK
 from smallgroup.runner.place import METRICS
 from smallgroup.runtime.bounds import MOST
@@ -31,6 +32,7 @@ from smallgroup.runtime.checks import check_choice, nearest, suggestion
 from smallgroup.runtime.files import read_regular
 from smallgroup.runtime.plain_yaml import NotTakenError, dumped, parsed
 from smallgroup.runtime.text import shown
+from smallgroup.spaces import SPACES
 from smallgroup.spaces.config import SpaceConfig
 
 if TYPE_CHECKING:
@@ -147,6 +149,8 @@ class Config(BaseModel):
 
     recipe: str = recipes.DEFAULT
     """Where everything comes from that is not given: see `smallgroup list recipes`."""
+    plugins: tuple[str, ...] = Field(default=(), max_length=MOST["plugins"])
+    """Modules or files (.py) that register methods, spaces or data of your own; a run's folder never imports them."""
     seed: int = Field(default=0, ge=0)
     """Every random number is a function of it: the split, initial weights, the order of images, ..."""
     data: DataConfig = DataConfig()
@@ -171,7 +175,13 @@ class Config(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _on_a_recipe(cls, given: Any) -> Any:  # noqa: ANN401 -- what a user wrote
-        return on_recipe(long_form(given)) if isinstance(given, Mapping) else given
+        if not isinstance(given, Mapping):
+            return given
+        keys = long_form(given)
+        plugins = keys.get("plugins", ())
+        if isinstance(plugins, list | tuple):  # what else there may be is refused as any other value of a wrong kind
+            import_plugins(name for name in plugins if isinstance(name, str))
+        return on_recipe(keys)
 
     @field_validator("methods")
     @classmethod
@@ -261,7 +271,7 @@ class Config(BaseModel):
 
     def of_search(self) -> dict[str, Any]:
         """What a search depends on: a run is resumed with these."""
-        others = {"training"} if self.search.answer == "play-off" else {"training", "playoff"}
+        others = {"plugins", "training"} | ({"playoff"} if self.search.answer != "play-off" else set())
         plain = without_later_keys({key: value for key, value in self.to_dict().items() if key not in others})
         if self.search.labellers is not None:  # where they lie may change; who they are is in the checkpoints
             plain["search"]["labellers"] = "given"
@@ -416,8 +426,35 @@ def keys_of_any(config: object) -> Mapping[str, Any]:
 
 
 def load_own(path: Path) -> dict[str, Any]:
-    """The keys of the file of a run, which an earlier version may have written."""
-    return migrated(_keys(read_regular(path, LARGEST), path))
+    """The keys of the file of a run, which an earlier version may have written.
+
+    Plugins that it names are not imported: a folder may come from anywhere. Without what they register it is refused.
+    """
+    keys = migrated(_keys(read_regular(path, LARGEST), path))
+    named = keys.get("plugins")
+    plugins = [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
+    if unknown := _not_registered(keys):
+        which = " ".join(f"--plugin {shown(name)}" for name in plugins) or "--plugin MODULE"
+        raise ValueError(
+            f"{shown(path)} needs {unknown}, which is not registered here; import what registers it by {which}"
+        )
+    return {**keys, "plugins": [name for name in plugins if is_imported(name)]}
+
+
+def _not_registered(keys: Mapping[str, Any]) -> str | None:
+    """What a config names that no registry has; a damaged file may have anything in place of a name."""
+    learners = keys.get("learners")
+    learners = learners if isinstance(learners, list) else []
+    spaces = [keys.get("space"), *(_part(learner, "space", None) for learner in learners)]
+    named: list[tuple[str, Collection[str], list[object]]] = [
+        ("method", METHODS, [_part(learner, "method", None) for learner in learners]),
+        ("space", SPACES, [_part(space, "name", None) for space in spaces]),
+    ]
+    for kind, known, names in named:
+        for name in names:
+            if isinstance(name, str) and name not in known:
+                return f"{kind} {shown(name)[:60]!r}"
+    return None
 
 
 def check_run(folder: Path) -> None:
@@ -559,7 +596,7 @@ def help_of_keys() -> dict[str, str]:
         for key, field in _fields_of(Config)
         if not any(_is_section(kind) for kind in _kinds(field))
     }
-    for name, method in METHODS.items():
+    for name, method in METHODS.usable():
         for option, kind in method_options(name).items():
             own = getattr(method, option)
             found[f"methods.{name}.{option}"] = f"{_kind_in_words(kind)}; as published: {own}"

@@ -328,7 +328,7 @@ def test_lists_in_a_pipe_have_one_line_per_entry(capsys: Captured, monkeypatch: 
 
 
 def process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "smallgroup.cli", *arguments]
+    command = [sys.executable, "-m", "smallgroup", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, **options)
 
 
@@ -352,7 +352,7 @@ LATE = "from smallgroup.cli import lists, main; lists.print_columns = print; rai
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="needs pipes of POSIX")
-@pytest.mark.parametrize("program", [["-m", "smallgroup.cli", "list", "genotypes"], ["-c", LATE]])
+@pytest.mark.parametrize("program", [["-m", "smallgroup", "list", "genotypes"], ["-c", LATE]])
 def test_a_reader_that_leaves(program: list[str]) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     reader, writer = os.pipe()

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from smallgroup import __version__
 from smallgroup.cli import bench, options
+from smallgroup.version import __version__
 
 app = typer.Typer(
     name="smallgroup",
@@ -18,6 +18,9 @@ app = typer.Typer(
 )
 
 
+PLUGINS: list[str] = []
+"""Those of the command line, taken from it before it is parsed."""
+
 app.add_typer(bench.app)
 
 
@@ -28,6 +31,14 @@ def top(
     debug: Annotated[  # noqa: ARG001 -- taken from the command line before it is parsed, wherever it stands
         bool, typer.Option("--debug", help="Show where an error comes from. May stand anywhere in the line.")
     ] = False,
+    plugin: Annotated[  # noqa: ARG001 -- likewise
+        list[str] | None,
+        typer.Option(
+            metavar="MODULE",
+            help="Import a module, or a file that ends in .py, that registers methods, spaces or data of your own. May "
+            "stand anywhere in the line, and several times.",
+        ),
+    ] = None,
 ) -> None:
     """What may stand before a command."""
     if version:
@@ -114,7 +125,7 @@ def search(
     from smallgroup.cli import early  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
 
-    given = _given(
+    given = _run_given(
         dataset=dataset,
         unlabeled=unlabeled,
         data_root=data_root,
@@ -186,7 +197,7 @@ def train(
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
 
     training = _training(track_test, max_parameters, max_multiply_adds)
-    given = _given(
+    given = _run_given(
         dataset=dataset,
         data_root=data_root,
         size=size,
@@ -249,7 +260,7 @@ def mutual(
     from smallgroup.cli import early  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
 
-    given = _given(
+    given = _run_given(
         dataset=dataset,
         data_root=data_root,
         seed=seed,
@@ -305,7 +316,7 @@ def run(
     from smallgroup.cli import early  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
 
-    given = _given(
+    given = _run_given(
         dataset=dataset,
         unlabeled=unlabeled,
         data_root=data_root,
@@ -500,6 +511,11 @@ def _training(track_test: bool, max_parameters: int | None, max_multiply_adds: i
     return _given(track_test=track, max_parameters=max_parameters, max_multiply_adds=max_multiply_adds) or None
 
 
+def _run_given(**values: Any) -> dict[str, Any]:  # noqa: ANN401
+    """The options of a run that were given, and the plugins that it needs."""
+    return _given(**values, plugins=PLUGINS or None)
+
+
 def _given(**values: Any) -> dict[str, Any]:  # noqa: ANN401
     """The options that were given."""
     return {key: value for key, value in values.items() if value is not None}
@@ -544,3 +560,7 @@ def doctor(
     from smallgroup.cli.doctor import run  # noqa: PLC0415
 
     run(data_root, tuple(folders or ()), as_json=json)
+
+
+for command in app.registered_commands:
+    command.epilog = "--debug and --plugin MODULE may stand anywhere in the line: see `smallgroup --help`."

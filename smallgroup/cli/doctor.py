@@ -8,15 +8,19 @@ from pathlib import Path
 import torch
 import typer
 
-from smallgroup import __version__, kernels
+from smallgroup import kernels
 from smallgroup.cli.output import print_columns, print_json, say
-from smallgroup.data import Finding, data_root, examine
+from smallgroup.data import DATASETS, Finding, data_root, examine
 from smallgroup.data.names import check_name, names_alone
+from smallgroup.methods import METHODS
 from smallgroup.spaces.darts.truth import COLUMN, Surrogate, can_run
 from smallgroup.spaces.ground_truth import CAVEAT
 from smallgroup.spaces.nas_bench_201 import Truth
+from smallgroup.version import __version__
 
 TABLE = "nas-bench-201"
+REGISTRIES = (("method", METHODS), ("dataset", DATASETS))
+"""What plugins may add to."""
 
 
 def run(root: Path | None, named: tuple[str, ...], *, as_json: bool) -> None:
@@ -34,11 +38,15 @@ def run(root: Path | None, named: tuple[str, ...], *, as_json: bool) -> None:
         "kernels": kernels.in_words(kernels.best()),
         "data_root": str(root),
     }
+    plugins = {f"{kind} {name}": place for kind, known in REGISTRIES for name, place in known.added().items()}
     findings = [*examine(root, tuple(dict.fromkeys((*names_alone(), *named)))), _table(root), _surrogate(root)]
     if as_json:
-        print_json({**machine, "findings": [asdict(finding) for finding in findings]})
+        print_json({**machine, "plugins": plugins, "findings": [asdict(finding) for finding in findings]})
     else:
         print_columns((name.replace("_", " "), _word(value)) for name, value in machine.items())
+        if plugins:
+            say("", "plugins")
+            print_columns(plugins.items())
         say()
         print_columns((finding.what, finding.status, finding.sentence) for finding in findings)
     wrong = [finding for finding in findings if finding.status == "damaged"]

@@ -1,6 +1,7 @@
 """The group: learners that teach one another, and the gradient of their architectures."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
 from typing import Literal, get_args, overload
@@ -24,12 +25,16 @@ from smallgroup.group.optimizers import (
     plain_move,
     take_step,
 )
-from smallgroup.group.report import LearnerReport, StepReport
+from smallgroup.group.problem import Setting, Standing
+from smallgroup.group.report import LearnerReport, StepReport, merged
 from smallgroup.group.snapshot import Snapshot
 from smallgroup.group.teaching import LabelsFrom, Targets, Teaching
 from smallgroup.group.tensors import Tensors, Vector
-from smallgroup.group.workings import Mover, Setting, Standing, Workings
+from smallgroup.group.workings import Mover, Workings
 from smallgroup.runtime.checks import check_choice, check_number
+
+Order = Literal["v-w-a", "a-v-w"]
+"""The paper's order of stages, or architectures first."""
 
 
 class SmallGroup:
@@ -87,7 +92,6 @@ class SmallGroup:
         self._places: list[list[int]] = []
         self._standing: list[Standing] = []
         self._snapshot: Snapshot | None = None
-        self._seconds: dict[int, float] = {}
         self.steps = 0
         """How many steps were taken; the random numbers of an iteration are a function of it."""
 
@@ -112,12 +116,12 @@ class SmallGroup:
         if validation is None:
             raise TypeError("the architecture gradient needs a validation batch, but validation is None")
         self._look_at_tensors()
-        reports = self._iterate(
+        report = self._iterate(
             (train, unlabeled, validation),
             lambda k, g: plain_move(self.learners[k].v or {}, g, _required(self.optimizers[k].v)),
             lambda k, g: plain_move(self.learners[k].w, g, _required(self.optimizers[k].w)),
         )
-        return [report.terms for report in reports] if parts else [report.gradient for report in reports]
+        return [one.terms for one in report.learners] if parts else [one.gradient for one in report.learners]
 
     def step(
         self,
@@ -125,6 +129,8 @@ class SmallGroup:
         unlabeled: Tensor | None,
         validation: Batch | None,
         *,
+        order: Order = "v-w-a",
+        clip_look_ahead: bool = True,
         moving: Sequence[bool] | None = None,
     ) -> StepReport:
         """Algorithm 1, one iteration: V, W and A of every learner move, in place.
@@ -132,18 +138,34 @@ class SmallGroup:
         Without a validation batch the architectures stay (stages 1 and 2 only); with `moving`, those of the learners
         for which it is False. If anything fails, nothing has changed: a loss that is not finite raises
         `NonFiniteError`.
+
+        Order "a-v-w" is that of DARTS and of the circulating code: A first, where the weights stand, then V and W at
+        the new A. In second order A looks ahead to the step of W on `train`, see `step_architectures`.
         """
-        reports = self._commit((train, unlabeled, validation), iterate, self._moving(moving))
+        check_choice("order", order, get_args(Order))
+        if order == "v-w-a" and not clip_look_ahead and self.setting.product is not None:
+            raise ValueError(
+                'clip_look_ahead can be False only with order="a-v-w", but order is "v-w-a", in which the look-ahead '
+                "is the step that is taken"
+            )
+        with self._all_or_nothing() as saved:
+            if order == "v-w-a" or validation is None:
+                report = self._commit(saved, (train, unlabeled, validation), iterate, moving)
+            else:
+                look_ahead = None if self.setting.product is None else train
+                first = self._step_architectures(saved, validation, look_ahead, clip_look_ahead, moving)
+                report = merged(first, self._commit(saved, (train, unlabeled, None), iterate))
         self.steps += 1
-        return StepReport(self.steps - 1, reports, self._seconds)
+        return report
 
     def step_labellers(self, train: Batch) -> StepReport:
         """Stage 1 alone: V of every learner moves. For a time in which labellers learn before they teach."""
         if not self.setting.teaching.trains_v:
             raise ValueError("labellers can be stepped only where learners have first weights v that teach")
-        reports = self._commit((train, None, None), first_stage_alone, self._moving(None))
+        with self._all_or_nothing() as saved:
+            report = self._commit(saved, (train, None, None), first_stage_alone)
         self.steps += 1
-        return StepReport(self.steps - 1, reports, self._seconds)
+        return report
 
     def step_architectures(
         self,
@@ -162,17 +184,25 @@ class SmallGroup:
         """
         if validation is None:
             raise TypeError("the architecture gradient needs a validation batch, but validation is None")
+        with self._all_or_nothing() as saved:
+            return self._step_architectures(saved, validation, look_ahead, clip_look_ahead, moving)
+
+    def _step_architectures(
+        self,
+        saved: Snapshot,
+        validation: Batch,
+        look_ahead: Batch | None,
+        clip: bool,
+        moving: Sequence[bool] | None,
+    ) -> StepReport:
         if look_ahead is None:
-            reports = self._commit((validation, None, validation), third_stage_alone, self._moving(moving))
-            return StepReport(self.steps, reports, self._seconds)
+            return self._commit(saved, (validation, None, validation), third_stage_alone, moving)
         if self.setting.teaching.active:
             raise ValueError(
                 "architectures can look ahead before V and W only where nobody teaches, because a group differentiates "
-                "the steps of V and W that it takes; use step"
+                'the steps of V and W that it takes; use step with order="v-w-a"'
             )
-        given = (look_ahead, None, validation)
-        reports = self._commit(given, iterate, self._moving(moving), keep_weights=False, clip=clip_look_ahead)
-        return StepReport(self.steps, reports, self._seconds)
+        return self._commit(saved, (look_ahead, None, validation), iterate, moving, keep_weights=False, clip=clip)
 
     def _moving(self, given: Sequence[bool] | None) -> Sequence[bool]:
         """Whose architectures move."""
@@ -184,19 +214,30 @@ class SmallGroup:
             )
         return moving
 
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[Snapshot]:
+        """Restore everything if anything fails inside; the one snapshot of a step, whatever its order."""
+        self._look_at_tensors()
+        saved = self._saved()
+        try:
+            yield saved
+        except BaseException:
+            saved.restore()
+            raise
+
     def _commit(
         self,
+        saved: Snapshot,
         given: tuple[Batch, Tensor | None, Batch | None],
-        run: Callable[[Workings], list[LearnerReport]],
-        moving: Sequence[bool],
+        run: Callable[[Workings], StepReport],
+        moving: Sequence[bool] | None = None,
         *,
         keep_weights: bool = True,
         clip: bool = True,
-    ) -> list[LearnerReport]:
-        """Take the steps that `run` asks for, in place, or none of them; those of V and W are undone on request."""
+    ) -> StepReport:
+        """Take the steps that `run` asks for, in place; those of V and W are undone on request."""
+        who_moves = self._moving(moving)
         with_xi = self.setting.product is not None and given[2] is not None
-        self._look_at_tensors()
-        saved = self._saved()
 
         def move_v(k: int, gradient: Vector[Tensor | None]) -> Move:
             own, v, after = self.optimizers[k], self.learners[k].v or {}, self._standing[k].v
@@ -209,17 +250,13 @@ class SmallGroup:
             limit = own.w_clip if clip else None
             return committed_move(w, gradient, _required(own.w), limit, before=saved.w[k], after=after, with_xi=with_xi)
 
-        try:
-            reports = self._iterate(given, move_v, move_w, run)
-            if not keep_weights:
-                saved.restore()
-            for k, report in enumerate(reports):
-                if moving[k]:
-                    self._move_architecture(k, report, saved.architecture[k])
-        except BaseException:
+        report = self._iterate(given, move_v, move_w, run)
+        if not keep_weights:
             saved.restore()
-            raise
-        return reports
+        for k, one in enumerate(report.learners):
+            if who_moves[k]:
+                self._move_architecture(k, one, saved.architecture[k])
+        return report
 
     def _move_architecture(self, k: int, report: LearnerReport, before: Tensors) -> None:
         """A_k <- A_k - eta_A * gradient, Eq. (6), or what its optimizer and the learner make of it."""
@@ -258,22 +295,22 @@ class SmallGroup:
         given: tuple[Batch, Tensor | None, Batch | None],
         move_v: Mover,
         move_w: Mover,
-        run: Callable[[Workings], list[LearnerReport]] = iterate,
-    ) -> list[LearnerReport]:
+        run: Callable[[Workings], StepReport] = iterate,
+    ) -> StepReport:
         batches = Batches.checked(*given, needs_unlabeled=run is iterate and self.setting.teaching.active)
         labels_from = self.setting.teaching.labels_from
         for source in (*self.learners, *(() if isinstance(labels_from, str) else labels_from)):
             begin_step(source, self.steps)
         generator = torch.get_rng_state()
         work = Workings(self.setting, self._standing, batches, move_v, move_w, step=self.steps)
-        reports, self._seconds = run(work), work.seconds
+        report = run(work)
         if self.setting.product is not None and not torch.equal(generator, torch.get_rng_state()):
             raise ValueError(
                 "second-order modes need an apply that replays its random numbers, but one drew from torch's "
                 "global generator; wrap the module in smallgroup.group.ModuleApply or draw in begin_step"
             )
         _check_seeds(self.learners)
-        return reports
+        return report
 
 
 def _check_learners(learners: Sequence[Learner], *, needs_v: bool) -> None:

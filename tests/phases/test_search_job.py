@@ -200,23 +200,26 @@ def test_second_order_before_the_step_of_w_is_that_of_the_group(data: SearchData
     assert optimizer.param_groups[0]["nesterov"]
 
 
-def test_a_step_in_the_order_of_the_circulating_code_happens_whole_or_not_at_all(data: SearchData) -> None:
-    """Architectures step first: if the weights cannot follow, the architectures go back."""
+def test_architectures_go_back_if_the_weights_cannot_follow(data: SearchData) -> None:
     search = job(data, order="a-v-w")
     search.advance()
 
     def moved() -> dict[str, torch.Tensor]:
         return {name: t.clone() for name, t in everything(search).items() if ".relaxed." not in name}
 
-    before, original = moved(), search.group.step
+    before, learner = moved(), search.group.learners[1]
+    original = learner.apply
 
-    def fails(*_: Any, **__: Any) -> Any:
-        raise FloatingPointError
+    def fails(weights: Any, architecture: Any, inputs: torch.Tensor, *, phase: Any = None) -> torch.Tensor:
+        if phase == "w":
+            raise FloatingPointError
+        result: torch.Tensor = original(weights, architecture, inputs, phase=phase)
+        return result
 
-    search.group.step = fails  # type: ignore[method-assign]
+    learner.apply = fails
     with pytest.raises(FloatingPointError):
         search.advance()
     assert same(before, moved())
-    search.group.step = original  # type: ignore[method-assign]
+    learner.apply = original
     search.advance()
     assert not same(before, moved())

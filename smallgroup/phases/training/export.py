@@ -24,7 +24,6 @@ import torch
 from torch import Tensor
 from torch.export import Dim, ExportedProgram
 
-from smallgroup import __version__
 from smallgroup.data.errors import require_folder
 from smallgroup.networks import DerivedNetwork, Outputs
 from smallgroup.phases.training.card import write_card
@@ -36,6 +35,7 @@ from smallgroup.runtime.checks import check_choice
 from smallgroup.runtime.files import write_whole
 from smallgroup.runtime.text import shown
 from smallgroup.spaces.genotypes import space_of, to_plain
+from smallgroup.version import __version__
 
 FORMATS = ("onnx", "pt2")
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")

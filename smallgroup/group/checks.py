@@ -1,0 +1,115 @@
+"""What results must be before they are used: a loss or gradient that is not finite stops the iteration."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from smallgroup.group import objectives
+from smallgroup.group.errors import NonFiniteError
+from smallgroup.group.found import Found
+from smallgroup.group.hypergradients import ZERO, obstacle
+from smallgroup.group.objectives import Gradients
+from smallgroup.group.problem import Setting
+from smallgroup.group.tensors import Vector, norm, present, read, summed, total, unread_norm
+
+
+class Checks:
+    """The way into `Found`. A second-order term that cannot be had is skipped and counted; all else must be finite."""
+
+    def __init__(self, setting: Setting, found: Found, step: int) -> None:
+        self._learners, self._teaching, self._label_path = setting.learners, setting.teaching, setting.label_path
+        self._found, self._step = found, step
+        self._unread: list[dict[str, Tensor]] = [{} for _ in setting.learners]
+        self._classes: dict[int, int] = {}
+
+    def note(self, k: int, stage: int, name: str, found: Gradients) -> None:
+        """Record the loss of a pass, to be read when it is known whether its gradients can be used."""
+        self._check_classes(k, found.loss.log_q)
+        self._unread[k][name] = found.loss.value
+        if stage < 3 and all(g is None for g in found.weights.values()):
+            raise ValueError(f"the logits of learner {k} must depend on its weights, but no gradient reaches them")
+
+    def usable(self, k: int, stage: int, parts: Sequence[Vector[Tensor | None]]) -> Vector[Tensor | None]:
+        """Return the sum of the gradients of the passes just noted, if losses and gradients are finite.
+
+        A part that is not finite leaves no finite sum; only then the parts are looked at one by one.
+        """
+        names, gradient = list(self._unread[k]), summed(parts)
+        gradient.norm = self._read(k, stage, unread_norm(present(gradient)))
+        if not math.isfinite(gradient.norm):
+            bad = [name for name, part in zip(names, parts, strict=True) if not math.isfinite(norm(present(part)))]
+            quantity = f"the gradient of pass {bad[0]!r}" if bad else "the sum of the gradients of all passes"
+            raise NonFiniteError(k, stage, quantity, self._step)
+        return gradient
+
+    def keep_labels(self, k: int, log_p: Tensor) -> None:
+        """Record p_k, which must be finite."""
+        self._check_classes(k, log_p)
+        if not bool(log_p.isfinite().all()):
+            raise NonFiniteError(k, 2, "a soft label", self._step)
+        self._found.log_p.append(log_p)
+        self._found.p.append(log_p.exp())
+
+    def keep_direct(self, k: int, found: Gradients) -> None:
+        """Record the direct term, which every architecture tensor must have; a penalty on A_k is part of it."""
+        # The gradient in the weights is only a direction here, and a bad direction is skipped.
+        if not math.isfinite(self._read(k, 3, unread_norm(present(found.architecture)))):
+            raise NonFiniteError(k, 3, "the gradient of pass 'val'", self._step)
+        direct = self._found.terms[k]["direct"] = {}
+        for name, gradient in found.architecture.items():
+            if gradient is None:
+                raise ValueError(f"apply must use every architecture tensor, but that of learner {k} ignores {name!r}")
+            direct[name] = gradient
+        penalty = objectives.penalty_gradient(self._learners[k])
+        if penalty is not None:
+            if not math.isfinite(norm(penalty.values())):
+                raise NonFiniteError(k, 3, "the gradient of the penalty", self._step)
+            direct.update(total([direct, penalty]))
+
+    def can_follow(self, k: int, term: str, direction: Vector[Tensor]) -> bool:
+        """Whether a direction is neither zero nor infinite; otherwise its term is skipped and counted."""
+        reason = obstacle(direction)
+        if reason is not None:
+            self._found.skipped[k][term] = reason
+        if reason == ZERO and term == "own" and self._found.p:
+            # Then the predictions stay where they are: peers may rely on that. An infinite direction says nothing.
+            self._found.s[k] = torch.zeros_like(self._found.p[k])
+        return reason is None
+
+    def keep(self, k: int, term: str, value: dict[str, Tensor]) -> bool:
+        """Record a second-order term, or that it was skipped because it is not finite."""
+        if not math.isfinite(norm(value.values())):
+            self._found.skipped[k][term] = "the term is not finite"
+            return False
+        self._found.terms[k][term] = value
+        return True
+
+    def knows_pupils(self, k: int) -> bool:
+        """Whether the sensitivity of everybody learner k teaches is known; otherwise two terms are skipped."""
+        unknown = [j for j in self._teaching.pupils_of(k) if self._found.s[j] is None]
+        if unknown:
+            terms = ["cross"] * self._teaching.trains_v + ["label"] * self._label_path
+            reason = f"the sensitivity of learner {unknown[0]} is not known"
+            self._found.skipped[k].update(dict.fromkeys(terms, reason))
+        return not unknown
+
+    def _read(self, k: int, stage: int, value: Tensor) -> float:
+        """Read a value and the losses that were noted in one go; the losses must be finite."""
+        unread, self._unread[k] = self._unread[k], {}
+        *losses, result = read([*unread.values(), value])
+        for name, loss in zip(unread, losses, strict=True):
+            if not math.isfinite(loss):
+                raise NonFiniteError(k, stage, f"the loss of pass {name!r}", self._step)
+            self._found.losses[k][name] = loss
+        return result
+
+    def _check_classes(self, k: int, table: Tensor) -> None:
+        self._classes[k] = table.shape[1]
+        for j, count in self._classes.items():
+            if count != table.shape[1]:
+                raise ValueError(
+                    "learners must agree on the number of classes, "
+                    f"but learner {j} has {count} and learner {k} has {table.shape[1]}"
+                )
