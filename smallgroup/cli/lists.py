@@ -112,7 +112,8 @@ def _keys() -> dict[str, str]:
 
 
 def _datasets() -> dict[str, str]:
-    return {usage_of(name): DATASETS.about(name) for name in DATASETS}
+    usable = dict(DATASETS.usable())
+    return {usage_of(name) if name in usable else name: DATASETS.about(name) for name in DATASETS}
 
 
 LISTS: dict[str, Callable[[], dict[str, str]]] = {

@@ -5,10 +5,12 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+from torch.utils.data import Dataset as TorchDataset
 
 from smallgroup.data.dataset import Dataset, imbalance
 from smallgroup.data.errors import DataError, reason
@@ -22,6 +24,10 @@ from smallgroup.data.splits import set_aside
 from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.text import shown
 
+LabeledImages: TypeAlias = TorchDataset[Any] | Sequence[Any] | tuple[Any, Any]
+"""A map-style dataset of (image, label), or a tuple (images, labels)."""
+UnlabeledImages: TypeAlias = TorchDataset[Any] | Sequence[Any] | NDArray[Any] | Tensor
+"""An array of images, or a map-style dataset of them."""
 TWICE = 8
 """Images that are read twice, to find out whether they are the same each time."""
 AT_ONCE = 256
@@ -50,10 +56,10 @@ class OwnData:
 
     def __init__(
         self,
-        train: object,
+        train: LabeledImages,
         *,
-        test: object = None,
-        unlabeled: object = None,
+        test: LabeledImages | None = None,
+        unlabeled: UnlabeledImages | None = None,
         classes: Sequence[str] | None = None,
         name: str = "data",
         layout: Layout | None = None,
@@ -137,8 +143,8 @@ class OwnData:
         return train, test, [f"there is no test part: {count} images are set aside as the test part"]
 
 
-def as_own_data(data: object) -> OwnData | None:
-    """Return what a user gives as `data`: labeled images alone are given a name of their own."""
+def as_own_data(data: OwnData | LabeledImages | None) -> OwnData | None:
+    """Return what a user gives as `data`, which may be labeled images alone."""
     return data if data is None or isinstance(data, OwnData) else OwnData(data)
 
 
