@@ -49,6 +49,7 @@ DATASETS: "Registry[Source]" = Registry(
         "cifar100": "smallgroup.data.built_in:Cifar100",
         "imagenet": "smallgroup.data.built_in:ImageNet",
         "folder": "smallgroup.data.built_in:Folder",
+        "hf": "smallgroup.data.hub:Hub",
         "own": "smallgroup.data.built_in:Own",
     },
 )

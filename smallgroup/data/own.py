@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import torch
 from numpy.typing import NDArray
@@ -24,9 +24,18 @@ from smallgroup.data.splits import set_aside
 from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.text import shown
 
-LabeledImages: TypeAlias = TorchDataset[Any] | Sequence[Any] | tuple[Any, Any]
+
+class Items(Protocol):
+    """Images by number, with a label each or without."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, place: int, /) -> Any: ...  # noqa: ANN401
+
+
+LabeledImages: TypeAlias = TorchDataset[Any] | Items | tuple[Any, Any]
 """A map-style dataset of (image, label), or a tuple (images, labels)."""
-UnlabeledImages: TypeAlias = TorchDataset[Any] | Sequence[Any] | NDArray[Any] | Tensor
+UnlabeledImages: TypeAlias = TorchDataset[Any] | Items | NDArray[Any] | Tensor
 """An array of images, or a map-style dataset of them."""
 TWICE = 8
 """Images that are read twice, to find out whether they are the same each time."""
@@ -146,6 +155,11 @@ class OwnData:
 def as_own_data(data: OwnData | LabeledImages | None) -> OwnData | None:
     """Return what a user gives as `data`, which may be labeled images alone."""
     return data if data is None or isinstance(data, OwnData) else OwnData(data)
+
+
+def open_images(images: UnlabeledImages, size: int, channels: int) -> Images:
+    """Return images as those of a dataset in this size and these channels, without labels."""
+    return _unlabeled(images, None).base.without_labels(size, channels)
 
 
 @dataclass(frozen=True)
