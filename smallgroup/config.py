@@ -312,19 +312,29 @@ def overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, An
     return result if learners is None else {**result, "learners": learners}
 
 
-def on_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys in long form above those of their recipe."""
-    learners = given.get("learners") or [{}, {}]
-    many = isinstance(learners, list | tuple)
-    methods = {str(_part(learner, "method", "darts")) for learner in learners} if many else {""}
+def variant(given: Mapping[str, Any]) -> tuple[Any, dict[str, str]]:
+    """The recipe that keys in long form name, and what its variants depend on."""
+    learners, methods = given.get("learners") or [{}, {}], _methods_of(given)
     name = given.get("recipe", recipes.DEFAULT)
     what = {
         "dataset": recipe_variant(str(_part(given.get("data"), "dataset", "digits"))),
         "method": next(iter(methods)) if len(methods) == 1 else "",
-        "learners": "alone" if many and len(learners) == 1 else "group",
+        "learners": "alone" if isinstance(learners, list | tuple) and len(learners) == 1 else "group",
     }
     space = _part(given.get("space"), "name", None) or recipes.keys(name, {**what, "space": ""})["space"]["name"]
-    below = recipes.keys(name, {**what, "space": str(space)})
+    return name, {**what, "space": str(space)}
+
+
+def _methods_of(given: Mapping[str, Any]) -> set[str]:
+    learners = given.get("learners") or [{}, {}]
+    many = isinstance(learners, list | tuple)
+    return {str(_part(learner, "method", "darts")) for learner in learners} if many else {""}
+
+
+def on_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys in long form above those of their recipe."""
+    name, what = variant(given)
+    methods, below = _methods_of(given), recipes.keys(name, what)
     # Options of methods that nobody has are left out, and architectures first does not fit second order in a group.
     below["methods"] = {name: options for name, options in below.get("methods", {}).items() if name in methods}
     asked = given.get("search")

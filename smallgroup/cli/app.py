@@ -529,6 +529,7 @@ def list_(
             metavar="WHAT", help="One of genotypes, methods, spaces, datasets, recipes, studies, rows and keys."
         ),
     ],
+    *,
     estimate: Annotated[
         bool,
         typer.Option(
@@ -536,12 +537,26 @@ def list_(
             help="Of rows: how many days each takes on this machine. Measured once, about a minute, and then kept.",
         ),
     ] = True,
+    recipe: options.Recipe = None,
+    dataset: options.Dataset = None,
+    method: options.Method = None,
+    space: options.Space = None,
+    learners: options.Learners = None,
+    config: options.ConfigFile = None,
+    changes: options.Changes = None,
     json: options.Json = False,
 ) -> None:
-    """What there is to choose from, with a line on each."""
-    from smallgroup.cli.lists import run  # noqa: PLC0415
+    """What there is to choose from, with a line on each.
 
-    run(what, as_json=json, estimate=estimate)
+    `list keys` has the value of every key under what is given here, and where it comes from: you, a recipe or a variant
+    of it, the method, or the default of the key.
+    """
+    from smallgroup.cli.lists import run  # noqa: PLC0415
+    from smallgroup.config import load, overlaid  # noqa: PLC0415
+
+    options_ = _given(recipe=recipe, dataset=dataset, method=method, space=space, learners=learners)
+    given = options_ if config is None else overlaid(load(config), options_)
+    run(what, as_json=json, estimate=estimate, given=given, changes=changes or ())
 
 
 @app.command()

@@ -4,6 +4,7 @@ import os
 import platform
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 import typer
@@ -13,13 +14,14 @@ from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.data import DATASETS, Finding, data_root, examine
 from smallgroup.data.names import check_name, names_alone
 from smallgroup.methods import METHODS
+from smallgroup.registry import Registry
 from smallgroup.spaces.darts.truth import COLUMN, Surrogate, can_run
 from smallgroup.spaces.ground_truth import CAVEAT
 from smallgroup.spaces.nas_bench_201 import Truth
 from smallgroup.version import __version__
 
 TABLE = "nas-bench-201"
-REGISTRIES = (("method", METHODS), ("dataset", DATASETS))
+REGISTRIES: tuple[tuple[str, Registry[Any]], ...] = (("method", METHODS), ("dataset", DATASETS))
 """What plugins may add to."""
 
 

@@ -1,6 +1,7 @@
 """`smallgroup list`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from smallgroup import recipes
 from smallgroup.cli.output import print_entries, print_json, say
@@ -13,9 +14,21 @@ from smallgroup.spaces.genotypes import published_about
 from smallgroup.study.names import built_in, keys_of_built_in
 
 
-def run(what: str, *, as_json: bool, estimate: bool = True) -> None:
-    """Names, and a line on each; of rows also how long they take here."""
+def run(
+    what: str,
+    *,
+    as_json: bool,
+    estimate: bool = True,
+    given: Mapping[str, Any] | None = None,
+    changes: Sequence[str] = (),
+) -> None:
+    """Names, and a line on each; of rows also how long they take here, of keys what is given for a run."""
     check_choice("what to list", what, tuple(LISTS))
+    if what == "keys":
+        _print_keys(given or {}, changes, as_json=as_json)
+        return
+    if given or changes:
+        raise ValueError(f"options of a run go with keys, but what is listed is {what}")
     if what == "rows" and estimate:
         rows_with_times(as_json=as_json)
         return
@@ -105,10 +118,15 @@ def _studies() -> dict[str, str]:
     return {name: str(keys_of_built_in(name).get("about", "")) for name in built_in()}
 
 
-def _keys() -> dict[str, str]:
-    from smallgroup.config import help_of_keys  # noqa: PLC0415
+def _print_keys(given: Mapping[str, Any], changes: Sequence[str], *, as_json: bool) -> None:
+    """Every key with its value under a recipe, where that comes from, and a line of help."""
+    from smallgroup.origins import key_values  # noqa: PLC0415
 
-    return help_of_keys()
+    found = key_values(given, changes)
+    if as_json:
+        print_json([{"name": k.key, "value": k.value, "from": k.origin, "about": k.help} for k in found])
+    else:
+        print_entries((k.key, k.line) for k in found)
 
 
 def _datasets() -> dict[str, str]:
@@ -124,5 +142,5 @@ LISTS: dict[str, Callable[[], dict[str, str]]] = {
     "recipes": _recipes,
     "studies": _studies,
     "rows": _rows,
-    "keys": _keys,
+    "keys": dict,  # printed apart, with their values
 }

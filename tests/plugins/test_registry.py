@@ -96,7 +96,7 @@ def test_entry_points_are_listed_without_an_import(methods: Registry[Method], tm
         "from smallgroup.methods import Method\nclass Theirs(Method):\n    'Another.'\n    name = 'another'\n"
     )
     declare(tmp_path, "another = theirs:Theirs\nbroken = theirs:Nothing\nwrong = theirs:__doc__")
-    assert list(methods) == ["another", "broken", "darts", "wrong"]
+    assert list(methods) == ["darts", "another", "broken", "wrong"]
     assert "theirs" not in sys.modules
     assert methods["another"].__name__ == "Theirs"
     assert methods.about("another") == "Another."
@@ -106,7 +106,7 @@ def test_entry_points_are_listed_without_an_import(methods: Registry[Method], tm
     with pytest.raises(PluginError, match="method 'wrong' must be a subclass"):
         methods["wrong"]
     assert methods.about("broken").startswith("method 'broken' must be importable")
-    assert [name for name, _ in methods.usable()] == ["another", "darts"]
+    assert [name for name, _ in methods.usable()] == ["darts", "another"]
 
 
 def test_packages_that_claim_one_name_are_refused_by_name(methods: Registry[Method], tmp_path: Path) -> None:
