@@ -16,7 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.fields import FieldInfo
 
 from smallgroup import recipes
-from smallgroup.data.config import DataConfig
+from smallgroup.data import DATASETS
+from smallgroup.data.config import MADE, DataConfig
 from smallgroup.data.names import recipe_variant
 from smallgroup.group.teaching import Teaching
 from smallgroup.methods import METHODS
@@ -55,6 +56,8 @@ SHORT = {
 """Keys that may stand at the top, and where they belong."""
 CONFIG = "config.yaml"
 """In the folder of a run."""
+DATA = ("dataset", "unlabeled")
+"""Keys that name data."""
 LARGEST = 200_000
 """Bytes of a config file, which take seconds to read."""
 
@@ -459,6 +462,7 @@ def _not_registered(keys: Mapping[str, Any]) -> str | None:
     named: list[tuple[str, Collection[str], list[object]]] = [
         ("method", METHODS, [_part(learner, "method", None) for learner in learners]),
         ("space", SPACES, [_part(space, "name", None) for space in spaces]),
+        ("dataset", {*DATASETS, *MADE}, [str(_part(keys.get("data"), key, "train")).partition(":")[0] for key in DATA]),
     ]
     for kind, known, names in named:
         for name in names:

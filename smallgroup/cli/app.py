@@ -483,7 +483,9 @@ def export(
     format_: Annotated[
         str,
         typer.Option(
-            "--format", metavar="onnx|pt2", help="ONNX (needs `pip install 'smallgroup[onnx]'`), or torch.export."
+            "--format",
+            metavar="onnx|pt2",
+            help="ONNX (needs `pip install 'smallgroup[onnx]'`), torch.export, or one of `smallgroup list exporters`.",
         ),
     ] = "onnx",
     out: Annotated[
@@ -497,9 +499,11 @@ def export(
     the trained model on random images before it is written. A pt2 file of ours has no pickle in it; loading one of a
     stranger can run code.
     """
+    from smallgroup.exporters import EXPORTERS  # noqa: PLC0415
     from smallgroup.phases.training.place import find_model  # noqa: PLC0415
 
     find_model(run)
+    EXPORTERS.check_name(format_, "format")
     from smallgroup.cli.export import run as carry_out  # noqa: PLC0415
 
     carry_out(run, format_, out, as_json=json)
@@ -526,7 +530,8 @@ def list_(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="WHAT", help="One of genotypes, methods, spaces, datasets, recipes, studies, rows and keys."
+            metavar="WHAT",
+            help="One of genotypes, methods, spaces, datasets, exporters, recipes, studies, rows and keys.",
         ),
     ],
     *,
