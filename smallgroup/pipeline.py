@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from smallgroup import api
 from smallgroup.api import PLAY_OFF
+from smallgroup.baseline_names import BASELINES, DEFAULT_BASELINES, Baseline
 from smallgroup.config import CONFIG, Config, keys_of_any, load_own, long_form, resolve
 from smallgroup.display.display import Display
 from smallgroup.display.search import SearchDisplay
@@ -39,19 +40,11 @@ from smallgroup.spaces.genotypes import FILE, AnyGenotype, read, space_of
 from smallgroup.spaces.nas_bench_201.cell import Cell
 from smallgroup.statistics.same_images import ImageComparison, compare_on_images
 
-Baseline = Literal["resnet", "random", "all-3x3"]
 RESNET = Cell.parse("|nor_conv_3x3~0|+|none~0|nor_conv_3x3~1|+|skip_connect~0|none~1|skip_connect~2|")
 """Two 3x3 convolutions with a skip connection around them: the residual block, as the benchmark writes it."""
 ALL_3X3 = Cell(("nor_conv_3x3",) * 6)
-BASELINES: dict[Baseline, str] = {
-    "resnet": "a ResNet: residual blocks in the same skeleton",
-    "random": "a random cell of the same space",
-    "all-3x3": "the cell of 3x3 convolutions alone",
-}
-"""Networks that the found one is compared with: as wide as gives the same multiply-adds, with the same settings."""
 SKELETON = {"halvings": "auto", "reduction": "pool", "stages": 2, "pooling": "maximum", "cells_per_stage": 1}
 """What surrounds a ResNet beside a network of the DARTS space, which has a skeleton of its own."""
-DEFAULT_BASELINES: tuple[Baseline, ...] = ("resnet", "random")
 VERDICT = "verdict.json"
 SEARCH_SHARE = 0.12
 """The most of a time budget that a search takes. In minutes, more training is worth more than a better cell."""

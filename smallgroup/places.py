@@ -7,6 +7,7 @@ from pathlib import Path
 from smallgroup.config import CONFIG
 from smallgroup.runner.lock import FILE as LOCK
 from smallgroup.runner.place import CHECKPOINTS, METRICS, RESULT
+from smallgroup.runtime.files import check_not_link
 
 RUNS = Path("runs")
 """Where commands make folders for runs that have no `--out`."""
@@ -31,6 +32,12 @@ def is_begun(folder: Path) -> bool:
     return any((folder / name).exists() for name in (CONFIG, CHECKPOINTS, SEEDS))
 
 
+def check_part(folder: Path) -> None:
+    """Refuse a link in the place of a part of another run, such as the training of a search."""
+    if (folder.parent / CONFIG).exists():
+        check_not_link(folder)
+
+
 def check_for_run(folder: Path) -> None:
     """Refuse a folder that holds anything else than a run; nothing is written to it."""
     if (folder / SEEDS).exists():
@@ -44,7 +51,7 @@ def check_for_seeds(folder: Path) -> None:
     if holds_run(folder):
         raise ValueError(f"several searches need a folder of their own, but {folder} holds a run")
     if not (folder / SEEDS).exists():
-        check_empty(folder, "several searches")
+        check_empty(folder, "a search of several seeds")
 
 
 def check_empty(folder: Path, what: str) -> None:

@@ -12,13 +12,14 @@ import pytest
 import smallgroup
 from smallgroup import fitting, pipeline
 from smallgroup.api import training_data_of
+from smallgroup.baseline_names import BASELINES
 from smallgroup.cli import main
 from smallgroup.config import Config, load_own, resolve
 from smallgroup.phases.evaluation import TrainingJob, TrainResult
 from smallgroup.phases.evaluation.size import images_of, size_of
 from smallgroup.phases.passes import FORWARD
 from smallgroup.phases.search.timing import Cost, Part
-from smallgroup.pipeline import ALL_3X3, BASELINES, LEAST_SHARE, OVERHEAD, PLAY_OFF_SHARE, RESNET, RunResult
+from smallgroup.pipeline import ALL_3X3, LEAST_SHARE, OVERHEAD, PLAY_OFF_SHARE, RESNET, RunResult
 from smallgroup.runner import read_rows
 from smallgroup.runtime import budget as budgets
 from smallgroup.runtime import files

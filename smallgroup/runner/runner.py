@@ -13,7 +13,7 @@ from signal import Signals
 from typing import Any
 
 from smallgroup.runner.lock import locked
-from smallgroup.runner.metrics import Metrics
+from smallgroup.runner.metrics import Metrics, check_free
 from smallgroup.runner.place import CHECKPOINTS, METRICS
 from smallgroup.runner.saved import parts_of
 from smallgroup.runner.signals import watched
@@ -233,12 +233,6 @@ def check_folder(folder: Path, *, resume: bool) -> None:
         with locked(folder):
             if not resume:
                 check_free(folder)
-
-
-def check_free(folder: Path) -> None:
-    """Refuse a folder in which a run was begun: it would have to be resumed."""
-    if Metrics(folder / METRICS).length or (folder / CHECKPOINTS).exists():
-        raise ValueError(f"{folder} must be empty or resumed, but a run was begun in it")
 
 
 def check_identity(mine: Mapping[str, Any], theirs: Mapping[str, Any], path: str = "") -> None:

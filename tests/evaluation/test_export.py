@@ -27,6 +27,7 @@ from smallgroup.phases.evaluation.export import (
     check_parity,
     export_model,
 )
+from smallgroup.phases.evaluation.place import FORMATS
 from smallgroup.runtime import stream
 
 Trained = dict[str, tuple[Path, TrainingData, TrainResult]]
@@ -41,7 +42,7 @@ def exports(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> dict[
     found = {
         (space, format): export_model(trained[space][0], format, out / f"{space}.{format}")
         for space in SPACES
-        for format in export.FORMATS
+        for format in FORMATS
     }
     assert torch.equal(torch.get_rng_state(), state)  # nobody drew from the global generator
     return found
@@ -56,7 +57,7 @@ def loaded(exported: Exported) -> Callable[[Tensor], Tensor]:
     return lambda images: torch.from_numpy(session.run(None, {"images": images.numpy()})[0])
 
 
-@pytest.mark.parametrize("format", export.FORMATS)
+@pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("space", SPACES)
 def test_parity_in_several_batch_sizes(
     space: str, format: str, trained: Trained, exports: dict[tuple[str, str], Exported]
@@ -75,7 +76,7 @@ def test_parity_in_several_batch_sizes(
     assert exports[space, format].difference < exports[space, format].tolerance
 
 
-@pytest.mark.parametrize("format", export.FORMATS)
+@pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("space", SPACES)
 def test_the_same_accuracy_to_the_digit(
     space: str, format: str, trained: Trained, exports: dict[tuple[str, str], Exported]

@@ -29,7 +29,7 @@ from smallgroup.data.errors import require_folder
 from smallgroup.networks import DerivedNetwork, Outputs
 from smallgroup.phases.evaluation.card import write_card
 from smallgroup.phases.evaluation.model import TrainedModel, read_model
-from smallgroup.phases.evaluation.place import find_model
+from smallgroup.phases.evaluation.place import FORMATS, find_model
 from smallgroup.phases.evaluation.result import TrainResult
 from smallgroup.runtime import stream
 from smallgroup.runtime.checks import check_choice
@@ -37,7 +37,6 @@ from smallgroup.runtime.files import write_whole
 from smallgroup.runtime.text import shown
 from smallgroup.spaces.genotypes import space_of, to_plain
 
-FORMATS = ("onnx", "pt2")
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 """What ONNX needs: the extra `onnx`."""
 EXTRA = "smallgroup.json"

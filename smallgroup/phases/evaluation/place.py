@@ -6,6 +6,8 @@ from pathlib import Path
 from smallgroup.runtime.text import shown
 
 WEIGHTS, ABOUT = "model.safetensors", "model.json"
+FORMATS = ("onnx", "pt2")
+"""What a model can be exported as."""
 TRAINING = "training"
 """The folder of the training within that of a whole run."""
 

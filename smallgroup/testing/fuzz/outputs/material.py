@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from smallgroup.phases.evaluation.export import FORMATS
+from smallgroup.phases.evaluation.place import FORMATS
 from smallgroup.study import Store, open_study, planned
 from smallgroup.testing.fuzz.outputs.attacks import NAME
 from smallgroup.testing.fuzz.outputs.listed import list_attacks
