@@ -66,6 +66,10 @@ class Plan:
     baselines: tuple[Baseline, ...]
     search_seconds: float | None = None
     """What the search was expected to take when its length was chosen."""
+    measuring_seconds: float = 0.0
+    """What choosing it took of the budget."""
+    training: dict[str, Any] | None = None
+    """The section of the config for the network found, once a budget has decided its size."""
 
     @staticmethod
     def read(folder: Path) -> "Plan | None":
@@ -78,6 +82,10 @@ class Plan:
             return _PLAN.validate_json(content)
         except ValueError:
             raise ValueError(f"{folder / PLAN} must be the plan of a run, but it is not") from None
+
+    def dumps(self) -> str:
+        """The text of the file."""
+        return json.dumps(asdict(self)) + "\n"
 
     @property
     def trainings(self) -> int:
@@ -267,7 +275,8 @@ class _Run:
         plan = asked
         if budget is not None:
             fitted = search_within(self.config, budget, SEARCH_SHARE)
-            plan = replace(asked, search_seconds=fitted.seconds)
+            measuring = OVERHEAD * asked.seconds - budget.left if asked.seconds is not None else 0.0
+            plan = replace(asked, search_seconds=fitted.seconds, measuring_seconds=measuring)
             self.config = fitted.config
             left = max(0.0, budget.left - fitted.seconds)
             parts = [f"search {written(fitted.seconds)}"]
@@ -280,7 +289,7 @@ class _Run:
             parts.append(f"training {written(each)}" + (" each" if plan.baselines else ""))
             beside = "" if not plan.baselines else f": the network found and {', '.join(plan.baselines)}"
             self.tell(f"time: {', '.join(parts)}{beside}")
-        self.files = {PLAN: json.dumps(asdict(plan)) + "\n"}
+        self.files = {PLAN: plan.dumps()}
         return plan
 
     def _take_up_sizes(self, plan: Plan) -> None:
@@ -310,13 +319,19 @@ class _Run:
         """What is left for the trainings; of a resumed run, what the search did not take of the whole budget."""
         if plan.seconds is None or budget is not None:
             return budget
-        return Budget(max(0.0, OVERHEAD * plan.seconds - found.seconds), plan.clock)
+        return Budget(max(0.0, OVERHEAD * plan.seconds - plan.measuring_seconds - found.seconds), plan.clock)
 
     # The trainings.
 
     def _sized(self, cell: AnyGenotype, plan: Plan, budget: Budget | None) -> Config:
-        """The config of the training of a cell: as long and as large as its part of the time allows."""
-        config = resolve({**load_own(self.folder / CONFIG), "space": {"name": space_of(cell)}})
+        """The config of the training of a cell: as long and as large as its part of the time allows.
+
+        The choice is written down at once: it is kept if the run is interrupted before the training begins.
+        """
+        keys = {**load_own(self.folder / CONFIG), "space": {"name": space_of(cell)}}
+        if plan.training is not None:
+            return resolve({**keys, "training": plan.training})
+        config = resolve(keys)
         if budget is None or plan.seconds is None:
             return config
         least = LEAST_SHARE * OVERHEAD * plan.seconds / plan.trainings
@@ -325,7 +340,9 @@ class _Run:
                 f"search and play-off took longer than planned: the trainings get {written(least)} each all the same"
             )
             budget = Budget(least * plan.trainings, budget.clock)
-        return training_within(config, cell, budget, 1 / plan.trainings)
+        sized = training_within(config, cell, budget, 1 / plan.trainings)
+        write_whole(self.folder / PLAN, replace(plan, training=sized.to_dict()["training"]).dumps())
+        return sized
 
     def _beside(self, name: Baseline, own: TrainResult, seed: int) -> TrainResult:
         """Train a baseline of the same multiply-adds with the settings and the length of the found network."""

@@ -299,7 +299,7 @@ def run(
 
     Networks are trained from scratch. Without options, handwritten digits: a few minutes. The folder is that of the
     search, with the trainings in `training`, `resnet` and `random`. A time budget is for everything together: the
-    search takes a third at most, and what is left is shared between the play-off and the trainings. The size of the
+    search takes 12 % at most, and what is left is shared between the play-off and the trainings. The size of the
     network follows the time. Baselines have about the same multiply-adds and are trained with the same settings for
     the same number of steps.
     """
