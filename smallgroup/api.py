@@ -23,6 +23,7 @@ from smallgroup.display.training import TrainingDisplay
 from smallgroup.networks import build_network
 from smallgroup.pages import REPORT, draw_all
 from smallgroup.phases.evaluation import MutualJob, MutualResult, Peers, TrainingJob, TrainResult, peers, size
+from smallgroup.phases.evaluation.mutual_result import check_places
 from smallgroup.phases.evaluation.mutual_result import conclude as conclude_mutual
 from smallgroup.phases.evaluation.record import recorder as training_recorder
 from smallgroup.phases.evaluation.result import conclude as conclude_training
@@ -233,6 +234,7 @@ def train_mutually(
         return {**resolve(load_own(folder / CONFIG)).of_training(), **Peers.read(folder).to_dict()}
 
     def carry_out(runner: Runner) -> MutualResult:
+        check_places(runner.folder, len(group.genotypes))
         data = training_data_of(resolved)
         job = MutualJob(resolved.training, data, group, seed=resolved.seed)
         with _displays(TrainingDisplay, watcher, progress=progress) as displays:

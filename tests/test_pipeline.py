@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import smallgroup
 from smallgroup import fitting, pipeline
@@ -422,3 +423,19 @@ def test_quick_plays_off_where_nobody_says_otherwise(
 def test_the_help_names_the_share_of_the_search(capsys: Captured) -> None:
     assert main(["run", "--help"]) == 0
     assert f"the search takes {100 * SEARCH_SHARE:g} % at most" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_part_is_not_begun_where_the_search_would_not_be_resumed(copied: Path) -> None:
+    """Torch without oneDNN, as another machine or a variable would make it."""
+    for name in ("training", *ALL):
+        shutil.rmtree(copied / name)
+    told: list[str] = []
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        with pytest.raises(ValueError, match=r"but these computations round differently: stem, .*--allow-drift"):
+            run(copied, resume=True)
+        assert not (copied / "training" / "config.yaml").exists()
+        with pytest.warns(UserWarning, match="may differ from that of an uninterrupted run: these computations"):
+            run(copied, resume=True, allow_drift=True, say=told.append)
+    finally:
+        torch._C._set_mkldnn_enabled(True)
