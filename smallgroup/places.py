@@ -87,7 +87,7 @@ def nothing_to_resume(folder: Path, how: str) -> ValueError:
 def nearest_run(folder: Path) -> Path | None:
     """Return the run whose folder has the name most like this one: beside it, in `runs`, or beside its parent."""
     parent = folder.parent
-    above = [parent, parent / RUNS] if parent.is_dir() else _folders(parent.parent)
+    above = [parent, parent / RUNS] if parent.is_dir() else [parent.parent, *_folders(parent.parent)]
     found = {str(each): each for place in above for each in _folders(place) if is_begun(each)}
     near = difflib.get_close_matches(str(folder), list(found), n=1, cutoff=0.0)
     return found[near[0]] if near else None
