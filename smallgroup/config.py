@@ -19,7 +19,7 @@ from smallgroup import recipes
 from smallgroup.data.config import DataConfig
 from smallgroup.group.teaching import Teaching
 from smallgroup.methods import METHODS
-from smallgroup.migrations import migrated, without_later_keys
+from smallgroup.migrations import as_before, migrated
 from smallgroup.phases.playoff.config import PlayOffConfig
 from smallgroup.phases.search.config import SearchConfig
 from smallgroup.phases.training.config import TrainingConfig
@@ -28,9 +28,10 @@ from smallgroup.runner.place import METRICS
 from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.checks import check_choice, nearest, suggestion
 from smallgroup.runtime.files import read_regular
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.runtime.plain_yaml import NotTakenError, dumped, parsed
 from smallgroup.runtime.text import shown
-from smallgroup.spaces.config import SpaceConfig
+from smallgroup.spaces.config import AnySpaceConfig, SpaceSection, with_own_keys
 
 if TYPE_CHECKING:
     from smallgroup.methods import Method
@@ -65,7 +66,7 @@ class LearnerConfig(BaseModel):
     """How the choice of operations is relaxed: see `smallgroup list methods`."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Options of the method; what is not named is as published."""
-    space: SpaceConfig | None = None
+    space: AnySpaceConfig | None = None
     """A space of its own; null: the space of the group."""
 
     @field_validator("method")
@@ -150,7 +151,7 @@ class Config(BaseModel):
     """Every random number is a function of it: the split, initial weights, the order of images, ..."""
     data: DataConfig = DataConfig()
     """Which images, and how they are shared out and augmented."""
-    space: SpaceConfig = SpaceConfig()
+    space: AnySpaceConfig
     """Which cells may be found, and the size of the network that is searched."""
     learners: tuple[LearnerConfig, ...] = Field(
         default=(LearnerConfig(), LearnerConfig()), min_length=1, max_length=MOST["learners"]
@@ -192,8 +193,8 @@ class Config(BaseModel):
             return self  # learners that are alike can answer by any rule, and torch stays unloaded
         from smallgroup.phases.search.answer import check_answer  # noqa: PLC0415 -- it loads torch
 
-        images = {"classes": 2, "image_channels": 1, "image_size": 8}  # any will do: rules do not depend on them
-        made = [((one.space or self.space).build(**images), self.build_method(one)) for one in self.learners]
+        images = ImageSpec()  # any will do: rules do not depend on them
+        made = [((one.space or self.space).build(images), self.build_method(one)) for one in self.learners]
         check_answer(self.search.answer, made)
         return self
 
@@ -261,7 +262,7 @@ class Config(BaseModel):
     def of_search(self) -> dict[str, Any]:
         """What a search depends on: a run is resumed with these."""
         others = {"training"} if self.search.answer == "play-off" else {"training", "playoff"}
-        plain = without_later_keys({key: value for key, value in self.to_dict().items() if key not in others})
+        plain = as_before({key: value for key, value in self.to_dict().items() if key not in others})
         if self.search.labellers is not None:  # where they lie may change; who they are is in the checkpoints
             plain["search"]["labellers"] = "given"
         return {**plain, "run": self.run.identity}
@@ -269,7 +270,7 @@ class Config(BaseModel):
     def of_training(self) -> dict[str, Any]:
         """What a training depends on, beside its genotype."""
         keys = ("seed", "data", "training")
-        plain = without_later_keys({key: value for key, value in self.to_dict().items() if key in keys})
+        plain = as_before({key: value for key, value in self.to_dict().items() if key in keys})
         return {**plain, "run": self.run.identity}
 
     def to_yaml(self, environment: Mapping[str, Any] | None = None) -> str:
@@ -322,7 +323,7 @@ def on_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
     for one, other in (("lr", "travel"), ("travel", "lr")):
         if _part(_part(asked, "architecture", None), one, None) is not None:
             below["search"]["architecture"].pop(other, None)
-    return recipes.merged(below, given)
+    return with_own_keys(recipes.merged(below, given))
 
 
 def _different(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
@@ -566,7 +567,8 @@ def help_of_keys() -> dict[str, str]:
 
 
 def _fields_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    for name, field in model.model_fields.items():
+    known = model.known_fields() if issubclass(model, SpaceSection) else model.model_fields
+    for name, field in known.items():
         key = f"{prefix}{field.alias or name}"
         yield key, field
         for kind in _kinds(field):

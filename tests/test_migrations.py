@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from smallgroup.config import CONFIG, Config, load_own, resolve
-from smallgroup.migrations import LATER, migrated, without_later_keys
+from smallgroup.migrations import LATER, as_before, migrated
 
 
 def earlier(**given: Any) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def test_a_run_is_known_by_what_it_did_before_there_were_later_keys() -> None:
 @pytest.mark.parametrize("damaged", [{}, {"space": 3, "learners": "two"}, {"learners": [None, 4]}, {"search": []}])
 def test_damaged_files_are_left_to_the_reader(damaged: dict[str, Any]) -> None:
     assert migrated(damaged) == damaged
-    assert without_later_keys(damaged) == damaged
+    assert as_before(damaged) == damaged
 
 
 def test_later_keys_exist() -> None:

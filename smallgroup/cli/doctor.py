@@ -11,11 +11,7 @@ import typer
 from smallgroup import __version__, kernels
 from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.data import NAMES, Finding, data_root, examine
-from smallgroup.spaces.darts.truth import COLUMN, Surrogate, can_run
-from smallgroup.spaces.ground_truth import CAVEAT
-from smallgroup.spaces.nas_bench_201 import Truth
-
-TABLE = "nas-bench-201"
+from smallgroup.spaces import GROUND_TRUTHS, GroundTruth
 
 
 def run(root: Path | None, folders: tuple[str, ...], *, as_json: bool) -> None:
@@ -34,7 +30,7 @@ def run(root: Path | None, folders: tuple[str, ...], *, as_json: bool) -> None:
         "kernels": kernels.in_words(kernels.best()),
         "data_root": str(root),
     }
-    findings = [*examine(root, (*NAMES, *folders)), _table(root), _surrogate(root)]
+    findings = [*examine(root, (*NAMES, *folders)), *(_truth(kind, root) for kind in GROUND_TRUTHS.values())]
     if as_json:
         print_json({**machine, "findings": [asdict(finding) for finding in findings]})
     else:
@@ -46,27 +42,17 @@ def run(root: Path | None, folders: tuple[str, ...], *, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _table(root: Path) -> Finding:
-    where = root / TABLE
+def _truth(kind: type[GroundTruth], root: Path) -> Finding:
+    """Look for a table or a surrogate."""
+    where = root / kind.name
     try:
-        truth = Truth.find(root)
+        found = kind.find(root)
     except (ValueError, OSError) as error:
-        return Finding(TABLE, str(where), "damaged", str(error))
-    if truth is None:
-        return Finding(TABLE, str(where), "missing", f"the accuracy table is not here: there is no CSV file in {where}")
-    return Finding(TABLE, str(where), "ok", f"accuracies of all 15,625 cells on {', '.join(truth.columns)}")
-
-
-def _surrogate(root: Path) -> Finding:
-    where = root / COLUMN
-    try:
-        found = Surrogate.find(root)
-    except (ValueError, OSError) as error:
-        return Finding(COLUMN, str(where), "damaged", str(error))
-    if found is not None:
-        return Finding(COLUMN, str(where), "ok", f"predicted accuracies of cells of the DARTS space: {CAVEAT}")
-    why = f"the surrogate is not in {where}" if can_run() else "it needs onnxruntime: pip install 'smallgroup[onnx]'"
-    return Finding(COLUMN, str(where), "missing", why)
+        return Finding(kind.name, str(where), "damaged", str(error))
+    if found is None:
+        return Finding(kind.name, str(where), "missing", kind.missing(where))
+    more = f" on {', '.join(found.columns)}" if kind.caveat is None else f": {kind.caveat}"
+    return Finding(kind.name, str(where), "ok", f"{kind.about}{more}")
 
 
 def _word(value: object) -> str:

@@ -7,11 +7,11 @@ from pathlib import Path
 from smallgroup import recipes
 from smallgroup.cli.wanted import Wanted
 from smallgroup.config import CONFIG, changed, check_run, keys_for_training, seeds_of
-from smallgroup.networks.design import NETWORKS
 from smallgroup.phases.training.place import ABOUT, TRAINING
 from smallgroup.runtime.checks import check_choice
 from smallgroup.runtime.text import shown
 from smallgroup.spaces import genotypes
+from smallgroup.spaces.design import IMAGES
 from smallgroup.study import names
 
 
@@ -30,7 +30,7 @@ def check_training(texts: Sequence[str], wanted: Wanted) -> None:
     wanted.check()
     cell, *_ = [genotypes.resolve(text)[1] for text in texts]
     wanted = replace(wanted, base=keys_for_training(texts[0], wanted.given()))
-    config = wanted.resolved({"space": genotypes.space_of(cell)}, wanted.out)
+    config = wanted.resolved({"space": cell.space}, wanted.out)
     if not wanted.resume:
         config.data.require(unlabeled=False)
 
@@ -50,7 +50,7 @@ def with_folder(text: str, wanted: Wanted) -> Wanted:
 def check_described(texts: Sequence[str], network: str | None) -> None:
     """Refuse genotypes that cannot be read, and a network that is not known."""
     if network is not None:
-        check_choice("network", network, tuple(NETWORKS))
+        check_choice("network", network, tuple(IMAGES))
     for text in texts:
         genotypes.resolve(text)
 

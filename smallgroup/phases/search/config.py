@@ -51,7 +51,7 @@ class WeightsConfig(BaseModel):
     momentum: float = Field(default=0.9, ge=0, lt=1)
     """Of SGD."""
     nesterov: bool = False
-    """Whether the momentum is Nesterov's, as in the code of GDAS and NAS-Bench-201."""
+    """Whether the momentum is Nesterov's, as in the code of GDAS."""
     weight_decay: float = Field(default=3e-4, ge=0)
     """Of V and W."""
     clip: float | None = Field(default=5.0, gt=0)

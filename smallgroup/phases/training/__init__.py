@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING
 from smallgroup.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from smallgroup.phases.training.config import NetworkConfig, TrainingConfig
+    from smallgroup.phases.training.config import TrainingConfig
     from smallgroup.phases.training.job import TrainingJob
     from smallgroup.phases.training.model import TrainedModel, read_model
     from smallgroup.phases.training.mutual import MutualJob
     from smallgroup.phases.training.mutual_result import MutualResult
     from smallgroup.phases.training.peers import Peers
     from smallgroup.phases.training.result import TrainResult
+    from smallgroup.spaces.config import NetworkConfig
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,

@@ -26,7 +26,6 @@ from torch.export import Dim, ExportedProgram
 
 from smallgroup import __version__
 from smallgroup.data.errors import require_folder
-from smallgroup.networks import DerivedNetwork, Outputs
 from smallgroup.phases.training.card import write_card
 from smallgroup.phases.training.model import TrainedModel, read_model
 from smallgroup.phases.training.place import find_model
@@ -35,7 +34,9 @@ from smallgroup.runtime import stream
 from smallgroup.runtime.checks import check_choice
 from smallgroup.runtime.files import write_whole
 from smallgroup.runtime.text import shown
-from smallgroup.spaces.genotypes import space_of, to_plain
+from smallgroup.spaces.genotypes import to_plain
+from smallgroup.spaces.network import DerivedNetwork
+from smallgroup.spaces.outputs import Outputs
 
 FORMATS = ("onnx", "pt2")
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
@@ -116,26 +117,24 @@ def about(model: TrainedModel) -> dict[str, Any]:
         "producer": f"smallgroup {__version__}",
         "dataset": model.dataset,
         "classes": list(model.classes),
-        "image_size": model.design.image_size,
-        "image_channels": model.design.image_channels,
+        "image_size": model.design.images.size,
+        "image_channels": model.design.images.channels,
         "mean": list(model.mean),
         "std": list(model.std),
         "margin": model.margin,
         "input": "images: (pixels / 255 - mean) / std per channel, of the centred square whose side is the short side "
         "of the image divided by margin, brought to image_size",
         "output": "logits: one number per class, in the order of classes; their softmax are probabilities",
-        "space": space_of(model.genotype),
+        "space": model.genotype.space,
         "genotype": to_plain(model.genotype),
     }
 
 
 def check_parity(network: DerivedNetwork, model: TrainedModel, exported: Runs) -> tuple[float, float]:
     """The largest absolute difference of the logits on random images, and the tolerance; an error if it is above."""
-    design, differences, sizes = model.design, [], []
+    differences, sizes = [], []
     for count in BATCHES:
-        images = torch.randn(
-            count, design.image_channels, design.image_size, design.image_size, generator=stream("export", count)
-        )
+        images = torch.randn(count, *model.design.images.shape, generator=stream("export", count))
         with torch.no_grad():
             expected, found = Outputs.of(network(images)).logits, exported(images)
         if found.shape != expected.shape:
@@ -156,7 +155,7 @@ def check_parity(network: DerivedNetwork, model: TrainedModel, exported: Runs) -
 
 
 def _program(network: DerivedNetwork, model: TrainedModel) -> ExportedProgram:
-    size, channels = model.design.image_size, model.design.image_channels
+    size, channels = model.design.images.size, model.design.images.channels
     # The archive of a pt2 file wants weights that are whole in memory, in the order of their dimensions.
     plain = copy.deepcopy(network).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
     images = torch.zeros(2, channels, size, size)  # two: torch takes a dimension of one for a constant

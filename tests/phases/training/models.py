@@ -12,7 +12,7 @@ from smallgroup.phases.training.result import conclude
 from smallgroup.runner import Runner
 from smallgroup.runtime.environment import Environment
 from smallgroup.spaces.darts import CellGenotype, Edge, Genotype
-from smallgroup.spaces.genotypes import AnyGenotype
+from smallgroup.spaces.genotype import Genotype as AnyGenotype
 from smallgroup.spaces.nas_bench_201.cell import Cell
 
 _NORMAL = (

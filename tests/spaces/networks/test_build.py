@@ -6,33 +6,35 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 import torch
 
-from smallgroup.networks import (
-    BENCHMARK_NETWORKS,
-    NETWORKS,
-    DartsNetwork,
-    NasBench201Network,
-    NetworkDesign,
-    Outputs,
-    build_network,
-    design_of,
-    image_size,
-)
 from smallgroup.runtime import stream
-from smallgroup.spaces.config import SpaceConfig
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.darts import DartsSpace
-from smallgroup.spaces.genotypes import AnyGenotype, published
+from smallgroup.spaces.darts.config import DartsConfig
+from smallgroup.spaces.darts.design import NETWORKS, DartsDesign
+from smallgroup.spaces.darts.network import DartsNetwork
+from smallgroup.spaces.darts.published import published
+from smallgroup.spaces.design import NetworkDesign
+from smallgroup.spaces.genotype import Genotype
 from smallgroup.spaces.nas_bench_201 import Cell
+from smallgroup.spaces.nas_bench_201.design import NETWORKS as BENCHMARK_NETWORKS
+from smallgroup.spaces.nas_bench_201.design import NasBench201Design
+from smallgroup.spaces.nas_bench_201.network import NasBench201Network
+from smallgroup.spaces.networks import build_network, design_of, image_size
+from smallgroup.spaces.outputs import Outputs
 
 DARTS_V2 = published()["DARTS_V2"]
 CELL = Cell.parse("|nor_conv_3x3~0|+|nor_conv_1x1~0|avg_pool_3x3~1|+|skip_connect~0|none~1|nor_conv_3x3~2|")
-DIGITS = NetworkDesign(classes=10, image_channels=1, image_size=8, channels=6, cells=5, cells_per_stage=2)
+DIGITS = DartsDesign(images=ImageSpec(10, 1, 8), channels=6, cells=5)
+DIGITS_OF_BENCHMARK = NasBench201Design(images=ImageSpec(10, 1, 8), channels=6, cells_per_stage=2)
 
 
 @pytest.mark.parametrize("name", ["NASNet_A", "AmoebaNet_A", "DARTS_V2", "PDARTS", "benchmark"])
 def test_networks_for_digits_of_8x8(name: str) -> None:
     """Every weight is trained."""
-    genotype: AnyGenotype = CELL if name == "benchmark" else published()[name]
-    design = DIGITS if isinstance(genotype, Cell) else replace(DIGITS, auxiliary="two-norms", drop_path=0.2)
+    genotype: Genotype = CELL if name == "benchmark" else published()[name]
+    design: NetworkDesign = replace(DIGITS, auxiliary="two-norms", drop_path=0.2)
+    if isinstance(genotype, Cell):
+        design = DIGITS_OF_BENCHMARK
     network = build_network(genotype, design)
     images = torch.rand(16, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     logits, auxiliary = Outputs.of(network(images, (0, 0)))
@@ -55,15 +57,8 @@ def test_the_size_of_the_cells_of_digits() -> None:
 
 
 def test_every_part_of_a_design_arrives() -> None:
-    design = NetworkDesign(
-        classes=7,
-        image_channels=2,
-        image_size=64,
-        channels=4,
-        cells=6,
-        stem="imagenet",
-        auxiliary="one-norm",
-        drop_path=0.3,
+    design = DartsDesign(
+        images=ImageSpec(7, 2, 64), channels=4, cells=6, stem="imagenet", auxiliary="one-norm", drop_path=0.3
     )
     network = build_network(DARTS_V2, design)
     assert isinstance(network, DartsNetwork)
@@ -75,7 +70,7 @@ def test_every_part_of_a_design_arrives() -> None:
     assert network.drop_path == 0.3
     assert network.auxiliary is not None
     assert network.auxiliary.classifier.out_features == 7
-    benchmark = build_network(CELL, replace(design, auxiliary="none", drop_path=0.0, cells_per_stage=3))
+    benchmark = build_network(CELL, NasBench201Design(images=design.images, channels=4, cells_per_stage=3))
     assert isinstance(benchmark, NasBench201Network)
     assert benchmark.genotype == CELL
     assert len(benchmark.body) == 2 + 3 * 3 + 2 + 3
@@ -90,7 +85,8 @@ def test_designs_of_the_papers() -> None:
         "imagenet": (1000, 224, 48, 14, "imagenet"),
     }.items():
         design = design_of(DARTS_V2, name)
-        assert (design.classes, design.image_size, design.channels) == (classes, size, channels)
+        assert isinstance(design, DartsDesign)
+        assert (design.images, design.channels) == (ImageSpec(classes, 3, size), channels)
         assert (design.cells, design.stem, design.auxiliary, design.drop_path) == (cells, stem, "none", 0)
         assert design_of(DARTS_V2, name, auxiliary=True) == NETWORKS[name]
         assert image_size(DARTS_V2, name) == size
@@ -105,16 +101,16 @@ def test_designs_of_the_papers() -> None:
 
 def test_the_stem_is_chosen_as_in_a_search() -> None:
     for size in (4, 8, 16, 31, 32, 64, 127, 128, 224):
-        space = SpaceConfig(name="darts").build(classes=10, image_channels=3, image_size=size)
+        space = DartsConfig(name="darts").build(ImageSpec(10, 3, size))
         assert isinstance(space, DartsSpace)
-        assert replace(DIGITS, image_size=size).stem_kind == space.stem
+        assert replace(DIGITS, images=ImageSpec(10, 1, size)).stem_kind == space.stem
     assert replace(DIGITS, stem="cifar").stem_kind == "cifar"
 
 
 @pytest.mark.parametrize("stem", ["cifar", "small", "imagenet"])
 def test_how_much_is_left_after_the_second_reduction(stem: str) -> None:
     for size in (1, 33, 64):
-        design = replace(DIGITS, image_size=size, stem=stem, cells=3, channels=2)
+        design = replace(DIGITS, images=ImageSpec(10, 1, size), stem=stem, cells=3, channels=2)
         network = build_network(DARTS_V2, design, device="meta").eval()
         assert isinstance(network, DartsNetwork)
         sides: list[int] = []
@@ -189,6 +185,6 @@ def test_what_is_no_design(changes: dict[str, object], message: str) -> None:
         (CELL, {"drop_path": 0.2}, r"drop_path must be 0 around a cell of NAS-Bench-201, but got drop_path=0\.2"),
     ],
 )
-def test_designs_that_do_not_fit_the_genotype(genotype: AnyGenotype, changes: dict[str, object], message: str) -> None:
+def test_designs_that_do_not_fit_the_genotype(genotype: Genotype, changes: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build_network(genotype, replace(DIGITS, **changes))  # type: ignore[arg-type]
