@@ -31,7 +31,7 @@ from smallgroup.runtime.files import read_regular
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.runtime.plain_yaml import NotTakenError, dumped, parsed
 from smallgroup.runtime.text import shown
-from smallgroup.spaces.config import AnySpaceConfig, SpaceSection, with_own_keys
+from smallgroup.spaces.config import AnySpaceConfig, SpaceSection, for_space
 
 if TYPE_CHECKING:
     from smallgroup.methods import Method
@@ -262,15 +262,20 @@ class Config(BaseModel):
     def of_search(self) -> dict[str, Any]:
         """What a search depends on: a run is resumed with these."""
         others = {"training"} if self.search.answer == "play-off" else {"training", "playoff"}
-        plain = as_before({key: value for key, value in self.to_dict().items() if key not in others})
+        plain = {key: value for key, value in self._as_before().items() if key not in others}
         if self.search.labellers is not None:  # where they lie may change; who they are is in the checkpoints
             plain["search"]["labellers"] = "given"
         return {**plain, "run": self.run.identity}
 
+    def _as_before(self) -> dict[str, Any]:
+        """Plain values as earlier versions have them, for whose runs identities must stay the same."""
+        plain = self.to_dict()
+        return as_before(plain, _of_recipe(plain))
+
     def of_training(self) -> dict[str, Any]:
         """What a training depends on, beside its genotype."""
         keys = ("seed", "data", "training")
-        plain = as_before({key: value for key, value in self.to_dict().items() if key in keys})
+        plain = {key: value for key, value in self._as_before().items() if key in keys}
         return {**plain, "run": self.run.identity}
 
     def to_yaml(self, environment: Mapping[str, Any] | None = None) -> str:
@@ -301,6 +306,24 @@ def overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, An
 
 def on_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
     """Keys in long form above those of their recipe."""
+    below = _of_recipe(given)
+    space = _part(given.get("space"), "name", None) or below["space"]["name"]
+    result = recipes.merged(for_space(below, space), given)
+    if isinstance(result.get("learners"), list | tuple):
+        result["learners"] = [_in_group(learner, space) for learner in result["learners"]]
+    return result
+
+
+def _in_group(learner: object, space: object) -> object:
+    """A learner whose own section `space` does not say which space: that of the group."""
+    own = learner.get("space") if isinstance(learner, Mapping) else None
+    if not isinstance(learner, Mapping) or not isinstance(own, Mapping) or "name" in own:
+        return learner
+    return {**learner, "space": {"name": space, **own}}
+
+
+def _of_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of the recipe for such data, space and learners, those of other spaces among them."""
     learners = given.get("learners") or [{}, {}]
     many = isinstance(learners, list | tuple)
     methods = {str(_part(learner, "method", "darts")) for learner in learners} if many else {""}
@@ -323,7 +346,7 @@ def on_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
     for one, other in (("lr", "travel"), ("travel", "lr")):
         if _part(_part(asked, "architecture", None), one, None) is not None:
             below["search"]["architecture"].pop(other, None)
-    return with_own_keys(recipes.merged(below, given))
+    return below
 
 
 def _different(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:

@@ -40,11 +40,22 @@ EARLIER: dict[str, Any] = {
             "auxiliary": "none",
         }
     },
-    "training": {"network": {"cells": 20, "cells_per_stage": 5, "stem": "auto", "auxiliary": "two-norms"}},
+    "training": {
+        "network": {
+            "cells": 20,
+            "cells_per_stage": 5,
+            "stages": 3,
+            "halvings": 0,
+            "reduction": "residual",
+            "pooling": "average",
+            "stem": "auto",
+            "auxiliary": "two-norms",
+        }
+    },
 }
 """Keys that runs of earlier versions have whatever space they are in, with the value they had where nobody gave one.
 
-Today a config has those of its own space, and what a recipe or a user gives besides.
+Today a config has those of its own space, and what a user gives besides.
 """
 
 
@@ -57,12 +68,14 @@ def migrated(config: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def as_before(config: Mapping[str, Any]) -> dict[str, Any]:
+def as_before(config: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, Any]:
     """Return a resolved config as earlier versions wrote it: what a run is known by.
 
-    Later keys are left out where their value says what earlier versions did, and keys of other spaces are there.
+    Later keys are left out where their value says what earlier versions did, and keys of other spaces are there: as the
+    recipe has them, or as they were where nobody gave them.
     """
     result = deepcopy(dict(config))
+    _fill(result, _like(EARLIER, recipe))
     _fill(result, EARLIER)
     for learner in _learners(result):
         _fill(learner, {"space": EARLIER["space"]})
@@ -73,6 +86,17 @@ def as_before(config: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(space, dict) and space.get("name") == "darts":  # there the key means nothing
             space.pop("derive", None)
     return result
+
+
+def _like(values: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the same keys with the values of another config, as far as it has them."""
+    found = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            found[key] = _like(value, other[key]) if isinstance(other.get(key), Mapping) else {}
+        elif key in other:
+            found[key] = other[key]
+    return found
 
 
 def _fill(section: dict[str, Any], values: Mapping[str, Any]) -> None:

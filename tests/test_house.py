@@ -22,7 +22,6 @@ FLOORS = [
     ["phases"],
     ["runner"],
     ["group", "methods"],
-    ["networks"],
     ["spaces", "data", "recipes"],
     ["kernels", "registry"],
     ["runtime", "statistics", "migrations"],

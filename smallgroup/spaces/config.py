@@ -114,19 +114,26 @@ def space_config(given: object) -> object:
     return definition_of(name).config.model_validate(given)
 
 
-def with_own_keys(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of a config, with every key that networks of its space have: a run writes down all of them."""
-    space, result = given.get("space"), dict(given)
-    name = space.get("name") if isinstance(space, Mapping) else None
+def for_space(recipe: Mapping[str, Any], name: object) -> dict[str, Any]:
+    """Return the keys of a recipe without those of other spaces, and with every key that networks of this space have.
+
+    A recipe is for all spaces, but a run writes down its own keys alone, and all of them.
+    """
     if not isinstance(name, str) or name not in SPACES:
-        return result  # left to the reader
+        return dict(recipe)  # left to who reads the name
     definition = definition_of(name)
-    own = definition.network_config().model_dump()
-    for section, beginning in (("training", own), ("playoff", {**own, **definition.short_training, "channels": SHORT})):
-        keys = result.get(section, {})
-        if isinstance(keys, Mapping) and isinstance(network := keys.get("network", beginning), Mapping):
-            result[section] = {**keys, "network": {**own, **network}}
+    least = definition.network_config().model_dump()
+    short = {**least, **definition.short_training, "channels": SHORT}
+    result = {**recipe, "space": _only(definition.config, recipe["space"])}
+    for section, network in (("training", least), ("playoff", short)):
+        keys = recipe.get(section, {})
+        own = _only(definition.network_config, keys.get("network", {}))
+        result[section] = {**keys, "network": {**network, **own}}
     return result
+
+
+def _only(section: type[BaseModel], keys: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in keys.items() if key in section.model_fields}
 
 
 AnySpaceConfig = Annotated[SerializeAsAny[SpaceConfig], BeforeValidator(space_config)]

@@ -28,7 +28,8 @@ class DerivedNetwork(nn.Module):
     @drop_path.setter
     def drop_path(self, probability: float) -> None:
         if probability != 0:
-            raise ValueError(f"drop_path must be 0 in {type(self).__name__}, but got drop_path={probability}")
+            space = self.genotype.space
+            raise ValueError(f"drop_path must be 0 in networks of {space}, but got drop_path={probability}")
 
     def forward(self, images: Tensor, key: Key | None = None) -> Tensor | Outputs:
         """[n, channels, height, width] to logits [n, classes]; in training with a head, also those of the head.

@@ -32,7 +32,11 @@ def build_network(
     if not isinstance(design, definition.network_design):
         expected, found = definition.network_design.__name__, type(design).__name__
         raise TypeError(f"the network of a genotype of {genotype.space} needs a {expected}, but got a {found}")
-    check_choice(f"auxiliary of a network of {genotype.space}", design.auxiliary, definition.auxiliaries)
+    if design.auxiliary not in definition.auxiliaries:
+        known = " or ".join(definition.auxiliaries)
+        raise ValueError(f"auxiliary must be {known} in networks of {genotype.space}, but got {design.auxiliary}")
+    if design.drop_path and not definition.drops_paths:
+        raise ValueError(f"drop_path must be 0 in networks of {genotype.space}, but got drop_path={design.drop_path}")
     where = torch.get_default_device() if device is None else torch.device(device)
     with torch.device("meta"):
         module = definition.network(genotype, design)

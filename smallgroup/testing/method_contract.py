@@ -209,9 +209,11 @@ class MethodContract:
 
 
 def small_network(genotype: Genotype) -> nn.Module:
-    """The derived network at a tiny size, on the meta device."""
+    """The derived network at a tiny size, as deep as the smallest search, on the meta device."""
     definition = definition_of(genotype.space)
-    config = definition.network_config(channels=2, **definition.depth(deep=False))
+    searched = definition.config(name=genotype.space, channels=2).model_dump(exclude={"name"})
+    known = definition.network_config.model_fields
+    config = definition.network_config(**{key: value for key, value in searched.items() if key in known})
     return build_network(genotype, replace(definition.design(config, IMAGES), auxiliary="none"), device="meta")
 
 

@@ -13,10 +13,10 @@ from smallgroup.phases.playoff.candidates import distinct, in_turn, next_best
 from smallgroup.phases.playoff.config import PlayOffConfig
 from smallgroup.phases.playoff.job import Candidate, PlayOffJob
 from smallgroup.phases.playoff.rounds import Halving, going_on, worth_trying
-from smallgroup.phases.training import NetworkConfig
 from smallgroup.phases.training.trainee import Trainee
 from smallgroup.runner import read_rows
 from smallgroup.spaces.choices import score
+from smallgroup.spaces.config import NetworkConfig
 from smallgroup.spaces.nas_bench_201.cell import OPERATIONS, Cell
 from tests.runner.jobs import interrupted, runner
 

@@ -253,8 +253,8 @@ def test_the_derived_network_has_the_searched_structure() -> None:
         ({"cells": 2}, "cells >= 3 must hold, but got cells=2"),
         ({"channels": 0}, "channels >= 1"),
         ({"stem": "mnist"}, "stem must be one of cifar, small, imagenet"),
-        ({"image_size": 3}, "image_size >= 4"),
-        ({"stem": "imagenet", "image_size": 16}, "image_size >= 32"),
+        ({"images": ImageSpec(size=3)}, "image_size >= 4"),
+        ({"stem": "imagenet", "images": ImageSpec(size=16)}, "image_size >= 32"),
     ],
 )
 def test_sizes_that_cannot_be_built_are_refused(wrong: dict[str, object], message: str) -> None:

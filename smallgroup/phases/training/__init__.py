@@ -12,12 +12,11 @@ if TYPE_CHECKING:
     from smallgroup.phases.training.mutual_result import MutualResult
     from smallgroup.phases.training.peers import Peers
     from smallgroup.phases.training.result import TrainResult
-    from smallgroup.spaces.config import NetworkConfig
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "config": ["NetworkConfig", "TrainingConfig"],
+            "config": ["TrainingConfig"],
             "job": ["TrainingJob"],
             "model": ["TrainedModel", "read_model"],
             "mutual": ["MutualJob"],
@@ -30,7 +29,6 @@ else:
 __all__ = [
     "MutualJob",
     "MutualResult",
-    "NetworkConfig",
     "Peers",
     "TrainResult",
     "TrainedModel",

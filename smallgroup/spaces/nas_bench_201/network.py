@@ -31,7 +31,6 @@ class NasBench201Network(DerivedNetwork):
     def __init__(self, cell: Cell, design: NasBench201Design) -> None:
         super().__init__()
         self.genotype = cell
-        self.drop_path = design.drop_path  # refused, if there is any
         channels = last = design.channels
         blocks = _stem(design.images.channels, channels, design.halvings)
         for width in widths(channels, design.stages):

@@ -7,10 +7,11 @@ from torch import Tensor, nn
 
 from smallgroup.data import DataConfig, Images, ordered
 from smallgroup.data.training_data import TrainingData, open_training_data
-from smallgroup.phases.training import NetworkConfig, TrainingConfig, TrainingJob, TrainResult
+from smallgroup.phases.training import TrainingConfig, TrainingJob, TrainResult
 from smallgroup.phases.training.result import conclude
 from smallgroup.runner import Runner
 from smallgroup.runtime.environment import Environment
+from smallgroup.spaces.config import NetworkConfig
 from smallgroup.spaces.darts import CellGenotype, Edge, Genotype
 from smallgroup.spaces.genotype import Genotype as AnyGenotype
 from smallgroup.spaces.nas_bench_201.cell import Cell

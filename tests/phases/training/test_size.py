@@ -5,10 +5,10 @@ from itertools import pairwise
 
 import pytest
 
-from smallgroup.phases.training import NetworkConfig
 from smallgroup.phases.training.config import Limits
 from smallgroup.phases.training.size import ladder, of_same_cost, size_of, within_limits
 from smallgroup.runtime.image_spec import ImageSpec
+from smallgroup.spaces.config import NetworkConfig
 from smallgroup.spaces.count import multiply_adds, parameters
 from smallgroup.spaces.darts.published import published
 from smallgroup.spaces.genotype import Genotype

@@ -14,10 +14,11 @@ from smallgroup.api import make_training
 from smallgroup.data import AugmentationConfig, DataConfig
 from smallgroup.data.training_data import open_training_data
 from smallgroup.phases.evaluate import evaluate
-from smallgroup.phases.training import NetworkConfig, TrainingConfig, TrainingJob, read_model
+from smallgroup.phases.training import TrainingConfig, TrainingJob, read_model
 from smallgroup.phases.training.job import NonFiniteTrainingError
 from smallgroup.runner import read_rows
 from smallgroup.runtime.image_spec import ImageSpec
+from smallgroup.spaces.config import NetworkConfig
 from smallgroup.spaces.darts.published import published
 from smallgroup.spaces.genotypes import resolve
 from smallgroup.spaces.outputs import Outputs

@@ -1,7 +1,9 @@
 """One function builds every network: from a dataset's name, or from a design."""
 
+import json
 import random
 from dataclasses import FrozenInstanceError, replace
+from typing import Any
 
 import pytest
 import torch
@@ -160,12 +162,8 @@ def test_designs_are_compared_by_value_and_do_not_change() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"classes": 0}, "classes >= 1 must hold, but got classes=0"),
-        ({"image_channels": 0}, "image_channels >= 1 must hold, but got image_channels=0"),
-        ({"image_size": 0}, "image_size >= 1 must hold, but got image_size=0"),
         ({"channels": -1}, "channels >= 1 must hold, but got channels=-1"),
         ({"cells": 0}, "cells >= 1 must hold, but got cells=0"),
-        ({"cells_per_stage": 0}, "cells_per_stage >= 1 must hold, but got cells_per_stage=0"),
         ({"stem": "mnist"}, "stem must be one of auto, cifar, small, imagenet, but got 'mnist'"),
         ({"auxiliary": "yes"}, "auxiliary must be one of none, one-norm, two-norms, but got 'yes'"),
         ({"drop_path": 1.0}, r"0 <= drop_path < 1 must hold, but got drop_path=1\.0"),
@@ -177,14 +175,57 @@ def test_what_is_no_design(changes: dict[str, object], message: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"classes": 0}, "classes >= 1 must hold, but got classes=0"),
+        ({"channels": 0}, "image_channels >= 1 must hold, but got image_channels=0"),
+        ({"size": 0}, "image_size >= 1 must hold, but got image_size=0"),
+    ],
+)
+def test_what_are_no_images(changes: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(DIGITS.images, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"cells_per_stage": 0}, "cells_per_stage >= 1 must hold, but got cells_per_stage=0"),
+        ({"reduction": "none"}, "reduction must be one of residual, pool, but got 'none'"),
+        ({"pooling": "sum"}, "pooling must be one of average, maximum, but got 'sum'"),
+    ],
+)
+def test_what_is_no_design_of_the_benchmark(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(DIGITS_OF_BENCHMARK, **changes)
+
+
+def test_designs_of_another_space_are_refused() -> None:
+    with pytest.raises(TypeError, match="of nas-bench-201 needs a NasBench201Design, but got a DartsDesign"):
+        build_network(CELL, DIGITS)
+
+
+def test_designs_are_written_and_read_back_also_those_of_earlier_versions() -> None:
+    """Which had the keys of every space in the file of a model."""
+    for design in (DIGITS, DIGITS_OF_BENCHMARK):
+        assert type(design).from_plain(json.loads(json.dumps(design.to_plain()))) == design
+    both = {**DIGITS_OF_BENCHMARK.to_plain(), "cells": 20, "stem": "auto", "auxiliary": "none", "drop_path": 0.0}
+    assert NasBench201Design.from_plain(both) == DIGITS_OF_BENCHMARK
+    assert DartsDesign.from_plain({**DIGITS.to_plain(), **dict.fromkeys(["stages", "pooling"], 3)}) == DIGITS
+    with pytest.raises(TypeError, match="depth"):
+        DartsDesign.from_plain({**DIGITS.to_plain(), "depth": 3})
+
+
+@pytest.mark.parametrize(
     ("genotype", "changes", "message"),
     [
         (DARTS_V2, {"cells": 2}, "cells must be at least 3, so that normal and reduction cells occur, but got 2"),
-        (DARTS_V2, {"auxiliary": "one-norm", "image_size": 4}, "so small that 1x1 are left"),
-        (CELL, {"auxiliary": "one-norm"}, "auxiliary must be none around a cell of NAS-Bench-201, but got one-norm"),
-        (CELL, {"drop_path": 0.2}, r"drop_path must be 0 around a cell of NAS-Bench-201, but got drop_path=0\.2"),
+        (DARTS_V2, {"auxiliary": "one-norm", "images": ImageSpec(10, 1, 4)}, "so small that 1x1 are left"),
+        (CELL, {"auxiliary": "one-norm"}, "auxiliary must be none in networks of nas-bench-201, but got one-norm"),
+        (CELL, {"drop_path": 0.2}, r"drop_path must be 0 in networks of nas-bench-201, but got drop_path=0\.2"),
     ],
 )
-def test_designs_that_do_not_fit_the_genotype(genotype: Genotype, changes: dict[str, object], message: str) -> None:
+def test_designs_that_do_not_fit_the_genotype(genotype: Genotype, changes: dict[str, Any], message: str) -> None:
+    design: NetworkDesign = DIGITS_OF_BENCHMARK if isinstance(genotype, Cell) else DIGITS
     with pytest.raises(ValueError, match=message):
-        build_network(genotype, replace(DIGITS, **changes))  # type: ignore[arg-type]
+        build_network(genotype, replace(design, **changes))

@@ -243,7 +243,7 @@ def test_a_pass_that_would_draw_must_say_for_what() -> None:
 def test_networks_of_the_benchmark_have_none() -> None:
     network = NasBench201Network(Cell(("skip_connect",) * 6), NasBench201Design(channels=2, cells_per_stage=1))
     network.drop_path = 0.0
-    with pytest.raises(ValueError, match=r"drop_path must be 0 around a cell of NAS-Bench-201, but got drop_path=0\.2"):
+    with pytest.raises(ValueError, match=r"drop_path must be 0 in networks of nas-bench-201, but got drop_path=0\.2"):
         network.drop_path = 0.2
     assert network.drop_path == 0.0
     assert torch.equal(network.eval()(torch.ones(1, 3, 8, 8), KEY), network(torch.ones(1, 3, 8, 8)))
