@@ -12,9 +12,10 @@ from typing import Any, Generic, TypeVar
 from smallgroup import kernels
 from smallgroup.config import CONFIG, Config, RunConfig, keys_for_training, keys_of_any, load_own, overlaid, resolve
 from smallgroup.data import SearchData, data_root, open_search_data
-from smallgroup.data.folder import class_parents
-from smallgroup.data.names import FOLDER
-from smallgroup.data.roots import expanded
+from smallgroup.data.config import DataConfig
+from smallgroup.data.given import takes_data
+from smallgroup.data.names import source_of
+from smallgroup.data.own import LabeledImages, OwnData
 from smallgroup.data.training_data import TrainingData, open_parts_of_search, open_training_data
 from smallgroup.display.display import Display
 from smallgroup.display.playoff import PlayOffDisplay
@@ -68,6 +69,7 @@ PLAY_OFF = "play-off"
 Result = TypeVar("Result", SearchResult, TrainResult, MutualResult)
 
 
+@takes_data
 def search(
     config: Config | Mapping[str, Any] | Path | str | None = None,
     *,
@@ -78,6 +80,7 @@ def search(
     recorders: Sequence[Watcher] = (),
     progress: bool = True,
     files: Mapping[str, str] | None = None,
+    data: OwnData | LabeledImages | None = None,
 ) -> SearchResult:
     """Search, and give the result.
 
@@ -91,8 +94,11 @@ def search(
         recorders: who else is, such as `smallgroup.runner.tensorboard.EventFiles`.
         progress: show progress on standard error or in the notebook, unless there is a `watcher`.
         files: what else is written into the folder when the run begins, by name.
+        data: images of your own, in place of `data.dataset`: a `smallgroup.data.OwnData`, or its labeled images alone.
+            To resume the run, give them again.
     """
-    resolved = config if isinstance(config, Config) else resolve(keys_of_any(config))
+    given = on_data(config, data)
+    resolved = given if isinstance(given, Config) else resolve(given)
 
     def begun(folder: Path) -> Mapping[str, Any]:
         return resolve(load_own(folder / CONFIG)).of_search()
@@ -111,7 +117,7 @@ def search(
 
     also = ("plain",) if resolved.search.hypergradient == "exact" else ()
     plan = _Plan(resolved, resolved.of_search(), begun, SearchResult.read, carry_out, LOWER_IN_SEARCH, files or {})
-    plan = replace(plan, says_what=config is not None, also=also)
+    plan = replace(plan, says_what=config is not None or data is not None, also=also)
     return _carried_out(plan, out, resume=resume, allow_drift=allow_drift, watcher=watcher)
 
 
@@ -147,6 +153,7 @@ def _play_off(
     return answer_of(job, seconds)
 
 
+@takes_data
 def train(
     genotype: Genotype | Path | str,
     config: Config | Mapping[str, Any] | Path | str | None = None,
@@ -157,6 +164,7 @@ def train(
     watcher: Watcher | None = None,
     recorders: Sequence[Watcher] = (),
     progress: bool = True,
+    data: OwnData | LabeledImages | None = None,
 ) -> TrainResult:
     """Train a cell from scratch in a large network, test it once, and give the result.
 
@@ -171,8 +179,10 @@ def train(
         watcher: who is told how it goes.
         recorders: who else is, such as `smallgroup.runner.tensorboard.EventFiles`.
         progress: show progress on standard error or in the notebook, unless there is a `watcher`.
+        data: images of your own, as in `search`.
     """
-    resolved = config if isinstance(config, Config) else _resolved_for_training(genotype, keys_of_any(config))
+    given = on_data(config, data)
+    resolved = given if isinstance(given, Config) else _resolved_for_training(genotype, given)
     cell = _cell(genotype)
     resolved = within_limits(resolved, cell)
     own = {"genotype": genotypes.to_plain(cell)}
@@ -191,7 +201,8 @@ def train(
     files = {genotypes.FILE: genotypes.dumps(cell) + "\n"}
     identity = {**resolved.of_training(), **own}
     plan = _Plan(resolved, identity, begun, TrainResult.read, carry_out, LOWER_IN_TRAINING, files)
-    plan = replace(plan, says_what=config is not None or _is_run(genotype), also=_precision(resolved))
+    says_what = config is not None or data is not None or _is_run(genotype)
+    plan = replace(plan, says_what=says_what, also=_precision(resolved))
     return _carried_out(plan, out, resume=resume, allow_drift=allow_drift, watcher=watcher)
 
 
@@ -244,6 +255,29 @@ def train_mutually(
     plan = _Plan(resolved, identity, begun, MutualResult.read, carry_out, advice, files)
     plan = replace(plan, says_what=config is not None or _is_run(named[0]), also=_precision(resolved))
     return _carried_out(plan, out, resume=resume, allow_drift=allow_drift, watcher=watcher)
+
+
+def on_data(config: Config | Mapping[str, Any] | Path | str | None, data: object = None) -> Config | Mapping[str, Any]:
+    """Return a config, or keys of one, with the data of a Python program in place of the dataset that it names."""
+    if not isinstance(data, OwnData):
+        return config if isinstance(config, Config) else keys_of_any(config)
+    own = {"dataset": data.reference, "unlabeled": data.unlabeled_reference}
+    own = {key: value for key, value in own.items() if value is not None}
+    if isinstance(config, Config):
+        # What is not the recipe's stays; the recipe itself has other things to say about other data.
+        plain = config.to_dict()
+        keys = overlaid({key: plain[key] for key in ("recipe", "learners")}, config.departures())
+        keys = overlaid({"space": {"name": config.space.name}}, keys)
+        named = {} if config.data.dataset == DataConfig().dataset else {"dataset": config.data.dataset}
+    else:
+        keys = overlaid({}, keys_of_any(config))
+        named = {}
+    named = {**named, **keys.get("data", {})}
+    for key, value in own.items():
+        if named.get(key, value) != value:
+            raise ValueError(f"data must be given once, but there is data=... and {key} is {str(named[key])[:60]!r}")
+    result = overlaid(keys, {"data": own})
+    return resolve(result) if isinstance(config, Config) else result
 
 
 def _is_run(genotype: Genotype | Path | str) -> bool:
@@ -415,7 +449,7 @@ def check_place(folder: Path, config: Config, *, resume: bool) -> None:
     """Refuse a folder that a run cannot have, such as one of other files, before anything is computed."""
     _check_own(folder)
     check_for_run(folder)
-    _check_outside(folder, config.data.dataset)
+    _check_outside(folder, config)
     check_folder(folder, resume=resume)
 
 
@@ -425,11 +459,9 @@ def _check_own(folder: Path) -> None:
         check_not_link(folder)
 
 
-def _check_outside(folder: Path, dataset: str) -> None:
+def _check_outside(folder: Path, config: Config) -> None:
     """Refuse a run among the classes of its images: it would be one of them when it is resumed."""
-    if not dataset.startswith(FOLDER):
-        return
-    for parent in class_parents(expanded(dataset.removeprefix(FOLDER))):
+    for parent in source_of(config.data.dataset, data_root(config.data.data_root)).folders_of_classes():
         if folder.resolve().is_relative_to(parent.resolve()):
             raise ValueError(f"every folder in {shown(str(parent))} is a class, but the run's folder {folder} is in it")
 

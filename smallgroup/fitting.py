@@ -9,7 +9,8 @@ from smallgroup.api import LOWER_IN_SEARCH, LOWER_IN_TRAINING, machine, make_job
 from smallgroup.config import Config, resolve
 from smallgroup.data.training_data import TrainingData
 from smallgroup.phases.passes import FORWARD
-from smallgroup.phases.search.timing import fitted, measure
+from smallgroup.phases.search.timing import fitted as fitted_steps
+from smallgroup.phases.search.timing import measure
 from smallgroup.phases.training.size import ladder, within_limits
 from smallgroup.phases.training.trainee import Build
 from smallgroup.runtime.budget import Budget
@@ -17,6 +18,11 @@ from smallgroup.runtime.memory import memory_explained
 from smallgroup.spaces.config import NetworkConfig
 from smallgroup.spaces.genotype import Genotype
 from smallgroup.spaces.networks import build_network
+
+SPENT = 0.93
+"""The part of a time budget that is shared out; checkpoints and the last look at the images take the rest."""
+SEARCH_SHARE = 0.7
+"""The most of a time budget that goes to the steps of a search, where a play-off follows."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +43,18 @@ def search_within(config: Config, budget: Budget, share: float = 1.0) -> FittedS
         whole = cost.of(job.course)
         if whole <= share * budget.left:
             return FittedSearch(config, whole)
-        epochs, steps = fitted(job, cost, share * budget.left)
+        epochs, steps = fitted_steps(job, cost, share * budget.left)
     shorter = resolve(config.to_dict(), [f"search.epochs={epochs}", f"search.steps_per_epoch={steps}"])
     return FittedSearch(shorter, share * budget.left)
+
+
+def search_in_time(config: Config, budget: Budget) -> Config:
+    """Shorten a search until it fits into a budget, measuring included; a play-off takes what the search leaves."""
+    answer = config.search.answer
+    fitted = search_within(config, budget, SEARCH_SHARE if answer == "play-off" else 1.0)
+    if answer != "play-off":
+        return fitted.config
+    return resolve(fitted.config.to_dict(), [f"playoff.seconds={max(1.0, budget.left - fitted.seconds):.3f}"])
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,9 @@ from pydantic import TypeAdapter
 
 from smallgroup import api
 from smallgroup.api import PLAY_OFF
-from smallgroup.config import CONFIG, Config, keys_of_any, load_own, long_form, resolve
+from smallgroup.config import CONFIG, Config, load_own, long_form, resolve
+from smallgroup.data.given import takes_data
+from smallgroup.data.own import LabeledImages, OwnData
 from smallgroup.display.display import Display
 from smallgroup.display.search import SearchDisplay
 from smallgroup.display.training import TrainingDisplay
@@ -144,6 +146,7 @@ class RunResult:
         }
 
 
+@takes_data
 def run(
     config: Config | Mapping[str, Any] | Path | str | None = None,
     *,
@@ -159,6 +162,7 @@ def run(
     recorders: Callable[[Path], Sequence[Watcher]] | None = None,
     before_training: Callable[[], None] | None = None,
     answer: AnswerRule | None = None,
+    data: OwnData | LabeledImages | None = None,
 ) -> RunResult:
     """Search a cell, train it from scratch, train baselines beside it, and say how they compare.
 
@@ -177,11 +181,13 @@ def run(
         before_training: called when the cell is known and its training is about to begin.
         answer: how the group answers, in place of `search.answer`. None: as the config says, and in a run of the recipe
             quick that does not say it, by a play-off.
+        data: images of your own, as in `search`.
     """
     for baseline in baselines or ():
         check_choice("baseline", baseline, tuple(BASELINES))
-    given = {} if isinstance(config, Config) else keys_of_any(config)
-    resolved = config if isinstance(config, Config) else resolve(given)
+    asked = api.on_data(config, data)
+    given = {} if isinstance(asked, Config) else asked
+    resolved = asked if isinstance(asked, Config) else resolve(given)
     if answer is None and says_answer(given):
         answer = resolved.search.answer
     if resume and out is not None and (Path(out) / CONFIG).exists():

@@ -17,6 +17,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -88,7 +89,8 @@ class Registry(Mapping[str, type[Kind]], Generic[Kind]):
         return name in self._registered or name in self._built_in or name in self._declared()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted({*self._built_in, *self._registered, *self._declared()}))
+        others = {*self._registered, *self._declared()} - self._built_in.keys()
+        return iter([*self._built_in, *sorted(others)])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -103,11 +105,27 @@ class Registry(Mapping[str, type[Kind]], Generic[Kind]):
         check_choice(what or self.kind, name, tuple(self))
 
     def about(self, name: str) -> str:
-        """Return the first line of a class's docstring; of a built-in one without an import."""
+        """Return the first line of a class's docstring; of a built-in one without an import.
+
+        A class of an installed package that cannot be imported gets a line that says so.
+        """
         if name in self._built_in:
             module, _, attribute = self._built_in[name].partition(":")
             return _first_line_in_source(module, attribute) or _first_line(self[name])
-        return _first_line(self[name])
+        try:
+            return _first_line(self[name])
+        except PluginError as error:
+            return str(error)
+
+    def usable(self) -> "Iterator[tuple[str, type[Kind]]]":
+        """Iterate over names and classes, without those of installed packages that cannot be imported."""
+        for name in self:
+            with suppress(PluginError):
+                yield name, self[name]
+
+    def added(self) -> dict[str, str]:
+        """Return the names that did not come with the package, and where each comes from."""
+        return {name: self._owner(name) or "" for name in self if name not in self._built_in}
 
     def _declared(self) -> Mapping[str, tuple[EntryPoint, ...]]:
         return _points(self.group)
@@ -138,6 +156,11 @@ def import_plugins(names: Iterable[str]) -> None:
     for name in names:
         if name not in _PLUGINS:
             _PLUGINS[name] = _import_plugin(name)
+
+
+def is_imported(name: str) -> bool:
+    """Whether a user named a plugin, so that it was imported."""
+    return name in _PLUGINS
 
 
 def imported_plugins() -> tuple[str, ...]:

@@ -24,6 +24,7 @@ def earlier(**given: Any) -> dict[str, Any]:
         learner["space"] = learner["space"] and {**EARLIER["space"], **learner["space"]}
     for section in (plain["space"], *(one["space"] or {} for one in plain["learners"])):
         section.pop("derive", None)
+    del plain["plugins"]
     del plain["data"]["skip_bad_images"], plain["search"]["clip_lookahead"], plain["search"]["weights"]["nesterov"]
     del plain["search"]["image_size"], plain["search"]["answer"], plain["playoff"]
     for key in ("warmup_rate", "optimizer", "average", "least_steps", "validation"):

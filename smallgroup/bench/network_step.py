@@ -10,6 +10,7 @@ from torch.nn import functional
 from torch.optim import SGD
 
 from smallgroup.bench.timing import Call
+from smallgroup.config import resolve as resolve_config
 from smallgroup.data import Augmentation
 from smallgroup.data.dataset import Dataset
 from smallgroup.data.images import TensorImages
@@ -19,7 +20,6 @@ from smallgroup.phases.training.trainee import Trainee
 from smallgroup.runtime import stream
 from smallgroup.runtime.checks import check_counts
 from smallgroup.runtime.image_spec import ImageSpec
-from smallgroup.spaces.config import NetworkConfig
 from smallgroup.spaces.genotypes import resolve
 from smallgroup.spaces.networks import build_network
 from smallgroup.spaces.outputs import Outputs
@@ -63,10 +63,9 @@ class NetworkStep:
     @property
     def config(self) -> TrainingConfig:
         """The published settings at this size."""
-        network = NetworkConfig(
-            channels=self.channels, cells=self.cells, auxiliary="two-norms" if self.size >= _HEAD else "none"
-        )
-        return TrainingConfig(network=network)
+        auxiliary = "two-norms" if self.size >= _HEAD else "none"
+        network = {"channels": self.channels, "cells": self.cells, "auxiliary": auxiliary}
+        return resolve_config({"recipe": "paper", "training": {"network": network}}).training
 
     def plain(self) -> Call:
         """The loop of the textbook, in NCHW."""

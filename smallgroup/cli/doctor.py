@@ -4,21 +4,35 @@ import os
 import platform
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 import typer
 
-from smallgroup import __version__, kernels
+from smallgroup import kernels
 from smallgroup.cli.output import print_columns, print_json, say
-from smallgroup.data import NAMES, Finding, data_root, examine
-from smallgroup.spaces import GROUND_TRUTHS, GroundTruth
+from smallgroup.data import DATASETS, Finding, data_root, examine
+from smallgroup.data.names import check_name, names_alone
+from smallgroup.exporters import EXPORTERS
+from smallgroup.methods import METHODS
+from smallgroup.registry import Registry
+from smallgroup.spaces import GROUND_TRUTHS, SPACES, GroundTruth
+from smallgroup.version import __version__
+
+REGISTRIES: tuple[tuple[str, Registry[Any]], ...] = (
+    ("method", METHODS),
+    ("space", SPACES),
+    ("dataset", DATASETS),
+    ("ground truth", GROUND_TRUTHS),
+    ("exporter", EXPORTERS),
+)
+"""What plugins may add to."""
 
 
-def run(root: Path | None, folders: tuple[str, ...], *, as_json: bool) -> None:
-    """Look at everything, print it, and end with 1 if something is wrong."""
-    for folder in folders:
-        if not folder.startswith("folder:") or folder == "folder:":
-            raise ValueError(f"a folder to look at must be given as folder:PATH, but got {folder!r}")
+def run(root: Path | None, named: tuple[str, ...], *, as_json: bool) -> None:
+    """Look at everything, and at data that are named; print it, and end with 1 if something is wrong."""
+    for name in named:
+        check_name(name)
     root = data_root(root)
     machine = {
         "smallgroup": __version__,
@@ -30,15 +44,22 @@ def run(root: Path | None, folders: tuple[str, ...], *, as_json: bool) -> None:
         "kernels": kernels.in_words(kernels.best()),
         "data_root": str(root),
     }
-    findings = [*examine(root, (*NAMES, *folders)), *(_truth(kind, root) for kind in GROUND_TRUTHS.values())]
+    plugins = {f"{kind} {name}": place for kind, known in REGISTRIES for name, place in known.added().items()}
+    findings = [
+        *examine(root, tuple(dict.fromkeys((*names_alone(), *named)))),
+        *(_truth(kind, root) for _, kind in GROUND_TRUTHS.usable()),
+    ]
     if as_json:
-        print_json({**machine, "findings": [asdict(finding) for finding in findings]})
+        print_json({**machine, "plugins": plugins, "findings": [asdict(finding) for finding in findings]})
     else:
         print_columns((name.replace("_", " "), _word(value)) for name, value in machine.items())
+        if plugins:
+            say("", "plugins")
+            print_columns(plugins.items())
         say()
         print_columns((finding.what, finding.status, finding.sentence) for finding in findings)
     wrong = [finding for finding in findings if finding.status == "damaged"]
-    if wrong or any(finding.status == "missing" and finding.what in folders for finding in findings):
+    if wrong or any(finding.status == "missing" and finding.what in named for finding in findings):
         raise typer.Exit(1)
 
 

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from smallgroup.data.augment import Augmentation
 from smallgroup.data.images import Images
-from smallgroup.data.names import FOLDER
 from smallgroup.data.overlap import everything, overlap_note
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.runtime.text import shown
@@ -69,7 +68,7 @@ class Dataset:
     @property
     def digest(self) -> str:
         """A text that changes with the training images, and with statistics that are their own."""
-        measured = self.name.startswith(FOLDER)
+        measured = ":" in self.name  # a folder and the like: names without an argument have published images
         return self.train.digest() + (f" {self.mean} {self.std}" if measured else "")
 
     def resized(self, size: int, where: str) -> "Dataset":

@@ -39,13 +39,22 @@ def text(name: str) -> str:
 
 def keys(name: str, what: Mapping[str, str]) -> dict[str, Any]:
     """The keys of a recipe for a dataset, a space, a method and `learners` (alone or group)."""
+    result: dict[str, Any] = {}
+    for _, layer in layers(name, what):
+        result = merged(result, layer)
+    return result
+
+
+def layers(name: str, what: Mapping[str, str]) -> list[tuple[str, Mapping[str, Any]]]:
+    """The keys of a recipe and those of its variants that fit, later ones above earlier ones, each with its name."""
     check_choice("recipe", name, names())
     recipe = _read(name)
-    result: dict[str, Any] = deepcopy(recipe["config"])
+    found: list[tuple[str, Mapping[str, Any]]] = [(f"recipe {name}", recipe["config"])]
     for variant in recipe.get("variants", ()):
         if all(what[key] in wanted for key, wanted in variant["for"].items()):
-            result = merged(result, variant["config"])
-    return result
+            words = " and ".join(f"{key} {what[key]}" for key in variant["for"])
+            found.append((f"recipe {name}, variant for {words}", variant["config"]))
+    return found
 
 
 @dataclass(frozen=True)

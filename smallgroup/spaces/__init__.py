@@ -58,6 +58,11 @@ def definition_of(name: str) -> "SpaceDefinition":
     return SPACES[name]()
 
 
+def definitions() -> "list[SpaceDefinition]":
+    """Return the definitions of all spaces, without those of installed packages that cannot be imported."""
+    return [definition() for _, definition in SPACES.usable()]
+
+
 __all__ = [
     "GROUND_TRUTHS",
     "SPACES",
@@ -68,6 +73,7 @@ __all__ = [
     "Space",
     "SpaceDefinition",
     "definition_of",
+    "definitions",
     "register",
     "register_ground_truth",
 ]

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from smallgroup.kernels import using
 from smallgroup.runtime import stream
-from smallgroup.spaces import SPACES, definition_of
+from smallgroup.spaces import definitions
 from smallgroup.spaces.layers import FULL, SEARCH, relu_conv_norm
 from smallgroup.spaces.weights import initialise
 
@@ -84,8 +84,8 @@ _SHARED: dict[str, Compute] = {
 
 def _parts() -> dict[str, Compute]:
     found = dict(_SHARED)
-    for name in SPACES:
-        found |= definition_of(name).canary()
+    for definition in definitions():
+        found |= definition.canary()
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from smallgroup.spaces import SPACES, definition_of
+from smallgroup.spaces import definition_of, definitions
 from smallgroup.spaces.genotype import Genotype
 from smallgroup.spaces.kinds import Rule
 from smallgroup.spaces.space import Space
@@ -22,8 +22,7 @@ def random_genotype(space: str, generator: torch.Generator) -> Genotype:
 
 def known_genotype(name: str, space: str) -> Genotype:
     """Return a well-known genotype, such as `resnet`: one of the space, or of the first space that has it."""
-    for other in (space, *SPACES):
-        definition = definition_of(other)
+    for definition in (definition_of(space), *definitions()):
         if name in definition.baselines:
             return definition.from_plain(definition.baselines[name])
     raise ValueError(f"a registered space must know {name}, but none does")

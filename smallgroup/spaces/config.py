@@ -23,7 +23,7 @@ from pydantic.fields import FieldInfo
 
 from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.image_spec import ImageSpec
-from smallgroup.spaces import SPACES, definition_of
+from smallgroup.spaces import SPACES, definition_of, definitions
 
 if TYPE_CHECKING:
     from smallgroup.spaces.design import NetworkDesign
@@ -75,7 +75,7 @@ class SpaceConfig(SpaceSection):
     @classmethod
     def of_spaces(cls) -> Iterable[type["SpaceSection"]]:
         """Return the sections of `space` that the registered spaces have."""
-        return [definition_of(name).config for name in SPACES]
+        return [definition.config for definition in definitions()]
 
     def build(self, images: ImageSpec) -> "Space":
         """Return the space for such images."""
@@ -96,7 +96,7 @@ class NetworkConfig(SpaceSection):
     @classmethod
     def of_spaces(cls) -> Iterable[type["SpaceSection"]]:
         """Return the sections of networks that the registered spaces have."""
-        return [definition_of(name).network_config for name in SPACES]
+        return [definition.network_config for definition in definitions()]
 
     def design(self, images: ImageSpec, space: str) -> "NetworkDesign":
         """Return the network for such images around a cell of a space."""

@@ -15,8 +15,8 @@ from typing import Any
 
 from smallgroup.runtime.checks import nearest, unmarked
 from smallgroup.runtime.files import read_regular, write_whole
-from smallgroup.spaces import SPACES, definition_of
-from smallgroup.spaces.definition import Published, SpaceDefinition
+from smallgroup.spaces import SPACES, definition_of, definitions
+from smallgroup.spaces.definition import Published
 from smallgroup.spaces.genotype import Genotype
 from smallgroup.spaces.reading import check_integer, check_keys, show
 
@@ -74,7 +74,7 @@ def loads(text: str) -> tuple[Genotype, Origin]:
     except json.JSONDecodeError as error:
         raise ValueError(f"a genotype must be JSON, but line {error.lineno} is not: {error.msg}") from None
     if isinstance(data, dict) and "schema" not in data:
-        for definition in _definitions():
+        for definition in definitions():
             if definition.reads_plain(data):
                 return definition.from_plain(data), Origin()
     return _record(data)
@@ -109,7 +109,7 @@ def resolve(text: str) -> tuple[str, Genotype]:
         return text, read(Path(text) / FILE, links=False)[0]
     if os.path.exists(text):
         return text, read(text)[0]
-    if text.lstrip().startswith("{") or any(definition.reads(text) for definition in _definitions()):
+    if text.lstrip().startswith("{") or any(definition.reads(text) for definition in definitions()):
         return _parse(text)[:2]
     near = nearest(text, known, likeness=0.5)
     hint = f"did you mean {near}?" if near else "`smallgroup list genotypes` lists the published ones"
@@ -127,17 +127,13 @@ def published_about() -> dict[str, str]:
 
 
 def _published() -> dict[str, Published]:
-    return {name: entry for definition in _definitions() for name, entry in definition.published().items()}
-
-
-def _definitions() -> list[SpaceDefinition]:
-    return [definition_of(name) for name in SPACES]
+    return {name: entry for definition in definitions() for name, entry in definition.published().items()}
 
 
 def _parse(text: str) -> tuple[str, Genotype, Origin]:
     """Read a text in the notation of a space, or JSON; of several spaces that claim it, the first that can read it."""
     problem: ValueError | None = None
-    for definition in _definitions():
+    for definition in definitions():
         if definition.reads(text):
             try:
                 name, genotype = definition.parse(text)

@@ -85,7 +85,7 @@ class GroundTruths:
     def find(root: Path, spaces: Iterable[str]) -> "GroundTruths":
         """Return what a data root has for these spaces."""
         names = set(spaces)
-        kinds = [kind for kind in GROUND_TRUTHS.values() if kind.space in names]
+        kinds = [kind for _, kind in GROUND_TRUTHS.usable() if kind.space in names]
         return GroundTruths(tuple(one for kind in kinds if (one := kind.find(root)) is not None))
 
     def of(self, genotype: Genotype) -> Known:

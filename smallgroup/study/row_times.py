@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from smallgroup import __version__, api, kernels
+from smallgroup import api, kernels
 from smallgroup.config import Config, resolve
 from smallgroup.data.published import blank_search_data, blank_training_data
 from smallgroup.data.roots import cache_folder
@@ -30,6 +30,7 @@ from smallgroup.runtime.files import read_regular, write_whole
 from smallgroup.runtime.memory import OutOfMemory
 from smallgroup.spaces import Space, genotypes
 from smallgroup.study.baselines import untrained
+from smallgroup.version import __version__
 
 FILE = "row-times.json"
 """In the user's cache folder."""

@@ -151,7 +151,7 @@ def truth_for(config: Config) -> GroundTruth:
     """The table that says how good the cells of a search are."""
     root, dataset = data_root(config.data.data_root), config.data.dataset
     spaces = {(learner.space or config.space).name for learner in config.learners}
-    tables = [kind for kind in GROUND_TRUTHS.values() if kind.caveat is None]
+    tables = [kind for _, kind in GROUND_TRUTHS.usable() if kind.caveat is None]
     for kind in tables:
         truth = _found(kind.name, root) if spaces == {kind.space} else None
         if truth is not None and dataset in truth.columns and len(truth.columns) > 1:

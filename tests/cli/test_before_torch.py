@@ -38,6 +38,8 @@ REFUSED = {
     "search --dataset folder:nowhere": "nowhere does not exist",
     "search --dataset cifar10 --data-root nowhere": "CIFAR-10",
     "search --unlabeled folder:nowhere": "nowhere does not exist",
+    "search --dataset hf:nowhere": "'nowhere'",
+    "search --unlabeled own:nowhere": "given from Python",
     "search --config nowhere.yaml": "nowhere.yaml",
     "run --dataset folder:nowhere": "nowhere does not exist",
     "train nosuch": "nosuch",
@@ -55,7 +57,9 @@ REFUSED = {
     "export nowhere": "nowhere",
 }
 PRINTED = ["--help", "search --help", "bench step --help", "--version"]
-PRINTED += [f"list {what}" for what in ("genotypes", "methods", "spaces", "datasets", "recipes", "studies")]
+PRINTED += [
+    f"list {what}" for what in ("genotypes", "methods", "spaces", "datasets", "exporters", "recipes", "studies")
+]
 
 
 ABSURD = "space.cells_per_stage: Input should be less than or equal to 50, but got '1000000000'"

@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 
 from smallgroup.cli import main
-from smallgroup.phases.training import TrainedModel, export
+from smallgroup.exporters import export
+from smallgroup.phases.training import TrainedModel
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.nas_bench_201.cell import Cell
 from smallgroup.spaces.nas_bench_201.design import NasBench201Design

@@ -113,22 +113,6 @@ def test_several_seeds(tmp_path: Path, capsys: Captured) -> None:
     assert "architecture gradient: first order, of the validation loss at given weights\n" in text
 
 
-def test_what_only_some_results_have_is_not_compared() -> None:
-    """Learners in other spaces have no true accuracy, and other seeds may retain them."""
-    cell: dict[str, Any] = {"method": "darts", "validation_loss": 1.0, "validation_error": 50.0, "genotype": "x"}
-    common: dict[str, Any] = {
-        "method": "darts", "space": "nas-bench-201", "dataset": "cifar10", "learners": 1, "lam": 1.0, "seed": 0,
-        "hypergradient": "exact", "steps": 1, "seconds": 1.0, "peak_memory_mb": 1.0, "retained": 0, "genotype": "x",
-        "parameters": 1, "validation_loss": 1.0, "validation_error": 50.0, "group": [LearnerResult(**cell)],
-        "answer": retained_record(0),
-    }  # fmt: skip
-    known = SearchResult(**common, true_accuracy={"cifar10": 90.0}, percentile={"cifar10": 20.0})
-    unknown = SearchResult(**common)
-    for results in ([known, unknown], [unknown, known]):
-        assert command.spread(results)["mean"].keys() == {"validation_error", "validation_loss", "seconds"}
-    assert command.spread([known, known])["mean"]["true_accuracy_cifar10"] == 90.0
-
-
 @pytest.mark.parametrize(
     ("text", "seeds"), [("1-3", [1, 2, 3]), ("4", [4]), ("1,4,7", [1, 4, 7]), ("0-1, 5", [0, 1, 5])]
 )

@@ -40,7 +40,7 @@ KEYS: dict[str, Any] = {
 
 def start(out: Path, *arguments: str, **options: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "smallgroup.cli", "search", *SMALL, "--out", str(out), *arguments],
+        [sys.executable, "-m", "smallgroup", "search", *SMALL, "--out", str(out), *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -1,9 +1,7 @@
 """A search as a job: what a step is, what an epoch leaves behind, and the state between two steps."""
 
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
@@ -12,8 +10,8 @@ from torch.nn import functional
 from smallgroup.data import Reader, SearchData
 from smallgroup.data.errors import check_same_data
 from smallgroup.group import SmallGroup, StepReport
-from smallgroup.group.learner import Labeller, log_mixture
-from smallgroup.group.snapshot import Snapshot
+from smallgroup.group.learner import Labeller
+from smallgroup.group.tasks.classification import log_mixture
 from smallgroup.group.teaching import LabelsFrom, Teaching
 from smallgroup.methods import Continue, EpochEnd, Method, Rebuild, Rollback, Stop
 from smallgroup.phases.search.answer import check_answer
@@ -163,34 +161,14 @@ class SearchJob:
             return self.group.step_labellers(train)
         unlabeled = self._read_unlabeled.batch(self.step) if self.group.setting.teaching.active else None
         validation = self._read_validation.batch(self.step) if kind == "all" else None
-        if self.config.order == "a-v-w" and validation is not None:
-            return self._architectures_first(train, unlabeled, validation, moving)
-        return self.group.step(train, unlabeled, validation, moving=moving)
-
-    def _architectures_first(
-        self,
-        train: tuple[Tensor, Tensor],
-        unlabeled: Tensor | None,
-        validation: tuple[Tensor, Tensor],
-        moving: Sequence[bool] | None,
-    ) -> StepReport:
-        """A, then V and W: two steps of the group, of which both happen or none.
-
-        In second order A looks ahead to the step of W on the very batch that W then takes, as in DARTS.
-        """
-        saved = Snapshot(self.group.learners, self.group.optimizers, with_v=False)
-        first = self.group.step_architectures(
+        return self.group.step(
+            train,
+            unlabeled,
             validation,
-            look_ahead=None if self.config.hypergradient == "first-order" else train,
+            order=self.config.order,
             clip_look_ahead=self.config.clip_lookahead,
             moving=moving,
         )
-        try:
-            second = self.group.step(train, unlabeled, None)
-        except BaseException:
-            saved.restore()
-            raise
-        return _merged(first, second)
 
     def decide(self, step: int, rows: Sequence[dict[str, Any]]) -> None:
         """Let the methods look at an epoch, and do what they ask for; if one fails, nobody has decided anything."""
@@ -265,15 +243,3 @@ class SearchJob:
         self.metrics.load_state(record["metrics"])
         if "taught" in record:  # runs of earlier versions count from here
             self.metrics.taught.load_state(record["taught"])
-
-
-def _merged(architectures: StepReport, weights: StepReport) -> StepReport:
-    """One report of a step that was taken in two parts."""
-    parts = zip(architectures.learners, weights.learners, strict=True)
-    learners = [
-        replace(after, validation_loss=before.validation_loss, terms=before.terms, gradient=before.gradient)
-        for before, after in parts
-    ]
-    seconds = Counter(architectures.seconds)
-    seconds.update(weights.seconds)
-    return StepReport(weights.step, learners, dict(seconds))

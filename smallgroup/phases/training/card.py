@@ -6,7 +6,6 @@ from pathlib import Path
 
 import torch
 
-from smallgroup import __version__
 from smallgroup.phases.training.model import TrainedModel
 from smallgroup.phases.training.result import TrainResult
 from smallgroup.runtime.files import write_whole
@@ -14,6 +13,7 @@ from smallgroup.runtime.text import escape_markdown, shown
 from smallgroup.spaces.count import multiply_adds, parameters
 from smallgroup.spaces.drawing import draw
 from smallgroup.spaces.network import DerivedNetwork
+from smallgroup.version import __version__
 
 MOST_CLASSES = 100
 """Names that are listed; all of them are in the export itself."""

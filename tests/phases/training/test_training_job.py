@@ -14,7 +14,7 @@ from smallgroup.api import make_training
 from smallgroup.data import AugmentationConfig, DataConfig
 from smallgroup.data.training_data import open_training_data
 from smallgroup.phases.evaluate import evaluate
-from smallgroup.phases.training import TrainingConfig, TrainingJob, read_model
+from smallgroup.phases.training import TrainingJob, read_model
 from smallgroup.phases.training.job import NonFiniteTrainingError
 from smallgroup.runner import read_rows
 from smallgroup.runtime.image_spec import ImageSpec
@@ -22,6 +22,7 @@ from smallgroup.spaces.config import NetworkConfig
 from smallgroup.spaces.darts.published import published
 from smallgroup.spaces.genotypes import resolve
 from smallgroup.spaces.outputs import Outputs
+from tests.configs import training_config
 from tests.data.makers import class_folders, picture
 from tests.runner.jobs import interrupted, runner
 
@@ -31,7 +32,7 @@ SMALL = NetworkConfig(channels=4, cells=3, cells_per_stage=1, auxiliary="two-nor
 
 def job(data: DataConfig | None = None, genotype: str = "DARTS_V2", seed: int = 0, **options: Any) -> TrainingJob:
     given = {"epochs": 2, "steps_per_epoch": 3, "batch_size": 16, "network": SMALL, "drop_path": 0.3, **options}
-    config = TrainingConfig(**given)
+    config = training_config(**given)
     opened = open_training_data(data or DataConfig(), config.augmentation, seed=1, validation=config.validation)
     return TrainingJob(config, opened, resolve(genotype)[1], seed=seed)
 
