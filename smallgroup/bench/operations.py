@@ -40,7 +40,7 @@ class Operation:
     size: int = 32
 
     def __post_init__(self) -> None:
-        check_choice("space", self.space, tuple(SPACES))
+        check_choice("space", self.space, SPACES.built_in)
         check_counts(channels=self.channels, batch=self.batch, size=self.size)
 
     @property
@@ -100,7 +100,7 @@ def every_operation(**sizes: int) -> list[Operation]:
     """All but `none`, which nobody computes; in NAS-Bench-201 no operation has a stride."""
     return [
         Operation(space=space, operation=name, stride=stride, **sizes)
-        for space in SPACES
+        for space in SPACES.built_in
         for name in next(iter(SPACES[space].kinds.values())).operations
         for stride in ((1, 2) if space == DartsSpace.name else (1,))
         if name != "none"

@@ -9,8 +9,9 @@
 The built-in methods and spaces run through the same classes.
 """
 
+from smallgroup.testing.definition_contract import DefinitionContract
 from smallgroup.testing.method_contract import MethodContract
 from smallgroup.testing.smooth import SmoothCell, SmoothSpace
 from smallgroup.testing.space_contract import SpaceContract
 
-__all__ = ["MethodContract", "SmoothCell", "SmoothSpace", "SpaceContract"]
+__all__ = ["DefinitionContract", "MethodContract", "SmoothCell", "SmoothSpace", "SpaceContract"]
