@@ -17,7 +17,7 @@ from smallgroup.phases.training import MutualResult, Peers, TrainResult, peers, 
 from smallgroup.phases.training.trainee import Trainee
 from smallgroup.runner import read_rows
 from smallgroup.spaces import genotypes
-from smallgroup.spaces.genotypes import AnyGenotype
+from smallgroup.spaces.genotype import Genotype
 from tests.data.makers import class_folders
 from tests.phases.training.models import BENCHMARK, DARTS
 from tests.phases.training.test_mutual import OTHER, SMALL, job, same, states
@@ -102,7 +102,7 @@ def test_a_finished_run_says_all_and_its_models_do_the_same(tmp_path: Path) -> N
     data = open_training_data(DataConfig(), AugmentationConfig(), seed=1).dataset
     assert data.test is not None
     last = [row for row in read_rows(tmp_path / "metrics.jsonl") if row["epoch"] == 1]
-    cells: tuple[AnyGenotype, ...] = (DARTS, BENCHMARK)
+    cells: tuple[Genotype, ...] = (DARTS, BENCHMARK)
     for learner, genotype, row in zip(written["learners"], cells, last, strict=True):
         assert learner.keys() >= set(promised.split())
         assert learner["genotype"] == genotypes.to_plain(genotype)
@@ -195,3 +195,16 @@ def test_a_short_run_on_cifar_beats_chance() -> None:
     for learner in result.learners:
         assert learner.test_error is not None
         assert learner.test_error < 85  # chance is 90
+
+
+def test_a_link_in_the_place_of_a_learner_is_refused(tmp_path: Path) -> None:
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    config = {"training": {**TRAINING, "epochs": 1, "steps_per_epoch": 1}}
+    train_mutually([CELL, CELL], config, out=run, progress=False)
+    (run / "learner-1").rename(elsewhere)
+    (run / "learner-1").symlink_to(elsewhere)
+    (elsewhere / "result.json").unlink()  # so that the run is not finished
+    before = sorted(path.name for path in elsewhere.iterdir())
+    with pytest.raises(ValueError, match="learner-1 must be a folder of the run itself, but it is a link"):
+        train_mutually([CELL, CELL], config, out=run, resume=True, progress=False)
+    assert sorted(path.name for path in elsewhere.iterdir()) == before
