@@ -6,11 +6,12 @@
         def method(self):
             return MyMethod()
 
-The built-in methods and spaces run through the same classes.
+The built-in methods, spaces and tasks run through the same classes.
 """
 
 from smallgroup.testing.method_contract import MethodContract
 from smallgroup.testing.smooth import SmoothCell, SmoothSpace
 from smallgroup.testing.space_contract import SpaceContract
+from smallgroup.testing.task_contract import TaskContract
 
-__all__ = ["MethodContract", "SmoothCell", "SmoothSpace", "SpaceContract"]
+__all__ = ["MethodContract", "SmoothCell", "SmoothSpace", "SpaceContract", "TaskContract"]
