@@ -77,3 +77,15 @@ def test_other_tasks(name: str) -> None:
 @pytest.mark.skipif(find_spec("transformers") is None, reason="the package transformers is not installed")
 def test_a_module_of_transformers_is_a_learner() -> None:
     assert run_example("sequence_labeling.py", "1", "1").startswith("second learner: BERT of transformers\n")
+
+
+def test_other_libraries() -> None:
+    """Those that are installed have the same gradient, but for betty's default, which approximates another one."""
+    lines = run_example("other_libraries.py", "1").splitlines()[1:]
+    rows = {line[:38].rstrip(): line[38:].split() for line in lines}
+    assert [name.split(",")[0] for name in rows] == ["smallgroup", "smallgroup", "higher", "torchopt", "betty", "betty"]
+    assert rows["smallgroup, exact"][:4] == ["0.0e+00", "9F", "+", "8B"]
+    assert rows["smallgroup, finite-difference"][1:4] == ["12F", "+", "11B"]
+    for name, (gap, *_) in rows.items():
+        if find_spec(name.split(",")[0]) and "default" not in name:
+            assert float(gap) < 1e-5
