@@ -96,7 +96,7 @@ SOUND = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
         ({"a": {**SOUND, "shape": [2**40], "data_offsets": [0, 2**42]}}, GAP),
         (
             {"a": {**SOUND, "shape": [0, 2**62, 2**62], "data_offsets": [0, 0]}},
-            "a tensor must have a shape that can be",
+            "its tensors must fill the file",
         ),
         ({"a": {**SOUND, "shape": [1], "data_offsets": [0, 4]}}, "its tensors must fill the file"),
         ({}, "its tensors must fill the file"),
@@ -104,7 +104,7 @@ SOUND = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 )
 def test_a_header_that_is_wrong_is_one_sentence(header: object, sentence: str) -> None:
     text = json.dumps(header).encode()
-    with pytest.raises(ValueError, match=f"^{sentence}"):
+    with pytest.raises(ValueError, match=f"^{sentence}$"):
         tensors_of(len(text).to_bytes(8, "little") + text + bytes(8))
 
 
