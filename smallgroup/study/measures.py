@@ -6,26 +6,14 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from smallgroup.phases.search.result import SearchResult
+from smallgroup.config import Config
+from smallgroup.phases.search.schedule import Course, schedule_of
 from smallgroup.phases.training import TrainResult
 from smallgroup.phases.training.result import HELD_OUT
 from smallgroup.spaces.genotypes import from_plain
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a run has come to."""
-
-    search: SearchResult
-    trainings: tuple[TrainResult, ...] = ()
-    """Of the answer's cell."""
-    labellers: SearchResult | None = None
-    """The search that had to be carried out before."""
-
-    @property
-    def seconds(self) -> float:
-        """What it took to find the cell."""
-        return self.search.seconds + (0.0 if self.labellers is None else self.labellers.seconds)
+from smallgroup.spaces.nas_bench_201.effects import score_correlation
+from smallgroup.study.outcome import Outcome
+from smallgroup.study.truth import truth_for
 
 
 @dataclass(frozen=True)
@@ -41,8 +29,10 @@ class Measure:
     of_answer: Callable[[Outcome], float | None] | None = None
     """Of the cell that the search answers with, which need not be a learner's; None: that of the retained learner."""
     of_training: Callable[[TrainResult], float | None] | None = None
-    of_run: Callable[[Outcome], float] | None = None
+    of_run: Callable[[Outcome], float | None] | None = None
     digits: int = 2
+    some_lack_it: bool = False
+    """Whether a learner may have none by nature; then the mean of all learners is that of those that have one."""
 
     def value(self, outcome: Outcome, take: str) -> float | None:
         """Of the answer, of the first learner, or the mean of all."""
@@ -50,10 +40,11 @@ class Measure:
             return _mean(self.each_training(outcome))
         if self.of_run is not None:
             # What all learners cost together is not what the first of them cost.
-            return None if take == "first" and outcome.search.learners > 1 else self.of_run(outcome)
+            return None if take == "first" and outcome.search.learners > 1 else _finite(self.of_run(outcome))
         assert self.of_learner is not None
         if take == "mean":
-            return _mean([self.of_learner(outcome, k) for k in range(outcome.search.learners)])
+            values = [self.of_learner(outcome, k) for k in range(outcome.search.learners)]
+            return _mean([value for value in values if value is not None] if self.some_lack_it else values)
         if take == "first":
             return _finite(self.of_learner(outcome, 0))
         if self.of_answer is not None:
@@ -75,20 +66,63 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _truth(name: str) -> Callable[[Outcome, int], float | None]:
+def _truth(name: str, column: str | None = None) -> Callable[[Outcome, int], float | None]:
+    """By learner, in a column of the table; None: that of the dataset that was searched on."""
+
     def value(outcome: Outcome, k: int) -> float | None:
         known: Mapping[str, float | None] | None = getattr(outcome.search.group[k], name)
-        return None if known is None else known.get(outcome.search.dataset)
+        return None if known is None else known.get(column or outcome.search.dataset)
 
     return value
 
 
-def _truth_of_answer(name: str) -> Callable[[Outcome], float | None]:
+def _truth_of_answer(name: str, column: str | None = None) -> Callable[[Outcome], float | None]:
     def value(outcome: Outcome) -> float | None:
-        known: Mapping[str, float] | None = getattr(outcome.search, name)
-        return None if known is None else known.get(outcome.search.dataset)
+        known: Mapping[str, float | None] | None = getattr(outcome.search, name)
+        return None if known is None else known.get(column or outcome.search.dataset)
 
     return value
+
+
+def _truth_of_retained(name: str) -> Callable[[Outcome], float | None]:
+    """Of the cell of the retained learner, by whatever rule the search answers."""
+    of_learner = _truth(name)
+    return lambda outcome: of_learner(outcome, outcome.search.retained)
+
+
+def _truth_of_consensus(name: str) -> Callable[[Outcome], float | None]:
+    of_answer = _truth_of_answer(name)
+    return lambda outcome: of_answer(outcome) if outcome.search.answer.rule == "consensus" else None
+
+
+def _learners_without_peers(outcome: Outcome) -> float:
+    """How many learners have the one cell that no other is as costly as."""
+    of_learner = _truth("percentile_at_cost")
+    return float(sum(of_learner(outcome, k) is None for k in range(outcome.search.learners)))
+
+
+def _score_correlation(outcome: Outcome, k: int) -> float | None:
+    fit = truth_for(outcome.config).additive_fit(outcome.search.dataset)
+    try:
+        return score_correlation(outcome.scores[k]["cell"], fit)
+    except (IndexError, KeyError, TypeError, ValueError):  # not there, or with operations that were removed
+        return None
+
+
+def _passes(outcome: Outcome) -> float | None:
+    """Of all learners and steps; None where a search had to be carried out before, which is not counted."""
+    if outcome.labellers is not None:
+        return None
+    search = outcome.config.search
+    per_epoch = search.steps_per_epoch or outcome.search.steps // search.epochs
+    return count_passes(outcome.config, per_epoch) / 1_000
+
+
+def count_passes(config: Config, steps_per_epoch: int) -> int:
+    """Return what a search costs in forward passes over a batch, a backward pass counted as two."""
+    methods = [config.build_method(learner) for learner in config.learners]
+    course = Course([schedule_of(config.search, steps_per_epoch, config.teaching, method) for method in methods])
+    return len(methods) * sum((part.end - part.begin) * course.work(part.kind) for part in course.stretches)
 
 
 def _skips(outcome: Outcome, k: int) -> float:
@@ -111,7 +145,22 @@ def _error_on(images: Literal["held-out", "test"], name: str) -> Callable[[Train
     return value
 
 
-TRUE = {"percentile", "percentile_at_cost", "true_accuracy"}
+OTHER_COLUMN = "cifar100"
+"""The column of the table beside that of CIFAR-10, which most searches are made on."""
+OF_CONSENSUS = {"consensus_percentile", "consensus_percentile_at_cost"}
+"""Those of searches that answer by consensus."""
+ON_OTHER_COLUMN = {f"{OTHER_COLUMN}_percentile", f"{OTHER_COLUMN}_percentile_at_cost"}
+TRUE = {
+    "percentile",
+    "percentile_at_cost",
+    "true_accuracy",
+    "retained_percentile",
+    "retained_percentile_at_cost",
+    "learners_without_peers",
+    "score_correlation",
+    *OF_CONSENSUS,
+    *ON_OTHER_COLUMN,
+}
 """Measures that are looked up in the table of NAS-Bench-201."""
 ON_HELD_OUT = {"supernet_held_out_error", "held_out_error"}
 """Those of images that nobody trains on."""
@@ -127,10 +176,52 @@ MEASURES: dict[str, Measure] = {
         _truth("percentile_at_cost"),
         of_answer=_truth_of_answer("percentile_at_cost"),
         digits=1,
+        some_lack_it=True,
     ),
     "true_accuracy": Measure(
         "true accuracy, %", "search", True, _truth("true_accuracy"), of_answer=_truth_of_answer("true_accuracy")
     ),
+    f"{OTHER_COLUMN}_percentile": Measure(
+        f"percentile on {OTHER_COLUMN}",
+        "search",
+        True,
+        _truth("percentile", OTHER_COLUMN),
+        of_answer=_truth_of_answer("percentile", OTHER_COLUMN),
+        digits=1,
+    ),
+    f"{OTHER_COLUMN}_percentile_at_cost": Measure(
+        f"percentile among cells of the same cost on {OTHER_COLUMN}",
+        "search",
+        True,
+        _truth("percentile_at_cost", OTHER_COLUMN),
+        of_answer=_truth_of_answer("percentile_at_cost", OTHER_COLUMN),
+        digits=1,
+        some_lack_it=True,
+    ),
+    "retained_percentile": Measure(
+        "percentile, retained", "search", True, of_run=_truth_of_retained("percentile"), digits=1
+    ),
+    "retained_percentile_at_cost": Measure(
+        "percentile among cells of the same cost, retained",
+        "search",
+        True,
+        of_run=_truth_of_retained("percentile_at_cost"),
+        digits=1,
+    ),
+    "consensus_percentile": Measure(
+        "percentile, consensus", "search", True, of_run=_truth_of_consensus("percentile"), digits=1
+    ),
+    "consensus_percentile_at_cost": Measure(
+        "percentile among cells of the same cost, consensus",
+        "search",
+        True,
+        of_run=_truth_of_consensus("percentile_at_cost"),
+        digits=1,
+    ),
+    "learners_without_peers": Measure(
+        "learners without cells of the same cost", "search", None, of_run=_learners_without_peers
+    ),
+    "score_correlation": Measure("correlation of scores with true effects", "search", True, _score_correlation),
     "validation_error": Measure(
         "validation error, %", "search", False, lambda outcome, k: outcome.search.group[k].validation_error
     ),
@@ -142,6 +233,7 @@ MEASURES: dict[str, Measure] = {
     ),
     "skips": Measure("skips", "search", None, _skips, of_answer=_skips_of_answer, digits=1),
     "seconds": Measure("seconds", "search", None, of_run=lambda outcome: outcome.seconds, digits=0),
+    "passes": Measure("passes, thousands", "search", None, of_run=_passes, digits=1),
     "search_days": Measure(
         "search cost, device-days", "search", None, of_run=lambda outcome: outcome.seconds / 86_400, digits=3
     ),

@@ -28,7 +28,7 @@ def a_table() -> Table:
     claim = Claim(says="teaching helps", row="group | 2", than=("alone", "self-taught"))
     possible = holm([one.smallest_p for one in found.values()])
     verdict = Verdict(
-        claim, {}, dict(found), dict(zip(found, ps, strict=True)), dict(zip(found, possible, strict=True))
+        claim, "percentile", {}, dict(found), dict(zip(found, ps, strict=True)), dict(zip(found, possible, strict=True))
     )
     rows = [
         shown("group | 2", group, "53 ± 1"),

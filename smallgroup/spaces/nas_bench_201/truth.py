@@ -14,6 +14,7 @@ from statistics import fmean
 
 from smallgroup.spaces.nas_bench_201.cell import Cell, every_cell
 from smallgroup.spaces.nas_bench_201.cost import benchmark_multiply_adds
+from smallgroup.spaces.nas_bench_201.effects import AdditiveFit, additive_fit
 
 SIMILAR_COST = 0.1
 """Cells whose multiply-adds differ by at most this share of a cell's own are its peers."""
@@ -48,6 +49,7 @@ class Truth:
         self._classes: dict[str, dict[str, float]] = {}
         self._ranked: dict[str, list[float]] = {}
         self._peers: dict[tuple[str, int], list[float]] = {}
+        self._fits: dict[str, AdditiveFit] = {}
         forms = _forms()
         for column, accuracies in columns.items():
             members: defaultdict[str, list[float]] = defaultdict(list)
@@ -87,6 +89,12 @@ class Truth:
         value, peers = self._classes[column][cell.form()], self._at_cost(column, _cost(cell))
         at_cost = _percentile(value, peers) if len(peers) > 1 else None
         return Standing(self.columns[column][cell], _percentile(value, self._ranked[column]), at_cost)
+
+    def additive_fit(self, column: str) -> AdditiveFit:
+        """Return what each operation on each edge is worth in a column; computed once."""
+        if column not in self._fits:
+            self._fits[column] = additive_fit(self.columns[column])
+        return self._fits[column]
 
     def _at_cost(self, column: str, cost: int) -> list[float]:
         """Return the accuracies of the distinct cells of about this cost, rising; a cell with no peer is alone."""
