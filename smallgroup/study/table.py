@@ -247,7 +247,7 @@ def _of_baseline(plan: Plan, line: Line) -> dict[str, dict[int, float]]:
         found["true_accuracy"][seed] = fmean(standing.accuracy for standing in standings)
         found["percentile"][seed] = fmean(standing.percentile for standing in standings)
         at_cost = [value for standing in standings if (value := standing.percentile_at_cost) is not None]
-        if len(at_cost) == len(standings):
+        if at_cost:
             found["percentile_at_cost"][seed] = fmean(at_cost)
     return found
 

@@ -24,7 +24,6 @@ def test_by_hand() -> None:
     found = equivalent_paired(*rows([-1.0, 0.0, 1.0, 2.0]), 2.0)
     assert found.difference == pytest.approx(0.5)
     assert found.p == pytest.approx(by_formula, rel=1e-12)
-    assert found.p == pytest.approx(0.05133, abs=5e-5)
     # The 95 % point for three degrees of freedom is 2.353363 in every table.
     reach = 2.353363 * np.sqrt(5 / 12)
     assert found.interval == pytest.approx((0.5 - reach, 0.5 + reach), abs=1e-5)
