@@ -12,7 +12,10 @@ from typing import Any, Generic, TypeVar
 from smallgroup import kernels
 from smallgroup.config import CONFIG, Config, RunConfig, keys_for_training, keys_of_any, load_own, overlaid, resolve
 from smallgroup.data import SearchData, data_root, open_search_data
+from smallgroup.data.config import DataConfig
+from smallgroup.data.given import takes_data
 from smallgroup.data.names import source_of
+from smallgroup.data.own import LabeledImages, OwnData
 from smallgroup.data.training_data import TrainingData, open_parts_of_search, open_training_data
 from smallgroup.display.display import Display
 from smallgroup.display.playoff import PlayOffDisplay
@@ -32,12 +35,13 @@ from smallgroup.phases.search.result import SearchResult
 from smallgroup.phases.search.result import conclude as conclude_search
 from smallgroup.phases.search.timing import pass_time_of, reckoned
 from smallgroup.phases.training import MutualJob, MutualResult, Peers, TrainingJob, TrainResult, peers, size
+from smallgroup.phases.training.mutual_result import check_places
 from smallgroup.phases.training.mutual_result import conclude as conclude_mutual
 from smallgroup.phases.training.record import recorder as training_recorder
 from smallgroup.phases.training.result import conclude as conclude_training
 from smallgroup.phases.training.size import images_of
 from smallgroup.phases.training.trainee import Build, Trainee
-from smallgroup.places import check_for_run, holds_run, is_begun, nothing_to_resume
+from smallgroup.places import check_for_run, check_part, holds_run, is_begun, nothing_to_resume
 from smallgroup.runner import CHECKPOINTS, Runner, Watcher, check_folder, check_identity
 from smallgroup.runner.skips import Skips
 from smallgroup.runtime.allocator import keep_memory
@@ -67,6 +71,7 @@ PLAY_OFF = "play-off"
 Result = TypeVar("Result", SearchResult, TrainResult, MutualResult)
 
 
+@takes_data
 def search(
     config: Config | Mapping[str, Any] | Path | str | None = None,
     *,
@@ -77,6 +82,7 @@ def search(
     recorders: Sequence[Watcher] = (),
     progress: bool = True,
     files: Mapping[str, str] | None = None,
+    data: OwnData | LabeledImages | None = None,
 ) -> SearchResult:
     """Search, and give the result.
 
@@ -90,8 +96,11 @@ def search(
         recorders: who else is, such as `smallgroup.runner.tensorboard.EventFiles`.
         progress: show progress on standard error or in the notebook, unless there is a `watcher`.
         files: what else is written into the folder when the run begins, by name.
+        data: images of your own, in place of `data.dataset`: a `smallgroup.data.OwnData`, or its labeled images alone.
+            To resume the run, give them again.
     """
-    resolved = config if isinstance(config, Config) else resolve(keys_of_any(config))
+    given = on_data(config, data)
+    resolved = given if isinstance(given, Config) else resolve(given)
 
     def begun(folder: Path) -> Mapping[str, Any]:
         return resolve(load_own(folder / CONFIG)).of_search()
@@ -110,7 +119,7 @@ def search(
 
     also = ("plain",) if resolved.search.hypergradient == "exact" else ()
     plan = _Plan(resolved, resolved.of_search(), begun, SearchResult.read, carry_out, LOWER_IN_SEARCH, files or {})
-    plan = replace(plan, says_what=config is not None, also=also)
+    plan = replace(plan, says_what=config is not None or data is not None, also=also)
     return _carried_out(plan, out, resume=resume, allow_drift=allow_drift, watcher=watcher)
 
 
@@ -146,6 +155,7 @@ def _play_off(
     return answer_of(job, seconds)
 
 
+@takes_data
 def train(
     genotype: AnyGenotype | Path | str,
     config: Config | Mapping[str, Any] | Path | str | None = None,
@@ -156,6 +166,7 @@ def train(
     watcher: Watcher | None = None,
     recorders: Sequence[Watcher] = (),
     progress: bool = True,
+    data: OwnData | LabeledImages | None = None,
 ) -> TrainResult:
     """Train a cell from scratch in a large network, test it once, and give the result.
 
@@ -170,8 +181,10 @@ def train(
         watcher: who is told how it goes.
         recorders: who else is, such as `smallgroup.runner.tensorboard.EventFiles`.
         progress: show progress on standard error or in the notebook, unless there is a `watcher`.
+        data: images of your own, as in `search`.
     """
-    resolved = config if isinstance(config, Config) else _resolved_for_training(genotype, keys_of_any(config))
+    given = on_data(config, data)
+    resolved = given if isinstance(given, Config) else _resolved_for_training(genotype, given)
     cell = _cell(genotype)
     resolved = within_limits(resolved, cell)
     own = {"genotype": genotypes.to_plain(cell)}
@@ -190,7 +203,8 @@ def train(
     files = {genotypes.FILE: genotypes.dumps(cell) + "\n"}
     identity = {**resolved.of_training(), **own}
     plan = _Plan(resolved, identity, begun, TrainResult.read, carry_out, LOWER_IN_TRAINING, files)
-    plan = replace(plan, says_what=config is not None or _is_run(genotype), also=_precision(resolved))
+    says_what = config is not None or data is not None or _is_run(genotype)
+    plan = replace(plan, says_what=says_what, also=_precision(resolved))
     return _carried_out(plan, out, resume=resume, allow_drift=allow_drift, watcher=watcher)
 
 
@@ -231,6 +245,7 @@ def train_mutually(
         return {**resolve(load_own(folder / CONFIG)).of_training(), **Peers.read(folder).to_dict()}
 
     def carry_out(runner: Runner) -> MutualResult:
+        check_places(runner.folder, len(group.genotypes))
         data = training_data_of(resolved)
         job = MutualJob(resolved.training, data, group, seed=resolved.seed)
         with _displays(TrainingDisplay, watcher, progress=progress) as displays:
@@ -243,6 +258,29 @@ def train_mutually(
     plan = _Plan(resolved, identity, begun, MutualResult.read, carry_out, advice, files)
     plan = replace(plan, says_what=config is not None or _is_run(named[0]), also=_precision(resolved))
     return _carried_out(plan, out, resume=resume, allow_drift=allow_drift, watcher=watcher)
+
+
+def on_data(config: Config | Mapping[str, Any] | Path | str | None, data: object = None) -> Config | Mapping[str, Any]:
+    """Return a config, or keys of one, with the data of a Python program in place of the dataset that it names."""
+    if not isinstance(data, OwnData):
+        return config if isinstance(config, Config) else keys_of_any(config)
+    own = {"dataset": data.reference, "unlabeled": data.unlabeled_reference}
+    own = {key: value for key, value in own.items() if value is not None}
+    if isinstance(config, Config):
+        # What is not the recipe's stays; the recipe itself has other things to say about other data.
+        plain = config.to_dict()
+        keys = overlaid({key: plain[key] for key in ("recipe", "learners")}, config.departures())
+        keys = overlaid({"space": {"name": config.space.name}}, keys)
+        named = {} if config.data.dataset == DataConfig().dataset else {"dataset": config.data.dataset}
+    else:
+        keys = overlaid({}, keys_of_any(config))
+        named = {}
+    named = {**named, **keys.get("data", {})}
+    for key, value in own.items():
+        if named.get(key, value) != value:
+            raise ValueError(f"data must be given once, but there is data=... and {key} is {str(named[key])[:60]!r}")
+    result = overlaid(keys, {"data": own})
+    return resolve(result) if isinstance(config, Config) else result
 
 
 def _is_run(genotype: AnyGenotype | Path | str) -> bool:
@@ -382,7 +420,7 @@ def _carried_out(
     config, tell = plan.config, warnings.warn if watcher is None else watcher.told
     with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as name:
         folder: Path = Path(name)
-        _check_own(folder)
+        check_part(folder)
         if resume and not plan.says_what and not is_begun(folder):
             raise nothing_to_resume(folder, "give a config that says what to run")
         if resume and (folder / CONFIG).exists():
@@ -415,16 +453,10 @@ def _carried_out(
 
 def check_place(folder: Path, config: Config, *, resume: bool) -> None:
     """Refuse a folder that a run cannot have, such as one of other files, before anything is computed."""
-    _check_own(folder)
+    check_part(folder)
     check_for_run(folder)
     _check_outside(folder, config)
     check_folder(folder, resume=resume)
-
-
-def _check_own(folder: Path) -> None:
-    """Refuse a link in the place of a part of another run, such as the training of a search."""
-    if (folder.parent / CONFIG).exists():
-        check_not_link(folder)
 
 
 def _check_outside(folder: Path, config: Config) -> None:

@@ -16,7 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.fields import FieldInfo
 
 from smallgroup import recipes
-from smallgroup.data.config import DataConfig
+from smallgroup.data import DATASETS
+from smallgroup.data.config import MADE, DataConfig
 from smallgroup.data.names import recipe_variant
 from smallgroup.group.teaching import Teaching
 from smallgroup.methods import METHODS
@@ -55,6 +56,8 @@ SHORT = {
 """Keys that may stand at the top, and where they belong."""
 CONFIG = "config.yaml"
 """In the folder of a run."""
+DATA = ("dataset", "unlabeled")
+"""Keys that name data."""
 LARGEST = 200_000
 """Bytes of a config file, which take seconds to read."""
 
@@ -163,11 +166,11 @@ class Config(BaseModel):
     """How many learners (1 is the plain method), or a list of what each of them is."""
     methods: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Options of methods by name, such as {pc-darts: {part: 2}}; those of a learner stand above them."""
-    search: SearchConfig = SearchConfig()
+    search: SearchConfig
     """The course of the search."""
-    playoff: PlayOffConfig = PlayOffConfig()
+    playoff: PlayOffConfig
     """How candidate cells are compared, where `search.answer` is play-off."""
-    training: TrainingConfig = TrainingConfig()
+    training: TrainingConfig
     """How the cell that was found is trained from scratch."""
     run: RunConfig = RunConfig()
     """How the run is carried out."""
@@ -336,13 +339,13 @@ def on_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
     below["methods"] = {name: options for name, options in below.get("methods", {}).items() if name in methods}
     asked = given.get("search")
     if what["learners"] == "group" and _part(asked, "hypergradient", "first-order") != "first-order":
-        below["search"].pop("order", None)
+        below["search"]["order"] = "v-w-a"
     if _part(asked, "order", below["search"].get("order", "v-w-a")) == "v-w-a":  # where a look-ahead is the step taken
         below["search"].pop("clip_lookahead", None)
     # Two ways to say how fast the architecture moves: who gives the one does not mean the recipe's other.
     for one, other in (("lr", "travel"), ("travel", "lr")):
         if _part(_part(asked, "architecture", None), one, None) is not None:
-            below["search"]["architecture"].pop(other, None)
+            below["search"]["architecture"][other] = None
     return recipes.merged(below, given)
 
 
@@ -459,6 +462,7 @@ def _not_registered(keys: Mapping[str, Any]) -> str | None:
     named: list[tuple[str, Collection[str], list[object]]] = [
         ("method", METHODS, [_part(learner, "method", None) for learner in learners]),
         ("space", SPACES, [_part(space, "name", None) for space in spaces]),
+        ("dataset", {*DATASETS, *MADE}, [str(_part(keys.get("data"), key, "train")).partition(":")[0] for key in DATA]),
     ]
     for kind, known, names in named:
         for name in names:
@@ -596,14 +600,14 @@ def _no_key(path: str) -> str:
 
 def keys_of(model: type[BaseModel]) -> list[str]:
     """Every key of a config, sections and what is in them."""
-    return [key for key, _ in _fields_of(model)]
+    return [key for key, _ in fields_of(model)]
 
 
 def help_of_keys() -> dict[str, str]:
     """A line on every key that can be set."""
     found = {
         key: " ".join((field.description or "").split())
-        for key, field in _fields_of(Config)
+        for key, field in fields_of(Config)
         if not any(_is_section(kind) for kind in _kinds(field))
     }
     for name, method in METHODS.usable():
@@ -613,13 +617,14 @@ def help_of_keys() -> dict[str, str]:
     return found
 
 
-def _fields_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+def fields_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Every key of a model with its field, sections and what is in them."""
     for name, field in model.model_fields.items():
         key = f"{prefix}{field.alias or name}"
         yield key, field
         for kind in _kinds(field):
             if _is_section(kind):
-                yield from _fields_of(kind, f"{key}.")
+                yield from fields_of(kind, f"{key}.")
 
 
 def _kinds(field: FieldInfo) -> tuple[Any, ...]:

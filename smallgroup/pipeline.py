@@ -10,13 +10,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from smallgroup import api
 from smallgroup.api import PLAY_OFF
-from smallgroup.config import CONFIG, Config, keys_of_any, load_own, long_form, resolve
+from smallgroup.baseline_names import BASELINES, DEFAULT_BASELINES, Baseline
+from smallgroup.config import CONFIG, Config, load_own, long_form, resolve
+from smallgroup.data.given import takes_data
+from smallgroup.data.own import LabeledImages, OwnData
 from smallgroup.display.display import Display
 from smallgroup.display.search import SearchDisplay
 from smallgroup.display.training import TrainingDisplay
@@ -39,19 +42,11 @@ from smallgroup.spaces.genotypes import FILE, AnyGenotype, read, space_of
 from smallgroup.spaces.nas_bench_201.cell import Cell
 from smallgroup.statistics.same_images import ImageComparison, compare_on_images
 
-Baseline = Literal["resnet", "random", "all-3x3"]
 RESNET = Cell.parse("|nor_conv_3x3~0|+|none~0|nor_conv_3x3~1|+|skip_connect~0|none~1|skip_connect~2|")
 """Two 3x3 convolutions with a skip connection around them: the residual block, as the benchmark writes it."""
 ALL_3X3 = Cell(("nor_conv_3x3",) * 6)
-BASELINES: dict[Baseline, str] = {
-    "resnet": "a ResNet: residual blocks in the same skeleton",
-    "random": "a random cell of the same space",
-    "all-3x3": "the cell of 3x3 convolutions alone",
-}
-"""Networks that the found one is compared with: as wide as gives the same multiply-adds, with the same settings."""
 SKELETON = {"halvings": "auto", "reduction": "pool", "stages": 2, "pooling": "maximum", "cells_per_stage": 1}
 """What surrounds a ResNet beside a network of the DARTS space, which has a skeleton of its own."""
-DEFAULT_BASELINES: tuple[Baseline, ...] = ("resnet", "random")
 VERDICT = "verdict.json"
 SEARCH_SHARE = 0.12
 """The most of a time budget that a search takes. In minutes, more training is worth more than a better cell."""
@@ -73,6 +68,10 @@ class Plan:
     baselines: tuple[Baseline, ...]
     search_seconds: float | None = None
     """What the search was expected to take when its length was chosen."""
+    measuring_seconds: float = 0.0
+    """What choosing it took of the budget."""
+    training: dict[str, Any] | None = None
+    """The section of the config for the network found, once a budget has decided its size."""
 
     @staticmethod
     def read(folder: Path) -> "Plan | None":
@@ -85,6 +84,10 @@ class Plan:
             return _PLAN.validate_json(content)
         except ValueError:
             raise ValueError(f"{folder / PLAN} must be the plan of a run, but it is not") from None
+
+    def dumps(self) -> str:
+        """The text of the file."""
+        return json.dumps(asdict(self)) + "\n"
 
     @property
     def trainings(self) -> int:
@@ -148,6 +151,7 @@ class RunResult:
         }
 
 
+@takes_data
 def run(
     config: Config | Mapping[str, Any] | Path | str | None = None,
     *,
@@ -163,6 +167,7 @@ def run(
     recorders: Callable[[Path], Sequence[Watcher]] | None = None,
     before_training: Callable[[], None] | None = None,
     answer: AnswerRule | None = None,
+    data: OwnData | LabeledImages | None = None,
 ) -> RunResult:
     """Search a cell, train it from scratch, train baselines beside it, and say how they compare.
 
@@ -181,11 +186,13 @@ def run(
         before_training: called when the cell is known and its training is about to begin.
         answer: how the group answers, in place of `search.answer`. None: as the config says, and in a run of the recipe
             quick that does not say it, by a play-off.
+        data: images of your own, as in `search`.
     """
     for baseline in baselines or ():
         check_choice("baseline", baseline, tuple(BASELINES))
-    given = {} if isinstance(config, Config) else keys_of_any(config)
-    resolved = config if isinstance(config, Config) else resolve(given)
+    asked = api.on_data(config, data)
+    given = {} if isinstance(asked, Config) else asked
+    resolved = asked if isinstance(asked, Config) else resolve(given)
     if answer is None and says_answer(given):
         answer = resolved.search.answer
     if resume and out is not None and (Path(out) / CONFIG).exists():
@@ -274,7 +281,8 @@ class _Run:
         plan = asked
         if budget is not None:
             fitted = search_within(self.config, budget, SEARCH_SHARE)
-            plan = replace(asked, search_seconds=fitted.seconds)
+            measuring = OVERHEAD * asked.seconds - budget.left if asked.seconds is not None else 0.0
+            plan = replace(asked, search_seconds=fitted.seconds, measuring_seconds=measuring)
             self.config = fitted.config
             left = max(0.0, budget.left - fitted.seconds)
             parts = [f"search {written(fitted.seconds)}"]
@@ -287,7 +295,7 @@ class _Run:
             parts.append(f"training {written(each)}" + (" each" if plan.baselines else ""))
             beside = "" if not plan.baselines else f": the network found and {', '.join(plan.baselines)}"
             self.tell(f"time: {', '.join(parts)}{beside}")
-        self.files = {PLAN: json.dumps(asdict(plan)) + "\n"}
+        self.files = {PLAN: plan.dumps()}
         return plan
 
     def _take_up_sizes(self, plan: Plan) -> None:
@@ -317,13 +325,19 @@ class _Run:
         """What is left for the trainings; of a resumed run, what the search did not take of the whole budget."""
         if plan.seconds is None or budget is not None:
             return budget
-        return Budget(max(0.0, OVERHEAD * plan.seconds - found.seconds), plan.clock)
+        return Budget(max(0.0, OVERHEAD * plan.seconds - plan.measuring_seconds - found.seconds), plan.clock)
 
     # The trainings.
 
     def _sized(self, cell: AnyGenotype, plan: Plan, budget: Budget | None) -> Config:
-        """The config of the training of a cell: as long and as large as its part of the time allows."""
-        config = resolve({**load_own(self.folder / CONFIG), "space": {"name": space_of(cell)}})
+        """The config of the training of a cell: as long and as large as its part of the time allows.
+
+        The choice is written down at once: it is kept if the run is interrupted before the training begins.
+        """
+        keys = {**load_own(self.folder / CONFIG), "space": {"name": space_of(cell)}}
+        if plan.training is not None:
+            return resolve({**keys, "training": plan.training})
+        config = resolve(keys)
         if budget is None or plan.seconds is None:
             return config
         least = LEAST_SHARE * OVERHEAD * plan.seconds / plan.trainings
@@ -332,7 +346,9 @@ class _Run:
                 f"search and play-off took longer than planned: the trainings get {written(least)} each all the same"
             )
             budget = Budget(least * plan.trainings, budget.clock)
-        return training_within(config, cell, budget, 1 / plan.trainings)
+        sized = training_within(config, cell, budget, 1 / plan.trainings)
+        write_whole(self.folder / PLAN, replace(plan, training=sized.to_dict()["training"]).dumps())
+        return sized
 
     def _beside(self, name: Baseline, own: TrainResult, seed: int) -> TrainResult:
         """Train a baseline of the same multiply-adds with the settings and the length of the found network."""

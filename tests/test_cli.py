@@ -187,7 +187,7 @@ def test_doctor_looks_at_folders(capsys: Captured, tmp_path: Path) -> None:
     code, out, _ = run(capsys, "doctor", "--data-root", str(tmp_path), f"folder:{tmp_path / 'none'}")
     assert code == 1
     assert f"folder:{tmp_path / 'none'}  missing" in out
-    assert "folder:PATH, but got 'images'" in refused(capsys, "doctor", "images")
+    assert "folder:PATH, hf:NAME, own:NAME, but got 'images'" in refused(capsys, "doctor", "images")
 
 
 @pytest.mark.skipif("SMALLGROUP_DATA" not in os.environ, reason="needs SMALLGROUP_DATA")
@@ -371,4 +371,4 @@ def test_a_reader_that_leaves(program: list[str]) -> None:
 
 
 def test_the_doctor_is_not_sent_to_nowhere(capsys: Captured) -> None:
-    assert "folder:PATH, but got 'folder:'" in refused(capsys, "doctor", "folder:")
+    assert "folder:PATH, hf:NAME, own:NAME, but got 'folder:'" in refused(capsys, "doctor", "folder:")

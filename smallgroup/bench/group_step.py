@@ -10,6 +10,7 @@ from torch import Tensor
 from smallgroup.bench.student import Rates, Student
 from smallgroup.bench.textbook import Textbook
 from smallgroup.bench.timing import Call
+from smallgroup.config import resolve
 from smallgroup.group import SmallGroup
 from smallgroup.group.hypergradients import Hypergradient
 from smallgroup.methods import METHODS, Relaxed
@@ -133,7 +134,8 @@ class GroupStep:
 
 
 def _settings(hypergradient: str) -> SearchConfig:
-    return SearchConfig.model_validate({"hypergradient": hypergradient})
+    """The rates of the papers: how long a step takes does not depend on them."""
+    return resolve({"recipe": "paper", "search": {"hypergradient": hypergradient, "label_path": True}}).search
 
 
 def _losses(values: Sequence[float]) -> Sequence[Tensor]:

@@ -10,12 +10,13 @@ from torch.nn import functional
 from torch.optim import SGD
 
 from smallgroup.bench.timing import Call
+from smallgroup.config import resolve as resolve_config
 from smallgroup.data import Augmentation
 from smallgroup.data.dataset import Dataset
 from smallgroup.data.images import TensorImages
 from smallgroup.data.training_data import TrainingData
 from smallgroup.networks import Outputs, build_network
-from smallgroup.phases.training.config import NetworkConfig, TrainingConfig
+from smallgroup.phases.training.config import TrainingConfig
 from smallgroup.phases.training.trainee import Trainee
 from smallgroup.runtime import stream
 from smallgroup.runtime.checks import check_counts
@@ -60,10 +61,9 @@ class NetworkStep:
     @property
     def config(self) -> TrainingConfig:
         """The published settings at this size."""
-        network = NetworkConfig(
-            channels=self.channels, cells=self.cells, auxiliary="two-norms" if self.size >= _HEAD else "none"
-        )
-        return TrainingConfig(network=network)
+        auxiliary = "two-norms" if self.size >= _HEAD else "none"
+        network = {"channels": self.channels, "cells": self.cells, "auxiliary": auxiliary}
+        return resolve_config({"recipe": "paper", "training": {"network": network}}).training
 
     def plain(self) -> Call:
         """The loop of the textbook, in NCHW."""

@@ -21,18 +21,15 @@ from smallgroup import pages
 from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.config import CONFIG
 from smallgroup.networks import NetworkDesign, build_network, design_of, operations, parameters
-from smallgroup.runtime.checks import check_choice
 from smallgroup.spaces.drawing import draw
 from smallgroup.spaces.genotypes import AnyGenotype, imagenet_head, resolve, space_of, to_plain
 
-HEADS = ("auto", "one-norm", "two-norms")
 DEFAULT, RUN = "cifar10", "run"
 """The network around a cell, and around that of a run."""
 
 
 def run(texts: list[str], network: str | None, auxiliary: str, *, as_json: bool) -> None:
     """Everything is read before anything is printed: a typo in the last one is not found after a page of output."""
-    check_choice("auxiliary", auxiliary, HEADS)
     subjects = [_subject(text, network, auxiliary) for text in texts]
     descriptions = [describe(subject) for subject in subjects]
     if as_json:

@@ -7,6 +7,7 @@ from smallgroup import recipes
 from smallgroup.cli.output import print_entries, print_json, say
 from smallgroup.data import DATASETS
 from smallgroup.data.names import usage_of
+from smallgroup.exporters import EXPORTERS
 from smallgroup.methods import METHODS
 from smallgroup.runtime.checks import check_choice
 from smallgroup.spaces import SPACES
@@ -45,6 +46,10 @@ def _methods() -> dict[str, str]:
 
 def _spaces() -> dict[str, str]:
     return {name: SPACES.about(name) for name in SPACES}
+
+
+def _exporters() -> dict[str, str]:
+    return {name: EXPORTERS.about(name) for name in EXPORTERS}
 
 
 def _recipes() -> dict[str, str]:
@@ -130,7 +135,8 @@ def _print_keys(given: Mapping[str, Any], changes: Sequence[str], *, as_json: bo
 
 
 def _datasets() -> dict[str, str]:
-    return {usage_of(name): DATASETS.about(name) for name in DATASETS}
+    usable = dict(DATASETS.usable())
+    return {usage_of(name) if name in usable else name: DATASETS.about(name) for name in DATASETS}
 
 
 LISTS: dict[str, Callable[[], dict[str, str]]] = {
@@ -138,6 +144,7 @@ LISTS: dict[str, Callable[[], dict[str, str]]] = {
     "methods": _methods,
     "spaces": _spaces,
     "datasets": _datasets,
+    "exporters": _exporters,
     "recipes": _recipes,
     "studies": _studies,
     "rows": _rows,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from smallgroup.data.errors import DataError
     from smallgroup.data.images import FileImages, Images, TensorImages
     from smallgroup.data.loader import Reader, Stream, ordered
+    from smallgroup.data.own import OwnData
     from smallgroup.data.roots import data_root
     from smallgroup.data.search_data import SearchData, open_search_data
     from smallgroup.data.source import Source
@@ -29,6 +30,7 @@ else:
             "errors": ["DataError"],
             "images": ["FileImages", "Images", "TensorImages"],
             "loader": ["Reader", "Stream", "ordered"],
+            "own": ["OwnData"],
             "roots": ["data_root"],
             "search_data": ["SearchData", "open_search_data"],
             "source": ["Source"],
@@ -47,6 +49,8 @@ DATASETS: "Registry[Source]" = Registry(
         "cifar100": "smallgroup.data.built_in:Cifar100",
         "imagenet": "smallgroup.data.built_in:ImageNet",
         "folder": "smallgroup.data.built_in:Folder",
+        "hf": "smallgroup.data.hub:Hub",
+        "own": "smallgroup.data.built_in:Own",
     },
 )
 """Datasets by name: the built-in ones, those of installed packages, and those of plugins."""
@@ -63,6 +67,7 @@ __all__ = [
     "FileImages",
     "Finding",
     "Images",
+    "OwnData",
     "Proportions",
     "Reader",
     "SearchData",

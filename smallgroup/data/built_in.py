@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from smallgroup.data.errors import require_folder
+from smallgroup.data.given import given_data
 from smallgroup.data.roots import expanded
 from smallgroup.data.source import Source
 
@@ -124,3 +125,31 @@ class Folder(Source):
         from smallgroup.data.folder import open_images_below  # noqa: PLC0415
 
         return open_images_below(self.where(), like.size, like.channels, bad)
+
+
+class Own(Source):
+    """Images that a Python program gives: smallgroup.search(config, data=...)."""
+
+    name = "own"
+    takes = "NAME"
+
+    @property
+    def reference(self) -> str:
+        """The name as the config has it."""
+        return f"{self.name}:{self.argument}"
+
+    def where(self) -> str:
+        """See `Source`."""
+        return "Python"
+
+    def require(self, what: str = "a dataset") -> None:  # noqa: ARG002
+        """See `Source`."""
+        given_data(self.reference)
+
+    def open(self, size: int | None = None, bad: "BadImages | None" = None) -> "Dataset":  # noqa: ARG002
+        """See `Source`."""
+        return given_data(self.reference).open(size)
+
+    def open_unlabeled(self, like: "Dataset", bad: "BadImages | None" = None) -> "Images":  # noqa: ARG002
+        """See `Source`."""
+        return given_data(self.reference).open_unlabeled(like)

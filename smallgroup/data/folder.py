@@ -16,14 +16,13 @@ from smallgroup.data.errors import DataError, NoClassesError, reason, require_fo
 from smallgroup.data.images import FileImages
 from smallgroup.data.normalization import statistics_of_sums
 from smallgroup.data.sizes import LARGEST_DEFAULT, read_shapes
-from smallgroup.data.splits import stratified
+from smallgroup.data.splits import set_aside
 from smallgroup.runtime.text import shown
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """ImageNet's statistics as published, for all of it and for subsets; other folders have their own."""
 IMAGENET_SIZE = 224
 IMAGENET_PROPORTIONS = Proportions(labelled=0.125, train=0.8, unlabeled=0.1)
-TEST_SHARE = 0.2
 
 
 def open_folder(path: Path, size: int | None = None, bad: BadImages | None = None) -> Dataset:
@@ -60,7 +59,6 @@ def open_folder(path: Path, size: int | None = None, bad: BadImages | None = Non
     channels = 1 if rows and all(len(row) == 2 for row in rows) else 3
     mean, std = statistics_of_sums(rows, own * own, channels)
     known: Any = {"size": own, "channels": channels, "checked": bad is not None, "prints": checked.prints}
-    small = own <= LARGEST_DEFAULT
     return Dataset(
         name=f"folder:{path}",
         classes=classes,
@@ -70,10 +68,17 @@ def open_folder(path: Path, size: int | None = None, bad: BadImages | None = Non
         std=std,
         channels=channels,
         size=own,
-        augmentation=Augmentation(crop_padding=own // 8) if small else Augmentation(smallest_area=0.08, crop_padding=0),
+        augmentation=usual_augmentation(own),
         about=shapes.reason(size) + ("; gray: 1 channel" if channels == 1 else "; color: 3 channels"),
         notes=(*notes, *imbalance(labels, classes)),
     )
+
+
+def usual_augmentation(size: int) -> Augmentation:
+    """Return what suits images of a size about which nothing else is known."""
+    if size <= LARGEST_DEFAULT:
+        return Augmentation(crop_padding=size // 8)
+    return Augmentation(smallest_area=0.08, crop_padding=0)
 
 
 def open_imagenet(folder: Path, size: int | None = None, bad: BadImages | None = None) -> Dataset:
@@ -220,10 +225,11 @@ def _parts(whole: Scan, test: Scan | None, notes: list[str]) -> tuple[Scan, Scan
     if test is not None:
         return whole, test
     classes, files, labels = whole
-    if torch.bincount(labels).min() < 5:
+    parts = set_aside(labels, classes, "folder")
+    if parts is None:
         notes.append("there is no val/ or test/, and classes of fewer than 5 images leave none for a test part")
         return whole, None
-    chosen, train = stratified(labels, classes, (TEST_SHARE, 1 - TEST_SHARE), "folder", "test part")
+    chosen, train = parts
     notes.append(f"there is no val/ or test/: {len(chosen):,} of {len(files):,} images are set aside as the test part")
     trained, tested = ((classes, [files[i] for i in part.tolist()], labels[part]) for part in (train, chosen))
     return trained, tested

@@ -23,7 +23,7 @@ def check_name(name: str, more: Sequence[str] = ()) -> None:
     key, colon, argument = name.partition(":")
     if name in more or (key in DATASETS and bool(DATASETS[key].takes) == bool(colon) == bool(argument)):
         return
-    known = ", ".join((*(usage_of(one) for one in DATASETS), *more))
+    known = ", ".join((*(usage_of(one) for one, _ in DATASETS.usable()), *more))
     hint = suggestion(name, (*names_alone(), *more))
     if os.path.isdir(name) or (name and not hint and key not in DATASETS):
         hint = f"; a folder of images is written folder:{shown(name)}"
@@ -38,7 +38,7 @@ def usage_of(name: str) -> str:
 
 def names_alone() -> tuple[str, ...]:
     """Return the datasets that are named by one word: where they are, they are the same for everybody."""
-    return tuple(name for name in DATASETS if not DATASETS[name].takes)
+    return tuple(name for name, source in DATASETS.usable() if not source.takes)
 
 
 def recipe_variant(name: str) -> str:

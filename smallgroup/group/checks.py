@@ -8,7 +8,7 @@ from torch import Tensor
 
 from smallgroup.group import objectives
 from smallgroup.group.errors import NonFiniteError
-from smallgroup.group.found import Found
+from smallgroup.group.found import Found, Sensitivity
 from smallgroup.group.hypergradients import ZERO, obstacle
 from smallgroup.group.objectives import Gradients
 from smallgroup.group.problem import Setting
@@ -20,16 +20,17 @@ class Checks:
 
     def __init__(self, setting: Setting, found: Found, step: int) -> None:
         self._learners, self._teaching, self._label_path = setting.learners, setting.teaching, setting.label_path
+        self._task = setting.task
         self._found, self._step = found, step
         self._unread: list[dict[str, Tensor]] = [{} for _ in setting.learners]
-        self._classes: dict[int, int] = {}
+        self._widths: dict[int, int] = {}
 
     def note(self, k: int, stage: int, name: str, found: Gradients) -> None:
         """Record the loss of a pass, to be read when it is known whether its gradients can be used."""
-        self._check_classes(k, found.loss.log_q)
+        self._check_width(k, found.loss.outputs)
         self._unread[k][name] = found.loss.value
         if stage < 3 and all(g is None for g in found.weights.values()):
-            raise ValueError(f"the logits of learner {k} must depend on its weights, but no gradient reaches them")
+            raise ValueError(f"the outputs of learner {k} must depend on its weights, but no gradient reaches them")
 
     def usable(self, k: int, stage: int, parts: Sequence[Vector[Tensor | None]]) -> Vector[Tensor | None]:
         """Return the sum of the gradients of the passes just noted, if losses and gradients are finite.
@@ -44,13 +45,29 @@ class Checks:
             raise NonFiniteError(k, stage, quantity, self._step)
         return gradient
 
-    def keep_labels(self, k: int, log_p: Tensor) -> None:
-        """Record p_k, which must be finite."""
-        self._check_classes(k, log_p)
-        if not bool(log_p.isfinite().all()):
+    def keep_handed(self, k: int, outputs: Tensor, table: Tensor) -> None:
+        """Record p_k, which must be finite and of the same shape as those of its peers."""
+        self._check_width(k, outputs)
+        if not isinstance(table, Tensor) or not table.is_floating_point() or not table.dim():
+            raise TypeError("hand_over must return a floating-point tensor whose first dimension is the batch")
+        shapes = [tuple(p_j.shape) for p_j in self._found.p]
+        if shapes and shapes[0] != tuple(table.shape):
+            raise ValueError(
+                "learners must hand over tables of one shape, "
+                f"but learner 0 hands over {shapes[0]} and learner {k} {tuple(table.shape)}"
+            )
+        if not bool(outputs.isfinite().all() & table.isfinite().all()):
             raise NonFiniteError(k, 2, "a soft label", self._step)
-        self._found.log_p.append(log_p)
-        self._found.p.append(log_p.exp())
+        self._found.p.append(table)
+        if self._teaching.joint:
+            self._found.outputs.append(outputs)
+
+    def keep_sensitivity(self, k: int, tables: Sequence[Tensor]) -> None:
+        """Record s_k: a table per teacher or one for all, and in the joint form how p_k changes."""
+        found, teachers = self._found, self._teaching.teachers_of(k)
+        change = self._task.handed_change(found.p[k], tables[-1], tables[0]) if self._teaching.joint else None
+        of_teachers = [tables[0]] * len(teachers) if self._task.linear else tables[: len(teachers)]
+        found.s[k] = Sensitivity(dict(zip(teachers, of_teachers, strict=True)), change)
 
     def keep_direct(self, k: int, found: Gradients) -> None:
         """Record the direct term, which every architecture tensor must have; a penalty on A_k is part of it."""
@@ -73,9 +90,10 @@ class Checks:
         reason = obstacle(direction)
         if reason is not None:
             self._found.skipped[k][term] = reason
-        if reason == ZERO and term == "own" and self._found.p:
+        if reason == ZERO and term == "own" and self._teaching.labels_move:
             # Then the predictions stay where they are: peers may rely on that. An infinite direction says nothing.
-            self._found.s[k] = torch.zeros_like(self._found.p[k])
+            tables = len(self._teaching.teachers_of(k)) + self._teaching.joint
+            self.keep_sensitivity(k, [torch.zeros_like(self._found.p[k])] * tables)
         return reason is None
 
     def keep(self, k: int, term: str, value: dict[str, Tensor]) -> bool:
@@ -105,11 +123,14 @@ class Checks:
             self._found.losses[k][name] = loss
         return result
 
-    def _check_classes(self, k: int, table: Tensor) -> None:
-        self._classes[k] = table.shape[1]
-        for j, count in self._classes.items():
-            if count != table.shape[1]:
+    def _check_width(self, k: int, outputs: Tensor) -> None:
+        width = self._task.width(outputs)
+        if width is None:
+            return
+        self._widths[k] = width
+        for j, other in self._widths.items():
+            if other != width:
                 raise ValueError(
-                    "learners must agree on the number of classes, "
-                    f"but learner {j} has {count} and learner {k} has {table.shape[1]}"
+                    f"learners must agree on the number of {self._task.unit}, "
+                    f"but learner {j} has {other} and learner {k} has {width}"
                 )

@@ -1,8 +1,9 @@
 """What the stages of one iteration have found so far, learner by learner."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -14,6 +15,15 @@ from smallgroup.group.tensors import total, zeros
 from smallgroup.runtime import Phase
 
 
+class Sensitivity(NamedTuple):
+    """How learner j, moved along its direction, would respond to changes of what it is handed: s_j."""
+
+    to: Mapping[int, Tensor]
+    """A table per teacher; of a loss that is linear in what is handed over, the same for all of them."""
+    change: Tensor | None
+    """In the joint form: how what it hands over itself changes along its direction."""
+
+
 class Found:
     """Results alone, under the paper's symbols: `problem` computes from them, `checks` decides what gets in."""
 
@@ -22,10 +32,11 @@ class Found:
         self._learners = learners
         self.v: list[Move] = []
         self.p: list[Tensor] = []
-        self.log_p: list[Tensor] = []
+        self.outputs: list[Tensor] = []
+        """What p was made of; kept in the joint form, where peers are measured by it."""
         self.o: list[dict[Phase, Objective]] = []
         self.w: list[Move] = []
-        self.s: list[Tensor | None] = [None for _ in everyone]
+        self.s: list[Sensitivity | None] = [None for _ in everyone]
         self.terms: list[dict[str, dict[str, Tensor]]] = [{} for _ in everyone]
         self.losses: list[dict[str, float]] = [{} for _ in everyone]
         self.skipped: list[dict[str, str]] = [{} for _ in everyone]

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import pairwise
 from typing import Literal, get_args, overload
 
 import torch
@@ -11,9 +10,9 @@ from torch import Tensor
 
 from smallgroup.group.batches import Batch, Batches
 from smallgroup.group.hypergradients import Hypergradient, MixedProduct, exact, finite_difference
+from smallgroup.group.inputs import Inputs
 from smallgroup.group.iteration import first_stage_alone, iterate, third_stage_alone
 from smallgroup.group.learner import Labeller, Learner, begin_step
-from smallgroup.group.module_apply import ModuleApply
 from smallgroup.group.optimizers import (
     Move,
     Optimizers,
@@ -27,7 +26,10 @@ from smallgroup.group.optimizers import (
 )
 from smallgroup.group.problem import Setting, Standing
 from smallgroup.group.report import LearnerReport, StepReport, merged
+from smallgroup.group.roster import check_learners, check_seeds, identities_of, places_of
 from smallgroup.group.snapshot import Snapshot
+from smallgroup.group.task import Task
+from smallgroup.group.tasks.classification import Classification
 from smallgroup.group.teaching import LabelsFrom, Targets, Teaching
 from smallgroup.group.tensors import Tensors, Vector
 from smallgroup.group.workings import Mover, Workings
@@ -43,7 +45,7 @@ class SmallGroup:
     Solved as in the paper: each level by one step per iteration, and the architecture gradient through both.
 
     Args:
-        learners: at least one. They may differ in everything but the classes.
+        learners: at least one. They may differ in everything but the classes, labels or targets.
         lam: lambda, the weight of the peers' labels in stage 2. 0 makes the learners independent.
         hypergradient: "first-order" (the direct term alone), "finite-difference" (the paper's), or "exact".
         label_path: differentiate the labels also in the architecture that makes them (the true derivative);
@@ -52,6 +54,7 @@ class SmallGroup:
         v_lr, w_lr, architecture_lr: rates of the plain gradient steps of Eqs. (4), (5) and (6).
         optimizers: torch optimizers in their place, one `Optimizers` per learner; what it leaves out stays plain.
         labels_from, targets, human_labels: ablations and controls, see `teaching.Teaching`.
+        task: what is learned and handed over; `Classification()` by default, which is the paper's.
     """
 
     def __init__(
@@ -69,14 +72,17 @@ class SmallGroup:
         labels_from: LabelsFrom | Sequence[Labeller] = "v",
         targets: Targets = "peers",
         human_labels: bool = True,
+        task: Task | None = None,
     ) -> None:
         check_choice("hypergradient", hypergradient, get_args(Hypergradient))
         check_number("radius", radius, positive=True)
         if not isinstance(learners, Sequence):
             raise TypeError(f"learners must be a list of Learner, but got {type(learners).__name__}")
+        if task is not None and not isinstance(task, Task):
+            raise TypeError(f"task must be a Task, such as smallgroup.group.Regression(), but got {_name(task)}")
         self.learners = list(learners)
         teaching = Teaching(len(self.learners), lam, labels_from, targets, human_labels)
-        _check_learners(self.learners, needs_v=teaching.trains_v)
+        check_learners(self.learners, needs_v=teaching.trains_v)
         self.optimizers = complete(optimizers, self.learners, v_lr, w_lr, architecture_lr)
         if hypergradient != "first-order":
             for each in self.optimizers:
@@ -87,8 +93,8 @@ class SmallGroup:
             "finite-difference": partial(finite_difference, radius=radius),
             "exact": exact,
         }
-        self.setting = Setting(self.learners, teaching, product[hypergradient], label_path)
-        self._identities = [_identities(learner) for learner in self.learners]
+        self.setting = Setting(self.learners, teaching, product[hypergradient], label_path, task or Classification())
+        self._identities = [identities_of(learner) for learner in self.learners]
         self._places: list[list[int]] = []
         self._standing: list[Standing] = []
         self._snapshot: Snapshot | None = None
@@ -97,16 +103,16 @@ class SmallGroup:
 
     @overload
     def architecture_gradients(
-        self, train: Batch, unlabeled: Tensor | None, validation: Batch, *, parts: Literal[False] = False
+        self, train: Batch, unlabeled: Inputs | None, validation: Batch, *, parts: Literal[False] = False
     ) -> list[dict[str, Tensor]]: ...
 
     @overload
     def architecture_gradients(
-        self, train: Batch, unlabeled: Tensor | None, validation: Batch, *, parts: Literal[True]
+        self, train: Batch, unlabeled: Inputs | None, validation: Batch, *, parts: Literal[True]
     ) -> list[dict[str, dict[str, Tensor]]]: ...
 
     def architecture_gradients(
-        self, train: Batch, unlabeled: Tensor | None, validation: Batch, *, parts: bool = False
+        self, train: Batch, unlabeled: Inputs | None, validation: Batch, *, parts: bool = False
     ) -> list[dict[str, Tensor]] | list[dict[str, dict[str, Tensor]]]:
         """The gradient of sum_j L(W'_j, A_j, D_val) in each A_k, Eq. (6), for plain steps. Changes nothing.
 
@@ -126,7 +132,7 @@ class SmallGroup:
     def step(
         self,
         train: Batch,
-        unlabeled: Tensor | None,
+        unlabeled: Inputs | None,
         validation: Batch | None,
         *,
         order: Order = "v-w-a",
@@ -228,7 +234,7 @@ class SmallGroup:
     def _commit(
         self,
         saved: Snapshot,
-        given: tuple[Batch, Tensor | None, Batch | None],
+        given: tuple[Batch, Inputs | None, Batch | None],
         run: Callable[[Workings], StepReport],
         moving: Sequence[bool] | None = None,
         *,
@@ -272,11 +278,11 @@ class SmallGroup:
         if torch.is_inference_mode_enabled():
             raise RuntimeError("a group cannot differentiate in torch.inference_mode(); use torch.no_grad() or neither")
         for k, learner in enumerate(self.learners):
-            if _identities(learner) != self._identities[k]:
+            if identities_of(learner) != self._identities[k]:
                 raise ValueError(
                     f"the tensors of learner {k} must stay the same objects, but one was replaced; copy into it instead"
                 )
-        places = [_places(learner) for learner in self.learners]
+        places = [places_of(learner) for learner in self.learners]
         if places != self._places:
             self._snapshot, self._standing = None, [Standing.of(learner) for learner in self.learners]
             self._places = places
@@ -292,12 +298,14 @@ class SmallGroup:
 
     def _iterate(
         self,
-        given: tuple[Batch, Tensor | None, Batch | None],
+        given: tuple[Batch, Inputs | None, Batch | None],
         move_v: Mover,
         move_w: Mover,
         run: Callable[[Workings], StepReport] = iterate,
     ) -> StepReport:
-        batches = Batches.checked(*given, needs_unlabeled=run is iterate and self.setting.teaching.active)
+        batches = Batches.checked(
+            self.setting.task, *given, needs_unlabeled=run is iterate and self.setting.teaching.active
+        )
         labels_from = self.setting.teaching.labels_from
         for source in (*self.learners, *(() if isinstance(labels_from, str) else labels_from)):
             begin_step(source, self.steps)
@@ -309,52 +317,12 @@ class SmallGroup:
                 "second-order modes need an apply that replays its random numbers, but one drew from torch's "
                 "global generator; wrap the module in smallgroup.group.ModuleApply or draw in begin_step"
             )
-        _check_seeds(self.learners)
+        check_seeds(self.learners)
         return report
 
 
-def _check_learners(learners: Sequence[Learner], *, needs_v: bool) -> None:
-    taken: list[tuple[int, int, str]] = []
-    for k, learner in enumerate(learners):
-        if not isinstance(learner, Learner):
-            raise TypeError(f"learners must be of type Learner, but number {k} is {type(learner).__name__}")
-        if needs_v and learner.v is None:
-            raise ValueError(f"learners that teach need first weights v, but learner {k} has none")
-        for role, tensors in _roles(learner):
-            for name, tensor in tensors.items():
-                if tensor.numel():
-                    reach = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1
-                    start = tensor.data_ptr()
-                    taken.append((start, start + reach * tensor.element_size(), f"{role}[{name!r}] of learner {k}"))
-    taken.sort()
-    for (_, end, there), (start, _, here) in pairwise(taken):
-        if start < end:
-            raise ValueError(f"every tensor must have memory of its own, but {here} overlaps {there}")
-
-
-def _check_seeds(learners: Sequence[Learner]) -> None:
-    """Random numbers are each learner's own."""
-    seeds: dict[int, int] = {}
-    for k, learner in enumerate(learners):
-        apply = learner.apply
-        if isinstance(apply, ModuleApply) and apply.draws and (j := seeds.setdefault(apply.seed, k)) != k:
-            raise ValueError(
-                f"learners must draw random numbers of their own, but learners {j} and {k} both have "
-                f"ModuleApply(..., seed={apply.seed})"
-            )
-
-
-def _roles(learner: Learner) -> tuple[tuple[str, Tensors], ...]:
-    return ("architecture", learner.architecture), ("v", learner.v or {}), ("w", learner.w)
-
-
-def _identities(learner: Learner) -> list[int]:
-    return [id(tensor) for _, tensors in _roles(learner) for tensor in tensors.values()]
-
-
-def _places(learner: Learner) -> list[int]:
-    """Where the tensors lie: moved to another device or precision, they are the same objects in another place."""
-    return [tensor.data_ptr() for _, tensors in _roles(learner) for tensor in tensors.values()]
+def _name(task: object) -> str:
+    return f"the class {task.__name__}" if isinstance(task, type) else type(task).__name__
 
 
 def _required(optimizer: torch.optim.Optimizer | None) -> torch.optim.Optimizer:

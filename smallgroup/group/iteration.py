@@ -62,7 +62,7 @@ def stage_2(work: Workings) -> None:
     """
     if work.problem.labels:
         for k in work.everyone:
-            work.checks.keep_labels(k, work.problem.log_p(k))
+            work.checks.keep_handed(k, *work.problem.hand_over(k))
     work.found.o = [work.problem.second(k) for k in work.everyone]
     for k in work.everyone:
         w, parts = work.problem.w(k), []
@@ -98,8 +98,8 @@ def direct_and_own(work: Workings, k: int, product: MixedProduct | None) -> None
     xi_g = w.direction(found.weights)
     if work.checks.can_follow(k, "own", xi_g):
         change = product(list(work.found.o[k].values()), w.before, xi_g, a)
-        if work.checks.keep(k, "own", negated(change)) and work.teaching.active:
-            work.found.s[k] = change.tables[-1]
+        if work.checks.keep(k, "own", negated(change)) and work.teaching.labels_move:
+            work.checks.keep_sensitivity(k, change.tables)
 
 
 def cross_and_label(work: Workings, k: int, product: MixedProduct) -> None:

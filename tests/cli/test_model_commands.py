@@ -9,8 +9,9 @@ import pytest
 from PIL import Image
 
 from smallgroup.cli import main
+from smallgroup.exporters import export
 from smallgroup.networks import NetworkDesign, build_network
-from smallgroup.phases.training import TrainedModel, export
+from smallgroup.phases.training import TrainedModel
 from smallgroup.spaces.nas_bench_201.cell import Cell
 
 CELL = Cell.parse("|nor_conv_3x3~0|+|none~0|avg_pool_3x3~1|+|skip_connect~0|none~1|nor_conv_1x1~2|")

@@ -16,7 +16,7 @@ from smallgroup.config import resolve
 from smallgroup.data import DataConfig, SearchData, open_search_data
 from smallgroup.methods import METHODS, Method
 from smallgroup.phases.evaluate import evaluate
-from smallgroup.phases.search import SearchConfig, SearchJob
+from smallgroup.phases.search import SearchJob
 from smallgroup.phases.search.answer import Answer, Finalist, check_answer, give_answer, retained_record
 from smallgroup.phases.search.config import AnswerRule
 from smallgroup.phases.search.learners import Searcher
@@ -28,6 +28,7 @@ from smallgroup.spaces.genotypes import AnyGenotype, read, to_plain
 from smallgroup.spaces.ground_truth import GroundTruth
 from smallgroup.spaces.nas_bench_201 import Cell, Truth
 from smallgroup.spaces.nas_bench_201.cell import every_cell
+from tests.configs import search_config
 from tests.runner.jobs import interrupted, runner
 
 SPACE = NasBench201Space(channels=2, cells_per_stage=1, classes=10, image_channels=1, image_size=8)
@@ -41,7 +42,7 @@ def data() -> SearchData:
 
 
 def job(data: SearchData, methods: Sequence[str] = ("darts", "darts"), **options: Any) -> SearchJob:
-    config = SearchConfig(**{"hypergradient": "first-order", **FAST, **options})
+    config = search_config(**{"hypergradient": "first-order", **FAST, **options})
     made = SearchJob(config, data, [(SPACE, METHODS[name]()) for name in methods], seed=3)
     made.metrics.indices = made.metrics.indices[:50]
     return made

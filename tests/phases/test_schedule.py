@@ -6,15 +6,15 @@ from typing import Any, get_args
 import pytest
 
 from smallgroup.config import resolve
-from smallgroup.phases.search import SearchConfig
 from smallgroup.phases.search.schedule import Course, Kind, Schedule
 from smallgroup.phases.search.timing import parts
+from tests.configs import search_config
 
 
 def schedule(
     steps_per_epoch: int = 10, *, teaches: bool = True, number_of_stages: int = 1, warmup: float = 0.0, **config: Any
 ) -> Schedule:
-    return Schedule(SearchConfig(**config), steps_per_epoch, teaches, number_of_stages, warmup)
+    return Schedule(search_config(**config), steps_per_epoch, teaches, number_of_stages, warmup)
 
 
 def cosine(share: float, high: float = 0.025, low: float = 0.001) -> float:

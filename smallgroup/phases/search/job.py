@@ -10,7 +10,8 @@ from torch.nn import functional
 from smallgroup.data import Reader, SearchData
 from smallgroup.data.errors import check_same_data
 from smallgroup.group import SmallGroup, StepReport
-from smallgroup.group.learner import Labeller, log_mixture
+from smallgroup.group.learner import Labeller
+from smallgroup.group.tasks.classification import log_mixture
 from smallgroup.group.teaching import LabelsFrom, Teaching
 from smallgroup.methods import Continue, EpochEnd, Method, Rebuild, Rollback, Stop
 from smallgroup.phases.search.answer import check_answer

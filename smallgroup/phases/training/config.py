@@ -1,4 +1,7 @@
-"""The part of a config that is about training the found cell from scratch."""
+"""The part of a config that is about training the found cell from scratch.
+
+Keys without a default here have theirs in the recipe `quick`, and every recipe names them.
+"""
 
 import math
 from dataclasses import dataclass
@@ -101,25 +104,25 @@ class TrainingConfig(BaseModel):
 
     model_config = _FROZEN
 
-    epochs: int = Field(default=600, ge=1, le=MOST["epochs"])
+    epochs: int = Field(ge=1, le=MOST["epochs"])
     """Passes over the images; rates and drop path change from one to the next."""
     steps_per_epoch: int | None = Field(default=None, ge=1, le=MOST["steps_per_epoch"])
     """Steps of an epoch; null: one pass over the training images."""
-    batch_size: int = Field(default=96, ge=2, le=MOST["batch_size"])
+    batch_size: int = Field(ge=2, le=MOST["batch_size"])
     """Images per step."""
-    least_steps: int | None = Field(default=None, ge=1, le=MOST["steps_per_epoch"])
+    least_steps: int | None = Field(ge=1, le=MOST["steps_per_epoch"])
     """With a time budget, the network is as large as leaves time for so many steps; null: the network as it is."""
     accumulate: int = Field(default=1, ge=1, le=MOST["batch_size"])
     """Into how many parts a batch is divided, one after the other, where it does not fit into memory."""
     network: NetworkConfig = NetworkConfig()
     """The network around the cell."""
-    optimizer: Literal["sgd", "adamw"] = "sgd"
+    optimizer: Literal["sgd", "adamw"]
     """What moves the weights: SGD with momentum, or AdamW."""
-    lr: float = Field(default=0.025, gt=0)
+    lr: float = Field(gt=0)
     """Largest learning rate: that of the first epoch after warm-up."""
-    min_lr: float = Field(default=0.0, ge=0)
+    min_lr: float = Field(ge=0)
     """What the cosine falls to."""
-    schedule: Literal["cosine", "linear", "one-cycle", "constant"] = "cosine"
+    schedule: Literal["cosine", "linear", "one-cycle", "constant"]
     """How the rate changes: cosine and linear (ImageNet's, with five slow epochs at the end) fall from epoch to epoch;
     one-cycle changes with every step: it rises to lr in the first quarter of the steps, then falls along a cosine."""
     warmup_epochs: int = Field(default=0, ge=0, le=MOST["epochs"])
@@ -128,19 +131,19 @@ class TrainingConfig(BaseModel):
     """What warm-up takes a growing share of: lr, or the rate that the schedule already gives that epoch."""
     momentum: float = Field(default=0.9, ge=0, lt=1)
     """Of SGD; AdamW has its usual betas, 0.9 and 0.999."""
-    weight_decay: float = Field(default=3e-4, ge=0)
+    weight_decay: float = Field(ge=0)
     """Of all weights; AdamW's is decoupled from the gradient."""
-    average: float = Field(default=0.0, ge=0, lt=1)
+    average: float = Field(ge=0, lt=1)
     """Decay per step of the moving average of the weights, which is tested and kept in their place; 0: no average."""
-    validation: float = Field(default=0.0, ge=0, le=0.5)
+    validation: float = Field(ge=0, le=0.5)
     """Share of the training images that is not trained on but measured after every epoch: a validation curve."""
-    clip: float | None = Field(default=5.0, gt=0)
+    clip: float | None = Field(gt=0)
     """Largest L2 norm of the gradient; null: any."""
-    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    label_smoothing: float = Field(ge=0, lt=1)
     """Share of each label that is spread over all classes, in training."""
     auxiliary_weight: float = Field(default=0.4, ge=0)
     """Weight of the loss of the auxiliary head."""
-    drop_path: float = Field(default=0.2, ge=0, lt=1)
+    drop_path: float = Field(ge=0, lt=1)
     """Probability with which an operation is left out, growing linearly from 0; none in NAS-Bench-201."""
     augmentation: AugmentationConfig = AugmentationConfig()
     """Departures from the augmentation of the data, such as cutout."""

@@ -7,13 +7,14 @@ from torch import Tensor, nn
 
 from smallgroup.data import DataConfig, Images, ordered
 from smallgroup.data.training_data import TrainingData, open_training_data
-from smallgroup.phases.training import NetworkConfig, TrainingConfig, TrainingJob, TrainResult
+from smallgroup.phases.training import NetworkConfig, TrainingJob, TrainResult
 from smallgroup.phases.training.result import conclude
 from smallgroup.runner import Runner
 from smallgroup.runtime.environment import Environment
 from smallgroup.spaces.darts import CellGenotype, Edge, Genotype
 from smallgroup.spaces.genotypes import AnyGenotype
 from smallgroup.spaces.nas_bench_201.cell import Cell
+from tests.configs import training_config
 
 _NORMAL = (
     (Edge("sep_conv_3x3", 0), Edge("dil_conv_5x5", 1)),
@@ -33,7 +34,7 @@ BENCHMARK = Cell.parse("|nor_conv_3x3~0|+|none~0|avg_pool_3x3~1|+|skip_connect~0
 """Each of the five operations."""
 GENOTYPES: dict[str, AnyGenotype] = {"darts": DARTS, "nas-bench-201": BENCHMARK}
 
-CONFIG = TrainingConfig(
+CONFIG = training_config(
     epochs=1,
     batch_size=32,
     lr=0.1,

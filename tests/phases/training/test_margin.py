@@ -10,8 +10,8 @@ from torch import Tensor
 
 from smallgroup.data import DataConfig, FileImages
 from smallgroup.data.training_data import TrainingData, open_training_data
+from smallgroup.exporters import about
 from smallgroup.phases.training import TrainingJob, read_model
-from smallgroup.phases.training.export import about
 from smallgroup.phases.training.predict import predict
 from smallgroup.phases.training.result import conclude
 from smallgroup.runner import Runner

@@ -17,6 +17,7 @@ from smallgroup.phases.training.mutual import divergences
 from smallgroup.phases.training.trainee import NonFiniteTrainingError
 from smallgroup.runtime import stream
 from smallgroup.spaces.genotypes import resolve
+from tests.configs import training_config
 from tests.phases.training.models import BENCHMARK, DARTS
 
 CELL = str(BENCHMARK)
@@ -26,7 +27,7 @@ SMALL = NetworkConfig(channels=4, cells=3, cells_per_stage=1, auxiliary="two-nor
 
 def options(**changes: Any) -> TrainingConfig:
     given = {"epochs": 2, "steps_per_epoch": 3, "batch_size": 16, "network": SMALL, "drop_path": 0.3, **changes}
-    return TrainingConfig(**given)
+    return training_config(**given)
 
 
 def job(*genotypes: Any, weight: float = 1.0, seed: int = 0, **changes: Any) -> MutualJob:

@@ -7,6 +7,7 @@ import pytest
 
 from smallgroup.config import resolve
 from smallgroup.phases.training import TrainingConfig
+from tests.configs import training_config
 
 
 def of_paper(dataset: str) -> TrainingConfig:
@@ -22,7 +23,7 @@ def test_cifar_follows_a_cosine_to_zero(epoch: int) -> None:
 @pytest.mark.parametrize(("epoch", "share"), [(0, 1.0), (1, (2 + 2**0.5) / 4), (2, 0.5), (3, (2 - 2**0.5) / 4)])
 def test_a_cosine_falls_to_the_lowest_rate(epoch: int, share: float) -> None:
     """The share of the way from the lowest rate to the highest, at multiples of 45 degrees."""
-    config = TrainingConfig(epochs=4, lr=0.1, min_lr=0.02)
+    config = training_config(epochs=4, lr=0.1, min_lr=0.02)
     assert config.rate(epoch) == pytest.approx(0.02 + 0.08 * share)
 
 
@@ -55,7 +56,7 @@ def test_warm_up_of_p_darts_scales_the_rate_that_has_fallen(epoch: int) -> None:
     for method in ("p-darts", "darts-minus"):
         training = resolve({"recipe": "paper", "dataset": "imagenet", "method": method}).training
         assert training.rate(epoch) == pytest.approx(expected, rel=1e-12)
-    cosine = TrainingConfig(epochs=10, lr=0.1, warmup_epochs=5, warmup_rate="decayed")
+    cosine = training_config(epochs=10, lr=0.1, warmup_epochs=5, warmup_rate="decayed")
     falling = 0.05 * (1 + math.cos(math.pi * min(epoch, 9) / 10))
     assert cosine.rate(min(epoch, 9)) == pytest.approx(falling * min(1, (epoch + 1) / 5))
 
@@ -63,7 +64,7 @@ def test_warm_up_of_p_darts_scales_the_rate_that_has_fallen(epoch: int) -> None:
 @pytest.mark.parametrize("epochs", [1, 2, 3, 5, 6])
 @pytest.mark.parametrize("schedule", ["cosine", "linear"])
 def test_short_trainings_have_rates_too(epochs: int, schedule: Any) -> None:
-    config = TrainingConfig(epochs=epochs, schedule=schedule, lr=0.1)
+    config = training_config(epochs=epochs, schedule=schedule, lr=0.1)
     rates = [config.rate(epoch) for epoch in range(epochs)]
     assert rates[0] == pytest.approx(0.1)
     assert all(0 < rate <= 0.1 for rate in rates)
@@ -76,7 +77,7 @@ def test_short_trainings_have_rates_too(epochs: int, schedule: Any) -> None:
 )
 def test_one_cycle_rises_in_a_line_and_falls_along_a_cosine(epoch: int, passed: float, rate: float) -> None:
     """From 4 % of the largest rate to all of it in a quarter of the steps, then half a cosine to the lowest."""
-    config = TrainingConfig(epochs=4, lr=0.1, min_lr=0.01, schedule="one-cycle")
+    config = training_config(epochs=4, lr=0.1, min_lr=0.01, schedule="one-cycle")
     assert config.rate(epoch, passed) == pytest.approx(rate)
 
 

@@ -15,10 +15,11 @@ from smallgroup.data import AugmentationConfig, DataConfig
 from smallgroup.data.training_data import open_training_data
 from smallgroup.networks import Outputs
 from smallgroup.phases.evaluate import evaluate
-from smallgroup.phases.training import NetworkConfig, TrainingConfig, TrainingJob, read_model
+from smallgroup.phases.training import NetworkConfig, TrainingJob, read_model
 from smallgroup.phases.training.job import NonFiniteTrainingError
 from smallgroup.runner import read_rows
 from smallgroup.spaces.genotypes import published, resolve
+from tests.configs import training_config
 from tests.data.makers import class_folders, picture
 from tests.runner.jobs import interrupted, runner
 
@@ -28,7 +29,7 @@ SMALL = NetworkConfig(channels=4, cells=3, cells_per_stage=1, auxiliary="two-nor
 
 def job(data: DataConfig | None = None, genotype: str = "DARTS_V2", seed: int = 0, **options: Any) -> TrainingJob:
     given = {"epochs": 2, "steps_per_epoch": 3, "batch_size": 16, "network": SMALL, "drop_path": 0.3, **options}
-    config = TrainingConfig(**given)
+    config = training_config(**given)
     opened = open_training_data(data or DataConfig(), config.augmentation, seed=1, validation=config.validation)
     return TrainingJob(config, opened, resolve(genotype)[1], seed=seed)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from smallgroup.phases.training.export import FORMATS
+from smallgroup.exporters import EXPORTERS
 from smallgroup.study import Store, open_study, planned
 from tests.tools.fuzz.outputs.attacks import NAME
 from tests.tools.fuzz.outputs.listed import list_attacks
@@ -79,7 +79,7 @@ class Material:
 
     def _exports(self, training: str) -> list[list[str]]:
         self.made.mkdir(exist_ok=True)
-        names = {ending: str(self.made / f"{NAME}.{ending}") for ending in FORMATS}
+        names = {ending: str(self.made / f"{NAME}.{ending}") for ending in EXPORTERS}
         return [["export", training, "--format", ending, "--out", name] for ending, name in names.items()]
 
     def _two_images(self) -> list[str]:

@@ -17,16 +17,21 @@ from torch import Tensor
 
 from smallgroup.data import Images, ordered
 from smallgroup.data.training_data import TrainingData
-from smallgroup.phases.training import TrainResult, export, read_model
-from smallgroup.phases.training.card import escaped
-from smallgroup.phases.training.export import (
+from smallgroup.exporters import (
+    EXPORTERS,
     Exported,
     MissingExtraError,
     ParityError,
     about,
-    check_parity,
+    export,
     export_model,
+    pt2,
 )
+from smallgroup.exporters.export import check_parity
+from smallgroup.exporters.onnx import PACKAGES, Onnx
+from smallgroup.exporters.program import program_of
+from smallgroup.phases.training import TrainResult, read_model
+from smallgroup.phases.training.card import escaped
 from smallgroup.runtime import stream
 
 Trained = dict[str, tuple[Path, TrainingData, TrainResult]]
@@ -41,7 +46,7 @@ def exports(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> dict[
     found = {
         (space, format): export_model(trained[space][0], format, out / f"{space}.{format}")
         for space in SPACES
-        for format in export.FORMATS
+        for format in EXPORTERS
     }
     assert torch.equal(torch.get_rng_state(), state)  # nobody drew from the global generator
     return found
@@ -56,7 +61,7 @@ def loaded(exported: Exported) -> Callable[[Tensor], Tensor]:
     return lambda images: torch.from_numpy(session.run(None, {"images": images.numpy()})[0])
 
 
-@pytest.mark.parametrize("format", export.FORMATS)
+@pytest.mark.parametrize("format", EXPORTERS)
 @pytest.mark.parametrize("space", SPACES)
 def test_parity_in_several_batch_sizes(
     space: str, format: str, trained: Trained, exports: dict[tuple[str, str], Exported]
@@ -75,7 +80,7 @@ def test_parity_in_several_batch_sizes(
     assert exports[space, format].difference < exports[space, format].tolerance
 
 
-@pytest.mark.parametrize("format", export.FORMATS)
+@pytest.mark.parametrize("format", EXPORTERS)
 @pytest.mark.parametrize("space", SPACES)
 def test_the_same_accuracy_to_the_digit(
     space: str, format: str, trained: Trained, exports: dict[tuple[str, str], Exported]
@@ -122,7 +127,7 @@ def test_no_paths_of_this_machine_inside(exports: dict[tuple[str, str], Exported
         if exported.format == "pt2":
             archive = zipfile.ZipFile(io.BytesIO(content))
             content = b"".join(archive.read(name) for name in archive.namelist())
-        for secret in (Path(export.__file__).parents[3], Path(sys.prefix), Path(torch.__file__).parent):
+        for secret in (Path(export.__file__).parents[2], Path(sys.prefix), Path(torch.__file__).parent):
             assert str(secret).encode() not in content
         assert b"nas_bench_201.py" not in content
         assert b"darts.py" not in content
@@ -145,15 +150,14 @@ def test_no_pickle_inside(exports: dict[tuple[str, str], Exported]) -> None:
 def test_perturbed_weights_are_noticed_in_pt2(
     trained: Trained, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    whole = export._program
 
     def perturbed(network: Any, model: Any) -> Any:
         network = read_model(trained["nas-bench-201"][0])[0]
         with torch.no_grad():
             network.classifier.weight[3] += 1e-3 * network.classifier.weight.abs().max()
-        return whole(network, model)
+        return program_of(network, model)
 
-    monkeypatch.setattr(export, "_program", perturbed)
+    monkeypatch.setattr(pt2, "program_of", perturbed)
     (tmp_path / "model.pt2").write_text("an older export")
     with pytest.raises(ParityError, match="nothing was written"):
         export_model(trained["nas-bench-201"][0], "pt2", tmp_path / "model.pt2")
@@ -166,14 +170,14 @@ def test_a_perturbed_weight_is_noticed_in_onnx(
 ) -> None:
     network, model = read_model(trained[space][0])
     content = exports[space, "onnx"].path.read_bytes()
-    assert check_parity(network, model, export._run_onnx(content))[0] == exports[space, "onnx"].difference
+    assert check_parity(network, model, Onnx().runs(content))[0] == exports[space, "onnx"].difference
     proto = onnx.load_from_string(content)
     (weight,) = [each for each in proto.graph.initializer if each.name == "classifier.weight"]
     values = onnx.numpy_helper.to_array(weight).copy()
     values[0] += 1e-2
     weight.CopyFrom(onnx.numpy_helper.from_array(values, weight.name))
     with pytest.raises(ParityError):
-        check_parity(network, model, export._run_onnx(proto.SerializeToString()))
+        check_parity(network, model, Onnx().runs(proto.SerializeToString()))
 
 
 def test_numbers_that_are_none_and_other_shapes_are_noticed(trained: Trained) -> None:
@@ -208,10 +212,9 @@ def test_the_card(trained: Trained, exports: dict[tuple[str, str], Exported]) ->
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the exporter, for tests of what is around it: the content is the name of the model's dataset."""
-    monkeypatch.setattr(export, "_program", lambda network, _: network)
-    monkeypatch.setattr(export, "_pt2", lambda _, model: model.dataset.encode())
+    monkeypatch.setattr(pt2.Pt2, "content", lambda _, __, model: model.dataset.encode())
+    monkeypatch.setattr(pt2.Pt2, "runs", lambda _, content: content)
     monkeypatch.setattr(export, "check_parity", lambda *_: (0.0, 1.0))
-    monkeypatch.setattr(export, "_run_pt2", lambda content: content)
 
 
 @pytest.mark.usefixtures("quick")
@@ -286,7 +289,7 @@ def test_bad_input(format: str, out: str | None, message: str, trained: Trained,
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("package", export.PACKAGES)
+@pytest.mark.parametrize("package", PACKAGES)
 def test_without_the_extra(package: str, trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtraError, match=rf"needs the package {package}, .*: pip install 'smallgroup\[onnx\]'$"):
