@@ -165,44 +165,29 @@ TRUE = {
 ON_HELD_OUT = {"supernet_held_out_error", "held_out_error"}
 """Those of images that nobody trains on."""
 ON_TEST_IMAGES = {"test_error", "test_error_top5"}
+
+
+def _looked_up(title: str, name: str, column: str | None = None, *, digits: int = 1) -> Measure:
+    """A measure of cells in a column of the table."""
+    of_learner, of_answer = _truth(name, column), _truth_of_answer(name, column)
+    lacking = name == "percentile_at_cost"
+    return Measure(title, "search", True, of_learner, of_answer, digits=digits, some_lack_it=lacking)
+
+
+_AT_COST = "percentile among cells of the same cost"
 MEASURES: dict[str, Measure] = {
-    "percentile": Measure(
-        "percentile", "search", True, _truth("percentile"), of_answer=_truth_of_answer("percentile"), digits=1
-    ),
-    "percentile_at_cost": Measure(
-        "percentile among cells of the same cost",
-        "search",
-        True,
-        _truth("percentile_at_cost"),
-        of_answer=_truth_of_answer("percentile_at_cost"),
-        digits=1,
-        some_lack_it=True,
-    ),
-    "true_accuracy": Measure(
-        "true accuracy, %", "search", True, _truth("true_accuracy"), of_answer=_truth_of_answer("true_accuracy")
-    ),
-    f"{OTHER_COLUMN}_percentile": Measure(
-        f"percentile on {OTHER_COLUMN}",
-        "search",
-        True,
-        _truth("percentile", OTHER_COLUMN),
-        of_answer=_truth_of_answer("percentile", OTHER_COLUMN),
-        digits=1,
-    ),
-    f"{OTHER_COLUMN}_percentile_at_cost": Measure(
-        f"percentile among cells of the same cost on {OTHER_COLUMN}",
-        "search",
-        True,
-        _truth("percentile_at_cost", OTHER_COLUMN),
-        of_answer=_truth_of_answer("percentile_at_cost", OTHER_COLUMN),
-        digits=1,
-        some_lack_it=True,
+    "percentile": _looked_up("percentile", "percentile"),
+    "percentile_at_cost": _looked_up(_AT_COST, "percentile_at_cost"),
+    "true_accuracy": _looked_up("true accuracy, %", "true_accuracy", digits=2),
+    f"{OTHER_COLUMN}_percentile": _looked_up(f"percentile on {OTHER_COLUMN}", "percentile", OTHER_COLUMN),
+    f"{OTHER_COLUMN}_percentile_at_cost": _looked_up(
+        f"{_AT_COST} on {OTHER_COLUMN}", "percentile_at_cost", OTHER_COLUMN
     ),
     "retained_percentile": Measure(
         "percentile, retained", "search", True, of_run=_truth_of_retained("percentile"), digits=1
     ),
     "retained_percentile_at_cost": Measure(
-        "percentile among cells of the same cost, retained",
+        f"{_AT_COST}, retained",
         "search",
         True,
         of_run=_truth_of_retained("percentile_at_cost"),
@@ -212,7 +197,7 @@ MEASURES: dict[str, Measure] = {
         "percentile, consensus", "search", True, of_run=_truth_of_consensus("percentile"), digits=1
     ),
     "consensus_percentile_at_cost": Measure(
-        "percentile among cells of the same cost, consensus",
+        f"{_AT_COST}, consensus",
         "search",
         True,
         of_run=_truth_of_consensus("percentile_at_cost"),

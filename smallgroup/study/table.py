@@ -1,7 +1,7 @@
 """The table of a study: numbers over seeds, the paper's beside them, and what they say of the claims."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any, Literal
 
@@ -256,7 +256,7 @@ def _verdicts(plan: Plan, rows: Sequence[Shown]) -> list[Verdict]:
     """Every claim at every point of the grid; p values are adjusted for all comparisons by one measure together."""
     by_place = {(line.row.name, _place(line.point)): (line, row) for line, row in zip(plan.lines, rows, strict=True)}
     points = list({_place(line.point): line.point for line in plan.lines}.items())
-    made: list[_Compared] = []
+    made: list[Verdict] = []
     for claim in plan.study.claims:
         measure = claim.measure or plan.study.primary
         sign = -1.0 if MEASURES[measure].larger_is_better is False else 1.0
@@ -278,38 +278,23 @@ def _verdicts(plan: Plan, rows: Sequence[Shown]) -> list[Verdict]:
                 for name, second in seconds.items()
                 if claim.margin is not None
             }
-            made.append(_Compared(claim, measure, point, found, within))
-    return [_verdict(one, [other for other in made if other.measure == one.measure]) for one in made]
+            made.append(Verdict(claim, measure, point, found, {}, {}, within))
+    return [_adjusted(one, [other for other in made if other.measure == one.measure]) for one in made]
 
 
-@dataclass(frozen=True)
-class _Compared:
-    """A claim at a point of the grid, before p values are adjusted."""
-
-    claim: Claim
-    measure: str
-    point: Mapping[str, Any]
-    comparisons: Mapping[str, Comparison | None]
-    equivalences: Mapping[str, Equivalence | None]
-
-
-def _verdict(own: _Compared, family: Sequence[_Compared]) -> Verdict:
-    """Adjust the p values of a claim for all comparisons of its family."""
+def _adjusted(own: Verdict, family: Sequence[Verdict]) -> Verdict:
+    """Adjust the p values of a claim for all comparisons of its family, which it belongs to."""
     places = [(one is own, name) for one in family for name in one.comparisons]
     every = [found for one in family for found in one.comparisons.values()]
     adjusted = holm([None if found is None else found.p for found in every])
     possible = holm([None if found is None else found.least_p for found in every])
     within = [(one is own, name, found) for one in family for name, found in one.equivalences.items()]
     small = holm([None if found is None else found.p for *_, found in within])
-    return Verdict(
-        own.claim,
-        own.measure,
-        own.point,
-        own.comparisons,
-        {name: p for (is_own, name), p in zip(places, adjusted, strict=True) if is_own},
-        {name: p for (is_own, name), p in zip(places, possible, strict=True) if is_own},
-        own.equivalences,
-        {name: p for (is_own, name, _), p in zip(within, small, strict=True) if is_own},
+    return replace(
+        own,
+        adjusted={name: p for (is_own, name), p in zip(places, adjusted, strict=True) if is_own},
+        possible={name: p for (is_own, name), p in zip(places, possible, strict=True) if is_own},
+        adjusted_equivalences={name: p for (is_own, name, _), p in zip(within, small, strict=True) if is_own},
     )
 
 
