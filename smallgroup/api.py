@@ -21,7 +21,6 @@ from smallgroup.display.display import Display
 from smallgroup.display.playoff import PlayOffDisplay
 from smallgroup.display.search import SearchDisplay
 from smallgroup.display.training import TrainingDisplay
-from smallgroup.networks import build_network
 from smallgroup.pages import REPORT, draw_all
 from smallgroup.phases.passes import PassTime
 from smallgroup.phases.playoff.answer import answer_of, candidates_of
@@ -39,7 +38,6 @@ from smallgroup.phases.training.mutual_result import check_places
 from smallgroup.phases.training.mutual_result import conclude as conclude_mutual
 from smallgroup.phases.training.record import recorder as training_recorder
 from smallgroup.phases.training.result import conclude as conclude_training
-from smallgroup.phases.training.size import images_of
 from smallgroup.phases.training.trainee import Build, Trainee
 from smallgroup.places import check_for_run, check_part, holds_run, is_begun, nothing_to_resume
 from smallgroup.runner import CHECKPOINTS, Runner, Watcher, check_folder, check_identity
@@ -52,8 +50,9 @@ from smallgroup.runtime.memory import memory_explained
 from smallgroup.runtime.text import shown
 from smallgroup.spaces import genotypes
 from smallgroup.spaces.canary import canary
-from smallgroup.spaces.genotypes import AnyGenotype
-from smallgroup.spaces.ground_truth import GroundTruth
+from smallgroup.spaces.genotype import Genotype
+from smallgroup.spaces.ground_truth import GroundTruths
+from smallgroup.spaces.networks import build_network
 
 LOWER_IN_SEARCH = (
     "lower search.batch_size (train, unlabeled, validation), space.channels or space.cells, or take "
@@ -157,7 +156,7 @@ def _play_off(
 
 @takes_data
 def train(
-    genotype: AnyGenotype | Path | str,
+    genotype: Genotype | Path | str,
     config: Config | Mapping[str, Any] | Path | str | None = None,
     *,
     out: Path | str | None = None,
@@ -209,7 +208,7 @@ def train(
 
 
 def train_mutually(
-    genotypes: AnyGenotype | Path | str | Sequence[AnyGenotype | Path | str],
+    genotypes: Genotype | Path | str | Sequence[Genotype | Path | str],
     config: Config | Mapping[str, Any] | Path | str | None = None,
     *,
     weight: float = 1.0,
@@ -283,7 +282,7 @@ def on_data(config: Config | Mapping[str, Any] | Path | str | None, data: object
     return resolve(result) if isinstance(config, Config) else result
 
 
-def _is_run(genotype: AnyGenotype | Path | str) -> bool:
+def _is_run(genotype: Genotype | Path | str) -> bool:
     """Whether a cell is named by the folder of its search, which says what data it is for."""
     return isinstance(genotype, str | Path) and holds_run(Path(genotype))
 
@@ -293,36 +292,33 @@ def _precision(config: Config) -> tuple[str, ...]:
     return () if config.training.precision == "float32" else (config.training.precision,)
 
 
-def _cell(genotype: AnyGenotype | Path | str) -> AnyGenotype:
+def _cell(genotype: Genotype | Path | str) -> Genotype:
     return genotypes.resolve(str(genotype))[1] if isinstance(genotype, str | Path) else genotype
 
 
-def within_limits(config: Config, cell: AnyGenotype) -> Config:
+def within_limits(config: Config, cell: Genotype) -> Config:
     """The config of a training with a network as wide as its limits allow; without limits, as it is."""
     training = config.training
     if not training.limits:
         return config
-    images = images_of(training_data_of(config))
+    images = training_data_of(config).dataset.spec
     network = size.within_limits(cell, training.network, training.limits, images)
     return config.model_copy(update={"training": training.model_copy(update={"network": network})})
 
 
-def _resolved_for_training(genotype: AnyGenotype | Path | str, given: Mapping[str, Any]) -> Config:
+def _resolved_for_training(genotype: Genotype | Path | str, given: Mapping[str, Any]) -> Config:
     """Keys for the training of a cell, above those of the search that found it."""
     below = keys_for_training(genotype, given) if isinstance(genotype, str | Path) else {}
-    space = {"space": {"name": genotypes.space_of(_cell(genotype))}}
+    space = {"space": {"name": _cell(genotype).space}}
     return resolve(overlaid(overlaid(below, given), space))
 
 
 def make_job(config: Config, data: SearchData | None = None) -> SearchJob:
     """The search that a config describes, at its beginning; on other data than those it names, if given."""
     data = data or open_search_data(config.data_in_search, seed=config.seed, image_size=config.search.image_size)
-    images = {"classes": len(data.dataset.classes), "image_channels": data.dataset.channels}
-    learners = [
-        ((one.space or config.space).build(image_size=data.dataset.size, **images), config.build_method(one))
-        for one in config.learners
-    ]
-    truth = GroundTruth.find(data_root(config.data.data_root), (space.name for space, _ in learners))
+    images = data.dataset.spec
+    learners = [((one.space or config.space).build(images), config.build_method(one)) for one in config.learners]
+    truth = GroundTruths.find(data_root(config.data.data_root), (space.name for space, _ in learners))
     folder = config.search.labellers
     labellers = None if folder is None else read_labellers(folder, data)
     return SearchJob(config.search, data, learners, seed=config.seed, truth=truth, labellers=labellers)
@@ -363,7 +359,7 @@ def reckon(
 
 def reckon_training(
     config: Config,
-    genotype: AnyGenotype,
+    genotype: Genotype,
     data: TrainingData | None = None,
     measured: Callable[[Trainee], PassTime] | None = None,
 ) -> float:
@@ -383,7 +379,7 @@ def training_data_of(config: Config) -> TrainingData:
 
 
 def make_training(
-    config: Config, genotype: AnyGenotype, data: TrainingData | None = None, build: Build = build_network
+    config: Config, genotype: Genotype, data: TrainingData | None = None, build: Build = build_network
 ) -> TrainingJob:
     """The training that a config describes, at its beginning; on other data than those it names, if given.
 

@@ -21,7 +21,7 @@ from smallgroup.data.config import MADE, DataConfig
 from smallgroup.data.names import recipe_variant
 from smallgroup.group.teaching import Teaching
 from smallgroup.methods import METHODS
-from smallgroup.migrations import migrated, without_later_keys
+from smallgroup.migrations import as_before, migrated
 from smallgroup.phases.playoff.config import PlayOffConfig
 from smallgroup.phases.search.config import SearchConfig
 from smallgroup.phases.training.config import TrainingConfig
@@ -31,10 +31,11 @@ from smallgroup.runner.place import METRICS
 from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.checks import check_choice, nearest, suggestion
 from smallgroup.runtime.files import read_regular
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.runtime.plain_yaml import NotTakenError, dumped, parsed
 from smallgroup.runtime.text import shown
 from smallgroup.spaces import SPACES
-from smallgroup.spaces.config import SpaceConfig
+from smallgroup.spaces.config import AnySpaceConfig, SpaceSection, for_space
 
 if TYPE_CHECKING:
     from smallgroup.methods import Method
@@ -71,7 +72,7 @@ class LearnerConfig(BaseModel):
     """How the choice of operations is relaxed: see `smallgroup list methods`."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Options of the method; what is not named is as published."""
-    space: SpaceConfig | None = None
+    space: AnySpaceConfig | None = None
     """A space of its own; null: the space of the group."""
 
     @field_validator("method")
@@ -158,7 +159,7 @@ class Config(BaseModel):
     """Every random number is a function of it: the split, initial weights, the order of images, ..."""
     data: DataConfig = DataConfig()
     """Which images, and how they are shared out and augmented."""
-    space: SpaceConfig = SpaceConfig()
+    space: AnySpaceConfig
     """Which cells may be found, and the size of the network that is searched."""
     learners: tuple[LearnerConfig, ...] = Field(
         default=(LearnerConfig(), LearnerConfig()), min_length=1, max_length=MOST["learners"]
@@ -206,8 +207,8 @@ class Config(BaseModel):
             return self  # learners that are alike can answer by any rule, and torch stays unloaded
         from smallgroup.phases.search.answer import check_answer  # noqa: PLC0415 -- it loads torch
 
-        images = {"classes": 2, "image_channels": 1, "image_size": 8}  # any will do: rules do not depend on them
-        made = [((one.space or self.space).build(**images), self.build_method(one)) for one in self.learners]
+        images = ImageSpec()  # any will do: rules do not depend on them
+        made = [((one.space or self.space).build(images), self.build_method(one)) for one in self.learners]
         check_answer(self.search.answer, made)
         return self
 
@@ -275,15 +276,20 @@ class Config(BaseModel):
     def of_search(self) -> dict[str, Any]:
         """What a search depends on: a run is resumed with these."""
         others = {"plugins", "training"} | ({"playoff"} if self.search.answer != "play-off" else set())
-        plain = without_later_keys({key: value for key, value in self.to_dict().items() if key not in others})
+        plain = {key: value for key, value in self._as_before().items() if key not in others}
         if self.search.labellers is not None:  # where they lie may change; who they are is in the checkpoints
             plain["search"]["labellers"] = "given"
         return {**plain, "run": self.run.identity}
 
+    def _as_before(self) -> dict[str, Any]:
+        """Plain values as earlier versions have them, for whose runs identities must stay the same."""
+        plain = self.to_dict()
+        return as_before(plain, of_recipe(plain))
+
     def of_training(self) -> dict[str, Any]:
         """What a training depends on, beside its genotype."""
         keys = ("seed", "data", "training")
-        plain = without_later_keys({key: value for key, value in self.to_dict().items() if key in keys})
+        plain = {key: value for key, value in self._as_before().items() if key in keys}
         return {**plain, "run": self.run.identity}
 
     def to_yaml(self, environment: Mapping[str, Any] | None = None) -> str:
@@ -333,6 +339,24 @@ def _methods_of(given: Mapping[str, Any]) -> set[str]:
 
 def on_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
     """Keys in long form above those of their recipe."""
+    below = of_recipe(given)
+    space = _part(given.get("space"), "name", None) or below["space"]["name"]
+    result = recipes.merged(for_space(below, space), given)
+    if isinstance(result.get("learners"), list | tuple):
+        result["learners"] = [_in_group(learner, space) for learner in result["learners"]]
+    return result
+
+
+def _in_group(learner: object, space: object) -> object:
+    """A learner whose own section `space` does not say which space: that of the group."""
+    own = learner.get("space") if isinstance(learner, Mapping) else None
+    if not isinstance(learner, Mapping) or not isinstance(own, Mapping) or "name" in own:
+        return learner
+    return {**learner, "space": {"name": space, **own}}
+
+
+def of_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of the recipe for such data, space and learners, those of other spaces among them."""
     name, what = variant(given)
     methods, below = _methods_of(given), recipes.keys(name, what)
     # Options of methods that nobody has are left out, and architectures first does not fit second order in a group.
@@ -346,7 +370,7 @@ def on_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
     for one, other in (("lr", "travel"), ("travel", "lr")):
         if _part(_part(asked, "architecture", None), one, None) is not None:
             below["search"]["architecture"][other] = None
-    return recipes.merged(below, given)
+    return below
 
 
 def _different(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
@@ -619,7 +643,8 @@ def help_of_keys() -> dict[str, str]:
 
 def fields_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
     """Every key of a model with its field, sections and what is in them."""
-    for name, field in model.model_fields.items():
+    known = model.known_fields() if issubclass(model, SpaceSection) else model.model_fields
+    for name, field in known.items():
         key = f"{prefix}{field.alias or name}"
         yield key, field
         for kind in _kinds(field):

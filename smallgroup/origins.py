@@ -48,6 +48,8 @@ def key_values(given: Mapping[str, Any], changes: Sequence[str] = ()) -> list[Ke
             given_here = final["methods"].get(name, {})
             value = given_here.get(option, getattr(METHODS[name], option, None))
             origin = _origin(key, value, layers) if option in given_here else f"{METHOD} {name}"
+        elif not _has(final, key):
+            continue  # a key of another space
         else:
             value = _at(final, key)
             origin = _origin(key, value, layers)

@@ -95,6 +95,11 @@ class Registry(Mapping[str, type[Kind]], Generic[Kind]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
+    @property
+    def built_in(self) -> tuple[str, ...]:
+        """The names of the built-in ones."""
+        return tuple(sorted(self._built_in))
+
     def check_name(self, name: str, what: str | None = None) -> None:
         """Refuse a name that nothing is registered under; `what` is the key or option that it was given as."""
         check_choice(what or self.kind, name, tuple(self))

@@ -20,8 +20,9 @@ from smallgroup.cli import lists, main
 from smallgroup.cli.app import app
 from smallgroup.recipes import Row
 from smallgroup.spaces.darts import Genotype
+from smallgroup.spaces.darts.published import published
 from smallgroup.spaces.drawing import draw
-from smallgroup.spaces.genotypes import from_plain, published, write
+from smallgroup.spaces.genotypes import from_plain, write
 from smallgroup.study import row_times
 from smallgroup.study.row_times import RowTime
 

@@ -17,16 +17,18 @@ from smallgroup.methods import Method, Relaxed
 from smallgroup.methods.darts import Darts
 from smallgroup.methods.p_darts import PDarts
 from smallgroup.methods.pc_darts import PcDarts
-from smallgroup.networks import NetworkDesign, build_network
 from smallgroup.phases.training.model import read_model
 from smallgroup.report.page import page
 from smallgroup.report.run import Row
 from smallgroup.report.teaching import teaching_of
 from smallgroup.runtime.bounds import MOST
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.runtime.memory import OutOfMemory, check_batch, check_room, memory_explained
 from smallgroup.spaces.darts import CellGenotype, DartsSpace, Edge, Genotype, supernet
+from smallgroup.spaces.darts.design import DartsDesign
 from smallgroup.spaces.darts.supernet import MixedCell
 from smallgroup.spaces.genotypes import resolve as resolve_genotype
+from smallgroup.spaces.networks import build_network
 from tests.report.makers import make_run
 
 HUGE = 1_000_000_000
@@ -153,7 +155,7 @@ def test_sizes_that_are_too_large_together() -> None:
     cell = resolve_genotype("PDARTS")[1]
     rule = "a network must have at most 1,000,000,000 parameters, but this one would have "
     with pytest.raises(ValueError, match=rule):
-        build_network(cell, NetworkDesign(classes=10, image_size=32, channels=4096, cells=5), device="meta")
+        build_network(cell, DartsDesign(images=ImageSpec(10, 3, 32), channels=4096, cells=5), device="meta")
     with pytest.raises(ValueError, match=rule):
         Relaxed(DartsSpace(channels=4096, cells=3), Darts())
 

@@ -19,6 +19,7 @@ from smallgroup.phases.search.learners import make_searcher
 from smallgroup.phases.search.schedule import Schedule
 from smallgroup.runtime import stream
 from smallgroup.runtime.checks import check_choice, check_counts
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces import SPACES, DartsSpace, NasBench201Space, Space
 
 CLASSES = 10
@@ -70,9 +71,9 @@ class GroupStep:
     def build_space(self) -> Space:
         """The search space at this size."""
         if self.space == DartsSpace.name:
-            return DartsSpace(channels=self.channels, cells=self.cells, classes=CLASSES, image_size=self.size)
+            return DartsSpace(channels=self.channels, cells=self.cells, images=ImageSpec(CLASSES, 3, self.size))
         return NasBench201Space(
-            channels=self.channels, cells_per_stage=self.cells_per_stage, classes=CLASSES, image_size=self.size
+            channels=self.channels, cells_per_stage=self.cells_per_stage, images=ImageSpec(CLASSES, 3, self.size)
         )
 
     def plain(self) -> Call:
@@ -118,7 +119,7 @@ class GroupStep:
 
     def batches(self) -> tuple[tuple[Tensor, Tensor], Tensor, tuple[Tensor, Tensor]]:
         """Labelled, unlabelled and validation images, always the same."""
-        shape = (self.batch, *self.build_space().image_shape)
+        shape = (self.batch, *self.build_space().images.shape)
 
         def images(purpose: str) -> Tensor:
             return torch.randn(shape, generator=stream("bench", purpose))

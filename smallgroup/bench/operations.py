@@ -15,9 +15,10 @@ from smallgroup.runtime.checks import check_choice, check_counts
 from smallgroup.spaces import SPACES, DartsSpace
 from smallgroup.spaces.darts import operations as darts
 from smallgroup.spaces.edges import MixedEdge, MixedNodes
+from smallgroup.spaces.kinds import Kind
 from smallgroup.spaces.layers import SEARCH
 from smallgroup.spaces.nas_bench_201 import operations as nas_bench_201
-from smallgroup.spaces.space import Kind, Mixture
+from smallgroup.spaces.space import Mixture
 from smallgroup.spaces.weights import initial_weights
 
 ROUNDS = 7

@@ -16,15 +16,14 @@ from smallgroup.data.names import names_alone
 from smallgroup.exporters import EXPORTERS
 from smallgroup.methods import METHODS
 from smallgroup.registry import Registry
-from smallgroup.spaces.darts.truth import COLUMN, Surrogate, can_run
-from smallgroup.spaces.ground_truth import CAVEAT
-from smallgroup.spaces.nas_bench_201 import Truth
+from smallgroup.spaces import GROUND_TRUTHS, SPACES, GroundTruth
 from smallgroup.version import __version__
 
-TABLE = "nas-bench-201"
 REGISTRIES: tuple[tuple[str, Registry[Any]], ...] = (
     ("method", METHODS),
+    ("space", SPACES),
     ("dataset", DATASETS),
+    ("ground truth", GROUND_TRUTHS),
     ("exporter", EXPORTERS),
 )
 """What plugins may add to."""
@@ -44,7 +43,10 @@ def run(root: Path | None, named: tuple[str, ...], *, as_json: bool) -> None:
         "data_root": str(root),
     }
     plugins = {f"{kind} {name}": place for kind, known in REGISTRIES for name, place in known.added().items()}
-    findings = [*examine(root, tuple(dict.fromkeys((*names_alone(), *named)))), _table(root), _surrogate(root)]
+    findings = [
+        *examine(root, tuple(dict.fromkeys((*names_alone(), *named)))),
+        *(_truth(kind, root) for _, kind in GROUND_TRUTHS.usable()),
+    ]
     if as_json:
         print_json({**machine, "plugins": plugins, "findings": [asdict(finding) for finding in findings]})
     else:
@@ -59,27 +61,17 @@ def run(root: Path | None, named: tuple[str, ...], *, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _table(root: Path) -> Finding:
-    where = root / TABLE
+def _truth(kind: type[GroundTruth], root: Path) -> Finding:
+    """Look for a table or a surrogate."""
+    where = root / kind.name
     try:
-        truth = Truth.find(root)
+        found = kind.find(root)
     except (ValueError, OSError) as error:
-        return Finding(TABLE, str(where), "damaged", str(error))
-    if truth is None:
-        return Finding(TABLE, str(where), "missing", f"the accuracy table is not here: there is no CSV file in {where}")
-    return Finding(TABLE, str(where), "ok", f"accuracies of all 15,625 cells on {', '.join(truth.columns)}")
-
-
-def _surrogate(root: Path) -> Finding:
-    where = root / COLUMN
-    try:
-        found = Surrogate.find(root)
-    except (ValueError, OSError) as error:
-        return Finding(COLUMN, str(where), "damaged", str(error))
-    if found is not None:
-        return Finding(COLUMN, str(where), "ok", f"predicted accuracies of cells of the DARTS space: {CAVEAT}")
-    why = f"the surrogate is not in {where}" if can_run() else "it needs onnxruntime: pip install 'smallgroup[onnx]'"
-    return Finding(COLUMN, str(where), "missing", why)
+        return Finding(kind.name, str(where), "damaged", str(error))
+    if found is None:
+        return Finding(kind.name, str(where), "missing", kind.missing(where))
+    more = f" on {', '.join(found.columns)}" if kind.caveat is None else f": {kind.caveat}"
+    return Finding(kind.name, str(where), "ok", f"{kind.about}{more}")
 
 
 def _word(value: object) -> str:

@@ -10,7 +10,6 @@ from smallgroup.cli.wanted import Wanted
 from smallgroup.config import CONFIG, changed, check_run, keys_for_training, seeds_of
 from smallgroup.data.names import check_name
 from smallgroup.exporters import EXPORTERS
-from smallgroup.networks.design import NETWORKS
 from smallgroup.phases.search.config import ANSWERS, AnswerRule
 from smallgroup.phases.training.peers import FILE as PEERS
 from smallgroup.phases.training.peers import Peers
@@ -18,6 +17,7 @@ from smallgroup.phases.training.place import ABOUT, TRAINING, find_model
 from smallgroup.runtime.checks import check_choice, check_counts
 from smallgroup.runtime.text import shown
 from smallgroup.spaces import genotypes
+from smallgroup.spaces.design import IMAGES
 from smallgroup.study import names
 
 HEADS = ("auto", "one-norm", "two-norms")
@@ -40,7 +40,7 @@ def check_training(texts: Sequence[str], wanted: Wanted) -> None:
     wanted.check()
     cell, *_ = [genotypes.resolve(text)[1] for text in texts]
     wanted = replace(wanted, base=keys_for_training(texts[0], wanted.given()))
-    config = wanted.resolved({"space": genotypes.space_of(cell)}, wanted.out)
+    config = wanted.resolved({"space": cell.space}, wanted.out)
     wanted.check_folder()
     if not wanted.resume:
         config.data.require(unlabeled=False)
@@ -93,7 +93,7 @@ def check_described(texts: Sequence[str], network: str | None, auxiliary: str) -
     """Refuse genotypes that cannot be read, and a network that is not known."""
     check_choice("auxiliary", auxiliary, HEADS)
     if network is not None:
-        check_choice("network", network, tuple(NETWORKS))
+        check_choice("network", network, tuple(IMAGES))
     for text in texts:
         genotypes.resolve(text)
 

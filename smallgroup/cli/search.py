@@ -17,10 +17,10 @@ from smallgroup.phases.search.config import ANSWERS
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.places import SEEDS, check_for_seeds
 from smallgroup.seeds import SeedResults, search_seeds
-from smallgroup.spaces.darts.truth import COLUMN
+from smallgroup.spaces import GROUND_TRUTHS
 from smallgroup.spaces.drawing import draw
 from smallgroup.spaces.genotypes import from_plain
-from smallgroup.spaces.ground_truth import CAVEAT
+from smallgroup.spaces.ground_truth import caveat_of
 
 
 def run(wanted: Wanted, *, as_json: bool) -> None:
@@ -100,7 +100,7 @@ def _show(result: SearchResult, folder: Path) -> None:
     say(result.answer.sentence, "")
     # Learners of other spaces have no true accuracy.
     columns = list(next((one.true_accuracy for one in result.group if one.true_accuracy), {}))
-    kinds = ["predicted" if column == COLUMN else "true" for column in columns]
+    kinds = ["predicted" if caveat_of(column) else "true" for column in columns]
     titles = [f"{kind} {column} %" for kind, column in zip(kinds, columns, strict=True)]
     titles += [f"percentile {column}" for column in columns]
     derived = any(learner.derived_error is not None for learner in result.group)
@@ -124,20 +124,21 @@ def _show(result: SearchResult, folder: Path) -> None:
         truths += [_number(result.percentile, column, 1) for column in columns]
         rows.append((result.answer.whose, result.method, "", "", "", *[""] * derived, *truths))
     print_columns(rows)
-    if COLUMN in columns:
-        say(f"{COLUMN}: {CAVEAT}; skips in the normal cell of {_skips(result)}")
+    for column in columns:
+        if (caveat := caveat_of(column)) is not None:
+            say(f"{column}: {caveat}; skips in the normal cell of {_skips(result, column)}")
     say(f"architecture gradient: {result.gradient}")
     say("", *draw(from_plain(result.answer_space, result.genotype)).split("\n"), "")
     memory = f"{result.peak_memory_mb / 1000:.1f} GB"
     say(f"{result.steps} steps in {written(result.seconds)}, {memory}; everything is in {folder}")
 
 
-def _skips(result: SearchResult) -> str:
+def _skips(result: SearchResult, column: str) -> str:
     """Skip connections of the learners of which a surrogate says something."""
     return ", ".join(
-        f"learner {k}: {from_plain('darts', learner.genotype).skips}"
+        f"learner {k}: {from_plain(GROUND_TRUTHS[column].space, learner.genotype).skips}"
         for k, learner in enumerate(result.group)
-        if COLUMN in (learner.true_accuracy or {})
+        if column in (learner.true_accuracy or {})
     )
 
 

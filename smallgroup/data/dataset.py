@@ -9,6 +9,7 @@ from torch import Tensor
 from smallgroup.data.augment import Augmentation
 from smallgroup.data.images import Images
 from smallgroup.data.overlap import everything, overlap_note
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.runtime.text import shown
 
 IMBALANCE = 1.5
@@ -49,6 +50,11 @@ class Dataset:
     notes: tuple[str, ...] = ()
     """What a user should know about what was found: a subset, classes of unequal size, ..."""
     proportions: Proportions = field(default_factory=Proportions)
+
+    @property
+    def spec(self) -> ImageSpec:
+        """What a network has to know about the images."""
+        return ImageSpec(len(self.classes), self.channels, self.size)
 
     @cached_property
     def overlap(self) -> tuple[str, ...]:

@@ -8,10 +8,10 @@ from rich.text import Text
 
 from smallgroup import kernels
 from smallgroup.display.display import Display, numbers
-from smallgroup.networks import multiply_adds, parameters
 from smallgroup.phases.training import MutualJob
 from smallgroup.phases.training.course import Course
 from smallgroup.runner import Job
+from smallgroup.spaces.count import multiply_adds, parameters
 
 TITLES = {
     "loss": "loss",

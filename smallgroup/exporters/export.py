@@ -13,7 +13,6 @@ import torch
 from smallgroup.data.errors import require_folder
 from smallgroup.exporters import EXPORTERS
 from smallgroup.exporters.exporter import Runs
-from smallgroup.networks import DerivedNetwork, Outputs
 from smallgroup.phases.training.card import write_card
 from smallgroup.phases.training.model import TrainedModel, read_model
 from smallgroup.phases.training.place import find_model
@@ -21,6 +20,8 @@ from smallgroup.phases.training.result import TrainResult
 from smallgroup.runtime import stream
 from smallgroup.runtime.files import write_whole
 from smallgroup.runtime.text import shown
+from smallgroup.spaces.network import DerivedNetwork
+from smallgroup.spaces.outputs import Outputs
 
 TOLERANCE = 1e-4
 """How far logits may be off, as a part of the largest logit.
@@ -84,11 +85,9 @@ def export_model(run: str | Path, format: str = "onnx", out: str | Path | None =
 
 def check_parity(network: DerivedNetwork, model: TrainedModel, exported: Runs) -> tuple[float, float]:
     """The largest absolute difference of the logits on random images, and the tolerance; an error if it is above."""
-    design, differences, sizes = model.design, [], []
+    differences, sizes = [], []
     for count in BATCHES:
-        images = torch.randn(
-            count, design.image_channels, design.image_size, design.image_size, generator=stream("export", count)
-        )
+        images = torch.randn(count, *model.design.images.shape, generator=stream("export", count))
         with torch.no_grad():
             expected, found = Outputs.of(network(images)).logits, exported(images)
         if found.shape != expected.shape:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smallgroup.networks import DerivedNetwork
     from smallgroup.phases.training.model import TrainedModel
+    from smallgroup.spaces.network import DerivedNetwork
 
 Runs = Callable[["Tensor"], "Tensor"]
 """Images, float32 [batch, channels, size, size] and normalized, to logits [batch, classes]."""

@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch.export import Dim, ExportedProgram
 
-from smallgroup.networks import DerivedNetwork
 from smallgroup.phases.training.model import TrainedModel
-from smallgroup.spaces.genotypes import space_of, to_plain
+from smallgroup.spaces.genotypes import to_plain
+from smallgroup.spaces.network import DerivedNetwork
 from smallgroup.version import __version__
 
 
@@ -18,22 +18,22 @@ def about(model: TrainedModel) -> dict[str, Any]:
         "producer": f"smallgroup {__version__}",
         "dataset": model.dataset,
         "classes": list(model.classes),
-        "image_size": model.design.image_size,
-        "image_channels": model.design.image_channels,
+        "image_size": model.design.images.size,
+        "image_channels": model.design.images.channels,
         "mean": list(model.mean),
         "std": list(model.std),
         "margin": model.margin,
         "input": "images: (pixels / 255 - mean) / std per channel, of the centred square whose side is the short side "
         "of the image divided by margin, brought to image_size",
         "output": "logits: one number per class, in the order of classes; their softmax are probabilities",
-        "space": space_of(model.genotype),
+        "space": model.genotype.space,
         "genotype": to_plain(model.genotype),
     }
 
 
 def program_of(network: DerivedNetwork, model: TrainedModel) -> ExportedProgram:
     """Return the graph of a network for any number of images."""
-    size, channels = model.design.image_size, model.design.image_channels
+    size, channels = model.design.images.size, model.design.images.channels
     # The archive of a pt2 file wants weights that are whole in memory, in the order of their dimensions.
     plain = copy.deepcopy(network).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
     images = torch.zeros(2, channels, size, size)  # two: torch takes a dimension of one for a constant

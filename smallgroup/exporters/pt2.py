@@ -11,8 +11,8 @@ import torch
 
 from smallgroup.exporters.exporter import Exporter, Runs
 from smallgroup.exporters.program import about, program_of
-from smallgroup.networks import DerivedNetwork
 from smallgroup.phases.training.model import TrainedModel
+from smallgroup.spaces.network import DerivedNetwork
 
 EXTRA = "smallgroup.json"
 

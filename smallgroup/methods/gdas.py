@@ -10,7 +10,8 @@ from torch.nn import functional
 from smallgroup.methods.decisions import Progress
 from smallgroup.methods.method import Architecture, Method, Noise
 from smallgroup.runtime import Phase
-from smallgroup.spaces.space import Evaluation, Rule
+from smallgroup.spaces.kinds import Rule
+from smallgroup.spaces.space import Evaluation
 
 
 @dataclass

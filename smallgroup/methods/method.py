@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from smallgroup.methods.decisions import Continue, Decision, EpochEnd, Progress
 from smallgroup.runtime import Phase
 from smallgroup.spaces.edges import MixedEdge
-from smallgroup.spaces.space import EdgeParts, Evaluation, Mixture, Rule, Space
+from smallgroup.spaces.kinds import Rule
+from smallgroup.spaces.space import EdgeParts, Evaluation, Mixture, Space
 
 Architecture = Mapping[str, Tensor]
 """Named tensors; by default `alpha_<kind>`, [edges, operations], for every kind of cell of the space."""

@@ -6,8 +6,7 @@ from dataclasses import replace
 from smallgroup.report.charts import Chart, Point, Series
 from smallgroup.report.run import Row, Run, at, number_at, section_at
 from smallgroup.runner.place import METRICS
-from smallgroup.spaces.darts.truth import COLUMN
-from smallgroup.spaces.ground_truth import CAVEAT, accuracy_on
+from smallgroup.spaces.ground_truth import accuracy_on, caveat_of
 
 MOST = 400
 """Epochs that are drawn; of more every n-th, and the last."""
@@ -256,7 +255,7 @@ def _columns(run: Run) -> list[str]:
 
 
 def _origin(column: str) -> str:
-    return CAVEAT if column == COLUMN else "from the benchmark's table"
+    return caveat_of(column) or "from the benchmark's table"
 
 
 def _capital(words: str) -> str:

@@ -16,7 +16,9 @@ from smallgroup.runner.place import FACTS, METRICS, TIMES
 from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.files import NotRegularError, read_regular
 from smallgroup.runtime.text import shown
-from smallgroup.spaces.genotypes import FILE, AnyGenotype, from_plain, read
+from smallgroup.spaces import SPACES
+from smallgroup.spaces.genotype import Genotype
+from smallgroup.spaces.genotypes import FILE, from_plain, read
 
 RESULT = "result.json"
 LARGEST = 200_000_000
@@ -237,12 +239,12 @@ class Run:
             return str(at(own[learner], "method") or "")
         return ""
 
-    def genotype(self, row: Row) -> AnyGenotype | None:
+    def genotype(self, row: Row) -> Genotype | None:
         """The cell that a row derives."""
         return _genotype(self.space(row.learner), row.values.get("genotype"))
 
     @cached_property
-    def cell(self) -> AnyGenotype | None:
+    def cell(self) -> Genotype | None:
         """The cell of the run: of its result, else of its file, else of the best learner so far."""
         if self.result:
             found = _genotype(self.space(self.answering or 0), self.result.get("genotype"))
@@ -337,8 +339,8 @@ def table_at(row: Row, kind: str) -> Sequence[Sequence[float | None]] | None:
     return [[finite(value) for value in line] for line in table]
 
 
-def _genotype(space: str, plain: object) -> AnyGenotype | None:
-    for name in dict.fromkeys([space, "darts", "nas-bench-201"]):
+def _genotype(space: str, plain: object) -> Genotype | None:
+    for name in dict.fromkeys([space, *SPACES]):
         try:
             return from_plain(name, plain)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):

@@ -10,8 +10,7 @@ from smallgroup.report.markup import Child, Markup, joined, table, tag
 from smallgroup.report.run import Run, number_at, section_at
 from smallgroup.report.views import chart_figure
 from smallgroup.report.words import STATES, duration, percent, section, sized, sourced
-from smallgroup.spaces.darts.truth import COLUMN
-from smallgroup.spaces.ground_truth import CAVEAT, accuracy_on
+from smallgroup.spaces.ground_truth import accuracy_on, caveat_of
 
 
 def side_by_side(runs: Sequence[Run], detail: Detail) -> list[Child]:
@@ -116,7 +115,8 @@ def _counted(key: str) -> Measure:
 
 
 def _accuracy_title(column: str) -> str:
-    return f"{accuracy_on(column)} ({CAVEAT})" if column == COLUMN else accuracy_on(column)
+    caveat = caveat_of(column)
+    return accuracy_on(column) if caveat is None else f"{accuracy_on(column)} ({caveat})"
 
 
 def _accuracy(column: str) -> Measure:

@@ -16,7 +16,7 @@ from smallgroup.phases.search.config import ANSWERS, AnswerRule
 from smallgroup.runtime.files import read_regular
 from smallgroup.runtime.plain_yaml import parsed
 from smallgroup.study.file import keys_of
-from smallgroup.study.measures import MEASURES
+from smallgroup.study.measures import MEASURES, OF_SCORES
 from smallgroup.study.plan import Plan
 from smallgroup.study.store import Store
 from smallgroup.study.truth import looked_up_in, truth_for
@@ -111,16 +111,12 @@ def _answers(plan: Plan) -> list[str]:
 
 def _effects(plan: Plan) -> Iterator[str]:
     """How much of the table the effects explain that scores are compared with."""
-    if "score_correlation" not in plan.study.measures:
+    if OF_SCORES not in plan.study.measures:
         return
     for line in plan.lines:
         config = resolve(keys_of(plan.study, line.point, line.row, plan.study.seeds[0]))
-        column = config.data.dataset
-        fit = truth_for(config).additive_fit(column)
-        yield (
-            "correlation of scores with true effects: Spearman, without none, centered on each edge; additive effects "
-            f"of operations on accuracy in column {column}, over all cells, R^2 = {fit.r_squared:.3f}"
-        )
+        if (said := truth_for(config).effects_in_words(config.data.dataset)) is not None:
+            yield f"{MEASURES[OF_SCORES].title}: {said}"
 
 
 def _lookups(plan: Plan) -> Iterator[str]:

@@ -11,7 +11,6 @@ from smallgroup.phases.search.schedule import Course, schedule_of
 from smallgroup.phases.training import TrainResult
 from smallgroup.phases.training.result import HELD_OUT
 from smallgroup.spaces.genotypes import from_plain
-from smallgroup.spaces.nas_bench_201.effects import score_correlation
 from smallgroup.study.outcome import Outcome
 from smallgroup.study.truth import truth_for
 
@@ -102,9 +101,9 @@ def _learners_without_peers(outcome: Outcome) -> float:
 
 
 def _score_correlation(outcome: Outcome, k: int) -> float | None:
-    fit = truth_for(outcome.config).additive_fit(outcome.search.dataset)
+    truth = truth_for(outcome.config)
     try:
-        return score_correlation(outcome.scores[k]["cell"], fit)
+        return truth.score_correlation(outcome.scores[k], outcome.search.dataset)
     except (IndexError, KeyError, TypeError, ValueError):  # not there, or with operations that were removed
         return None
 
@@ -149,6 +148,7 @@ OTHER_COLUMN = "cifar100"
 """The column of the table beside that of CIFAR-10, which most searches are made on."""
 OF_CONSENSUS = {"consensus_percentile", "consensus_percentile_at_cost"}
 """Those of searches that answer by consensus."""
+OF_SCORES = "score_correlation"
 ON_OTHER_COLUMN = {f"{OTHER_COLUMN}_percentile", f"{OTHER_COLUMN}_percentile_at_cost"}
 TRUE = {
     "percentile",
@@ -157,11 +157,11 @@ TRUE = {
     "retained_percentile",
     "retained_percentile_at_cost",
     "learners_without_peers",
-    "score_correlation",
+    OF_SCORES,
     *OF_CONSENSUS,
     *ON_OTHER_COLUMN,
 }
-"""Measures that are looked up in the table of NAS-Bench-201."""
+"""Measures that are looked up in a table of accuracies."""
 ON_HELD_OUT = {"supernet_held_out_error", "held_out_error"}
 """Those of images that nobody trains on."""
 ON_TEST_IMAGES = {"test_error", "test_error_top5"}
@@ -206,7 +206,7 @@ MEASURES: dict[str, Measure] = {
     "learners_without_peers": Measure(
         "learners without cells of the same cost", "search", None, of_run=_learners_without_peers
     ),
-    "score_correlation": Measure("correlation of scores with true effects", "search", True, _score_correlation),
+    OF_SCORES: Measure("correlation of scores with true effects", "search", True, _score_correlation),
     "validation_error": Measure(
         "validation error, %", "search", False, lambda outcome, k: outcome.search.group[k].validation_error
     ),

@@ -120,15 +120,19 @@ class PassMeter:
         """Return seconds per pass of a learner in its present stage."""
         space, method = searcher.relaxed.space, searcher.relaxed.method.name
         # How many classes there are matters to the classifier alone, which is a small part of the network.
-        size: Space = replace(space, classes=_CLASSES)  # type: ignore[type-var]
+        size: Space = replace(space, images=replace(space.images, classes=_CLASSES))  # type: ignore[type-var]
         convolutions = sum(tensor.numel() for tensor in searcher.learner.w.values() if tensor.dim() == 4)
-        words = f"the supernet of {method} with {getattr(space, 'cells', '')} cells, {_pixels(space.image_shape)}"
+        words = f"the supernet of {method} with {getattr(space, 'cells', '')} cells, {_pixels(space.images.shape)}"
         return self._line((method, size, convolutions), words, lambda: timing.pass_time_of(searcher))
 
     def of_trainee(self, trainee: Trainee) -> PassTime:
         """Return seconds per pass of a network in training."""
-        design, cell = replace(trainee.design, classes=_CLASSES), genotypes.dumps(trainee.genotype)
-        words = f"a network of {design.cells} cells, {_pixels((3, design.image_size, design.image_size))}"
+        images = trainee.design.images
+        design, cell = (
+            replace(trainee.design, images=replace(images, classes=_CLASSES)),
+            genotypes.dumps(trainee.genotype),
+        )
+        words = f"a network of {getattr(design, 'cells', '')} cells, {_pixels(images.shape)}"
         return self._line((design, cell), words, lambda: course.pass_time_of(trainee))
 
     def _line(self, key: Hashable, words: str, measure: Callable[[], PassTime]) -> PassTime:

@@ -1,11 +1,12 @@
 """The table of a study: numbers over seeds, the paper's beside them, and what they say of the claims."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any, Literal
 
 from smallgroup.config import resolve
+from smallgroup.spaces import GroundTruth
 from smallgroup.statistics import (
     Comparison,
     Equivalence,
@@ -22,6 +23,7 @@ from smallgroup.study.file import Claim, keys_of
 from smallgroup.study.measures import (
     MEASURES,
     OF_CONSENSUS,
+    OF_SCORES,
     ON_HELD_OUT,
     ON_OTHER_COLUMN,
     ON_TEST_IMAGES,
@@ -165,12 +167,8 @@ def check_measurable(plan: Plan) -> None:
     shown = {*plan.study.measures}
     for line in plan.lines:
         if shown & TRUE or line.row.baseline is not None:
-            truth = truth_for(resolve(keys_of(plan.study, line.point, line.row, plan.study.seeds[0])))
-            if shown & ON_OTHER_COLUMN and OTHER_COLUMN not in truth.columns:
-                raise ValueError(
-                    f"{min(shown & ON_OTHER_COLUMN)} needs a column {OTHER_COLUMN}, but the table has "
-                    f"{', '.join(truth.columns)}"
-                )
+            config = resolve(keys_of(plan.study, line.point, line.row, plan.study.seeds[0]))
+            _check_truth(shown, truth_for(config), config.data.dataset)
         for runs in line.runs.values():
             if shown & OF_CONSENSUS and (rule := runs.search.config.search.answer) != "consensus":
                 raise ValueError(
@@ -178,6 +176,15 @@ def check_measurable(plan: Plan) -> None:
                 )
             for name in shown & (ON_HELD_OUT | ON_TEST_IMAGES):
                 _check_images(name, runs, line.name)
+
+
+def _check_truth(shown: Collection[str], truth: GroundTruth, dataset: str) -> None:
+    """Not every table has every column, and what single operations are worth."""
+    other = next((name for name in shown if name in ON_OTHER_COLUMN), None)
+    if other is not None and OTHER_COLUMN not in truth.columns:
+        raise ValueError(f"{other} needs a column {OTHER_COLUMN}, but the table has {', '.join(truth.columns)}")
+    if OF_SCORES in shown and truth.effects_in_words(dataset) is None:
+        raise ValueError(f"{OF_SCORES} needs the effects of operations, but {truth.name} has none")
 
 
 def _check_images(measure: str, runs: Runs, row: str) -> None:

@@ -1,6 +1,7 @@
 """What every method has to keep to, so that a group can rely on it."""
 
 import random
+from dataclasses import replace
 from typing import get_args
 
 import numpy
@@ -11,18 +12,19 @@ from torch import Tensor, nn
 
 from smallgroup.group import Phase, SmallGroup
 from smallgroup.methods import Darts, EpochEnd, Method, Progress, Relaxed
-from smallgroup.networks import DartsNetwork, NasBench201Network
-from smallgroup.spaces.darts import DartsSpace, Genotype
+from smallgroup.runtime.image_spec import ImageSpec
+from smallgroup.spaces import SPACES, Genotype, definition_of
 from smallgroup.spaces.edges import MixedNodes
-from smallgroup.spaces.nas_bench_201 import Cell, NasBench201Space
+from smallgroup.spaces.networks import build_network
 from smallgroup.spaces.space import Space
 from smallgroup.spaces.weights import initialise
 from smallgroup.testing.groups import Batches, batches_for, group_of, learner_of, relaxed_of
 from smallgroup.testing.smooth import SmoothSpace
 
+IMAGES = ImageSpec(classes=4, channels=3, size=8)
 SMALL: dict[str, Space] = {
-    "darts": DartsSpace(channels=2, cells=3, classes=4, stem="small", image_size=8),
-    "nas-bench-201": NasBench201Space(channels=2, cells_per_stage=1, classes=4, image_size=8),
+    name: (definition := definition_of(name)).space(definition.config(name=name, channels=2), IMAGES)
+    for name in SPACES.built_in
 }
 PHASES: tuple[Phase, ...] = get_args(Phase)
 
@@ -201,19 +203,18 @@ class MethodContract:
             }
             genotype = relaxed.derive(architecture)
             network = initialise(small_network(genotype), generator)
-            logits = network.eval()(torch.randn(2, *space.image_shape, generator=generator))
+            logits = network.eval()(torch.randn(2, *space.images.shape, generator=generator))
             assert logits.shape == (2, 4)
             assert bool(logits.isfinite().all())
 
 
-def small_network(genotype: object) -> nn.Module:
-    """The derived network at a tiny size, on the meta device."""
-    with torch.device("meta"):
-        if isinstance(genotype, Genotype):
-            return DartsNetwork(genotype, channels=2, cells=3, classes=4, stem="small")
-        if isinstance(genotype, Cell):
-            return NasBench201Network(genotype, channels=2, cells_per_stage=1, classes=4)
-    raise AssertionError(f"a genotype of a built-in space is expected, but got {type(genotype).__name__}")
+def small_network(genotype: Genotype) -> nn.Module:
+    """The derived network at a tiny size, as deep as the smallest search, on the meta device."""
+    definition = definition_of(genotype.space)
+    searched = definition.config(name=genotype.space, channels=2).model_dump(exclude={"name"})
+    known = definition.network_config.model_fields
+    config = definition.network_config(**{key: value for key, value in searched.items() if key in known})
+    return build_network(genotype, replace(definition.design(config, IMAGES), auxiliary="none"), device="meta")
 
 
 def _forbid_removed(relaxed: Relaxed) -> None:

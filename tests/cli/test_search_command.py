@@ -15,7 +15,8 @@ from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.config import load, resolve, seeds_of
 from smallgroup.phases.search.answer import retained_record
 from smallgroup.phases.search.result import LearnerResult, SearchResult
-from smallgroup.spaces.genotypes import published, to_plain
+from smallgroup.spaces.darts.published import published
+from smallgroup.spaces.genotypes import to_plain
 
 Captured = pytest.CaptureFixture[str]
 

@@ -13,9 +13,10 @@ from smallgroup.cli import main
 from smallgroup.data.training_data import TrainingData
 from smallgroup.exporters import EXPORTERS, Exporter, ParityError, about, export_model, register
 from smallgroup.exporters.exporter import Runs
-from smallgroup.networks import DerivedNetwork, build_network
 from smallgroup.phases.training import TrainedModel, TrainResult
 from smallgroup.registry import PluginError
+from smallgroup.spaces.network import DerivedNetwork
+from smallgroup.spaces.networks import build_network
 
 Trained = dict[str, tuple[Path, TrainingData, TrainResult]]
 Captured = pytest.CaptureFixture[str]

@@ -21,11 +21,12 @@ from smallgroup.methods import (
     Stop,
 )
 from smallgroup.runtime import Phase
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.edges import MixedEdge
 from smallgroup.spaces.nas_bench_201 import NasBench201Space
 from smallgroup.spaces.space import Choice, EdgeParts, Evaluation, Mixture, Space
 
-SMALL = NasBench201Space(channels=2, cells_per_stage=1, classes=4, image_size=8)
+SMALL = NasBench201Space(channels=2, cells_per_stage=1, images=ImageSpec(4, 3, 8))
 
 
 def progress(epoch: int = 0, epochs: int = 10) -> Progress:

@@ -14,11 +14,12 @@ from smallgroup.methods import METHODS
 from smallgroup.phases.evaluate import evaluate
 from smallgroup.phases.search import SearchJob
 from smallgroup.runner import read_rows
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.nas_bench_201 import NasBench201Space
 from tests.configs import search_config
 from tests.runner.jobs import interrupted, runner
 
-SPACE = NasBench201Space(channels=2, cells_per_stage=1, classes=10, image_channels=1, image_size=8)
+SPACE = NasBench201Space(channels=2, cells_per_stage=1, images=ImageSpec(10, 1, 8))
 FAST = {"epochs": 2, "steps_per_epoch": 4, "batch_size": {"train": 8, "unlabeled": 8, "validation": 8}}
 
 

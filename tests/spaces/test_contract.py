@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.darts import DartsSpace
 from smallgroup.spaces.edges import MixedEdge
 from smallgroup.spaces.nas_bench_201 import NasBench201Space
@@ -23,12 +24,12 @@ class TestDarts(SpaceContract):
 
 class TestDartsCifarStem(TestDarts):
     def space(self) -> Space:
-        return DartsSpace(channels=2, cells=3, classes=4, image_size=8)
+        return DartsSpace(channels=2, cells=3, images=ImageSpec(4, 3, 8))
 
 
 class TestDartsImageNetStem(TestDarts):
     def space(self) -> Space:
-        return DartsSpace(channels=2, cells=3, classes=4, stem="imagenet", image_size=40)
+        return DartsSpace(channels=2, cells=3, stem="imagenet", images=ImageSpec(4, 3, 40))
 
 
 class TestNasBench201(TestDarts):
@@ -38,7 +39,7 @@ class TestNasBench201(TestDarts):
 
 class TestNasBench201OddSize(TestDarts):
     def space(self) -> Space:
-        return NasBench201Space(channels=3, cells_per_stage=1, classes=4, image_size=7)
+        return NasBench201Space(channels=3, cells_per_stage=1, images=ImageSpec(4, 3, 7))
 
 
 class Fixed(nn.Module):

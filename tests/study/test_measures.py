@@ -29,7 +29,7 @@ def truth(monkeypatch: pytest.MonkeyPatch) -> Truth:
     """A table in which operations do not interact, as the one of the data root."""
     column = {cell: additive(cell) for cell in every_cell()}
     made = Truth({"cifar10": column, "cifar100": column})
-    monkeypatch.setattr("smallgroup.study.truth._found", lambda _: made)
+    monkeypatch.setattr("smallgroup.study.truth._found", lambda *_: made)
     return made
 
 
@@ -168,9 +168,18 @@ def test_what_no_run_could_say_is_refused_beforehand(columns: list[str], answer:
 
 def test_a_table_without_the_other_column_is_refused_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
     column = {cell: additive(cell) for cell in every_cell()}
-    monkeypatch.setattr("smallgroup.study.truth._found", lambda _: Truth({"cifar10": column, "other": column}))
+    monkeypatch.setattr("smallgroup.study.truth._found", lambda *_: Truth({"cifar10": column, "other": column}))
     plan = plan_of(base=GROUP, columns=["cifar100_percentile"], primary="percentile", seeds=[1])
     with pytest.raises(ValueError, match="needs a column cifar100, but the table has cifar10, other"):
+        check_measurable(plan)
+
+
+def test_a_ground_truth_without_effects_is_refused_beforehand(truth: Truth, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(truth, "effects_in_words", lambda _: None)
+    plan = plan_of(base=GROUP, columns=["score_correlation"], primary="percentile", seeds=[1])
+    with pytest.raises(
+        ValueError, match="score_correlation needs the effects of operations, but nas-bench-201 has none"
+    ):
         check_measurable(plan)
 
 

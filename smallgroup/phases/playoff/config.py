@@ -2,8 +2,9 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from smallgroup.phases.training.config import NetworkConfig, TrainingConfig
+from smallgroup.phases.training.config import TrainingConfig
 from smallgroup.runtime.bounds import MOST
+from smallgroup.spaces.config import SHORT, NetworkConfig
 
 
 class PlayOffConfig(BaseModel):
@@ -27,16 +28,7 @@ class PlayOffConfig(BaseModel):
     """Of all weights."""
     average: float = Field(default=0.98, ge=0, lt=1)
     """Decay per step of the moving average of the weights, by which candidates are compared."""
-    network: NetworkConfig = NetworkConfig(
-        channels=24,
-        cells=5,
-        cells_per_stage=1,
-        stages=2,
-        halvings="auto",
-        reduction="pool",
-        pooling="maximum",
-        auxiliary="none",
-    )
+    network: NetworkConfig = NetworkConfig(channels=SHORT)
     """The network around a candidate."""
 
     @property

@@ -54,7 +54,7 @@ class WeightsConfig(BaseModel):
     momentum: float = Field(ge=0, lt=1)
     """Of SGD."""
     nesterov: bool = False
-    """Whether the momentum is Nesterov's, as in the code of GDAS and NAS-Bench-201."""
+    """Whether the momentum is Nesterov's, as in the code of GDAS."""
     weight_decay: float = Field(ge=0)
     """Of V and W."""
     clip: float | None = Field(gt=0)

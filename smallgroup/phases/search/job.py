@@ -22,7 +22,7 @@ from smallgroup.phases.search.metrics import EpochMetrics
 from smallgroup.phases.search.schedule import Course, Kind, schedule_of
 from smallgroup.runtime.memory import check_batch
 from smallgroup.spaces import Space
-from smallgroup.spaces.ground_truth import GroundTruth
+from smallgroup.spaces.ground_truth import GroundTruths
 
 
 class SearchJob:
@@ -41,7 +41,7 @@ class SearchJob:
         *,
         seed: int,
         numbers: Sequence[int] | None = None,
-        truth: GroundTruth | None = None,
+        truth: GroundTruths | None = None,
         labellers: Labellers | None = None,
     ) -> None:
         check_answer(config.answer, learners)

@@ -121,7 +121,7 @@ def pass_time_of(searcher: Searcher) -> PassTime:
     """Measure a learner in its present stage: seconds of a pass with its way back, by the number of images."""
     learner, relaxed = searcher.learner, searcher.relaxed
     weights = {name: tensor.detach().requires_grad_() for name, tensor in learner.w.items()}
-    image = next(iter(weights.values())).detach().new_zeros(relaxed.space.image_shape)
+    image = next(iter(weights.values())).detach().new_zeros(relaxed.space.images.shape)
     return pass_time(lambda x: relaxed(weights, learner.architecture, x), list(weights.values()), image)
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from smallgroup.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from smallgroup.phases.training.config import NetworkConfig, TrainingConfig
+    from smallgroup.phases.training.config import TrainingConfig
     from smallgroup.phases.training.job import TrainingJob
     from smallgroup.phases.training.model import TrainedModel, read_model
     from smallgroup.phases.training.mutual import MutualJob
@@ -16,7 +16,7 @@ else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "config": ["NetworkConfig", "TrainingConfig"],
+            "config": ["TrainingConfig"],
             "job": ["TrainingJob"],
             "model": ["TrainedModel", "read_model"],
             "mutual": ["MutualJob"],
@@ -29,7 +29,6 @@ else:
 __all__ = [
     "MutualJob",
     "MutualResult",
-    "NetworkConfig",
     "Peers",
     "TrainResult",
     "TrainedModel",

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import torch
 
-from smallgroup.networks import DerivedNetwork, multiply_adds, parameters
 from smallgroup.phases.training.model import TrainedModel
 from smallgroup.phases.training.result import TrainResult
 from smallgroup.runtime.files import write_whole
 from smallgroup.runtime.text import escape_markdown, shown
+from smallgroup.spaces.count import multiply_adds, parameters
 from smallgroup.spaces.drawing import draw
-from smallgroup.spaces.genotypes import space_of
+from smallgroup.spaces.network import DerivedNetwork
 from smallgroup.version import __version__
 
 MOST_CLASSES = 100
@@ -29,13 +29,12 @@ def write_card(
     difference: float,
 ) -> None:
     """Write the card of the export `name`; without a result it says that errors are not known."""
-    design = model.design
-    size = f"{design.image_size} x {design.image_size}"
-    adds = multiply_adds(network, design.image_size, design.image_channels)
+    images = model.design.images
+    adds = multiply_adds(network, images.size, images.channels)
     versions = f"smallgroup {__version__}, torch {torch.__version__}, Python {platform.python_version()}"
     rows = [
         ("data", escaped(model.dataset)),
-        ("images", f"{size} pixels, {design.image_channels} channel{'s' * (design.image_channels > 1)}"),
+        ("images", f"{images.size} x {images.size} pixels, {images.channels} channel{'s' * (images.channels > 1)}"),
         ("normalisation", f"mean {_numbers(model.mean)}, std {_numbers(model.std)}, of pixels / 255"),
         ("parameters", f"{parameters(network):,}"),
         ("multiply-adds", f"{adds:,} for one image, of convolutions and linear layers"),
@@ -48,7 +47,7 @@ def write_card(
     lines = [
         f"# Model card of {escaped(name)}",
         "",
-        f"A network around a cell of the {space_of(model.genotype)} space that sorts images into "
+        f"A network around a cell of the {model.genotype.space} space that sorts images into "
         f"{len(model.classes):,} classes.",
         "",
         "| | |",

@@ -5,20 +5,15 @@ Keys without a default here have theirs in the recipe `quick`, and every recipe 
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from smallgroup import networks
 from smallgroup.data.config import AugmentationConfig
 from smallgroup.runtime.bounds import MOST
-
-if TYPE_CHECKING:
-    from smallgroup.networks import NetworkDesign
+from smallgroup.spaces.config import NetworkConfig
 
 _FROZEN = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
-LAST_MAP, MOST_STAGES = 4, 6
-"""Pixels, at most, of the height and width that the last stage sees where the stem halves images by itself."""
 RISE, START = 0.25, 0.04
 """The share of a one-cycle schedule in which the rate rises, and the share of lr it begins at."""
 LAST = 5
@@ -46,57 +41,6 @@ class Limits:
     def __str__(self) -> str:
         named = zip(self._both, ("parameters", "multiply-adds"), strict=True)
         return " and ".join(f"{limit:,} {name}" for limit, name in named if limit is not None)
-
-
-class NetworkConfig(BaseModel):
-    """The large network around the cell; what the images are like comes from the data."""
-
-    model_config = _FROZEN
-
-    channels: int = Field(default=36, ge=1, le=MOST["channels"])
-    """Channels of a node in the first cells."""
-    cells: int = Field(default=20, ge=1, le=MOST["cells"])
-    """Cells in all, in the DARTS space."""
-    cells_per_stage: int = Field(default=5, ge=1, le=MOST["cells_per_stage"])
-    """Cells between two reductions, in NAS-Bench-201."""
-    halvings: Annotated[int, Field(ge=0, le=MOST["halvings"])] | Literal["auto"] = 0
-    """How often the stem halves the image before the first cell, in NAS-Bench-201.
-
-    The benchmark's never does; auto: until the last stage sees 4x4 pixels or fewer.
-    """
-    reduction: Literal["residual", "pool"] = "residual"
-    """What stands between two stages of NAS-Bench-201: the benchmark's residual block, or a convolution and max
-    pooling, which learns faster in short trainings."""
-    stages: int = Field(default=3, ge=1, le=MOST_STAGES)
-    """Stages of NAS-Bench-201 networks, each with half the size and twice the channels of the one before."""
-    pooling: Literal["average", "maximum"] = "average"
-    """What makes a vector of the last map in NAS-Bench-201: the benchmark's average, or the maximum."""
-    stem: Literal["auto", "cifar", "small", "imagenet"] = "auto"
-    """Of the DARTS space; auto: by the size of the images."""
-    auxiliary: Literal["none", "one-norm", "two-norms"] = "two-norms"
-    """The head that helps to train, by its batch norms; there is none in NAS-Bench-201."""
-
-    def design(self, *, classes: int, image_channels: int, image_size: int, space: str) -> "NetworkDesign":
-        """The network for such images."""
-        return networks.NetworkDesign(
-            classes=classes,
-            image_channels=image_channels,
-            image_size=image_size,
-            channels=self.channels,
-            cells=self.cells,
-            cells_per_stage=self.cells_per_stage,
-            halvings=_halvings(image_size, self.stages) if self.halvings == "auto" else self.halvings,
-            reduction=self.reduction,
-            stages=self.stages,
-            pooling=self.pooling,
-            stem=self.stem,
-            auxiliary="none" if space == "nas-bench-201" else self.auxiliary,
-        )
-
-
-def _halvings(image_size: int, stages: int) -> int:
-    """How often a stem halves an image so that the last stage sees a map that is small enough."""
-    return min(MOST["halvings"], max(0, math.ceil(math.log2(image_size / LAST_MAP)) - (stages - 1)))
 
 
 class TrainingConfig(BaseModel):
@@ -144,7 +88,7 @@ class TrainingConfig(BaseModel):
     auxiliary_weight: float = Field(default=0.4, ge=0)
     """Weight of the loss of the auxiliary head."""
     drop_path: float = Field(ge=0, lt=1)
-    """Probability with which an operation is left out, growing linearly from 0; none in NAS-Bench-201."""
+    """Probability with which an operation is left out, growing linearly from 0; only in spaces that drop paths."""
     augmentation: AugmentationConfig = AugmentationConfig()
     """Departures from the augmentation of the data, such as cutout."""
     precision: Literal["float32", "bfloat16", "float16"] = "float32"

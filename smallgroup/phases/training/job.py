@@ -7,13 +7,14 @@ import torch
 from torch import Tensor
 
 from smallgroup.data.training_data import TrainingData
-from smallgroup.networks import DerivedNetwork, build_network
 from smallgroup.phases.evaluate import Evaluation
 from smallgroup.phases.training.config import TrainingConfig
 from smallgroup.phases.training.course import Course
 from smallgroup.phases.training.optimizer import AnyOptimizer
 from smallgroup.phases.training.trainee import Answer, Build, NonFiniteTrainingError, Trainee
-from smallgroup.spaces.genotypes import AnyGenotype
+from smallgroup.spaces.genotype import Genotype
+from smallgroup.spaces.network import DerivedNetwork
+from smallgroup.spaces.networks import build_network
 
 __all__ = ["NonFiniteTrainingError", "TrainingJob"]
 
@@ -25,7 +26,7 @@ class TrainingJob(Course):
         self,
         config: TrainingConfig,
         data: TrainingData,
-        genotype: AnyGenotype,
+        genotype: Genotype,
         *,
         seed: int,
         device: torch.device | str = "cpu",

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,16 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from smallgroup.data.errors import reason
-from smallgroup.networks import DerivedNetwork, NetworkDesign, build_network
 from smallgroup.phases.training.place import ABOUT, WEIGHTS
 from smallgroup.runtime.files import read_regular, write_whole
 from smallgroup.runtime.tensor_files import read_tensors
 from smallgroup.runtime.text import shown
-from smallgroup.spaces.genotypes import AnyGenotype, from_plain, space_of, to_plain
+from smallgroup.spaces import definition_of
+from smallgroup.spaces.design import NetworkDesign
+from smallgroup.spaces.genotype import Genotype
+from smallgroup.spaces.genotypes import from_plain, to_plain
+from smallgroup.spaces.network import DerivedNetwork
+from smallgroup.spaces.networks import build_network
 
 SCHEMA = 1
 LARGEST = 10_000_000
@@ -29,7 +33,7 @@ LARGEST = 10_000_000
 class TrainedModel:
     """What was trained: the cell, the network around it, and the images it is for."""
 
-    genotype: AnyGenotype
+    genotype: Genotype
     design: NetworkDesign
     dataset: str
     classes: tuple[str, ...]
@@ -47,9 +51,9 @@ class TrainedModel:
         about = {
             "schema": SCHEMA,
             "sha256": sha256(content).hexdigest(),
-            "space": space_of(self.genotype),
+            "space": self.genotype.space,
             "genotype": to_plain(self.genotype),
-            "design": asdict(self.design),
+            "design": self.design.to_plain(),
             "dataset": self.dataset,
             "classes": list(self.classes),
             "mean": list(self.mean),
@@ -109,9 +113,10 @@ def _read_about(path: Path) -> tuple[TrainedModel, str]:
 
 
 def _model(data: dict[str, Any]) -> TrainedModel:
-    design = NetworkDesign(**data["design"])
+    genotype = from_plain(data["space"], data["genotype"])
+    design = definition_of(genotype.space).network_design.from_plain(_object("design", data["design"]))
     model = TrainedModel(
-        from_plain(data["space"], data["genotype"]),
+        genotype,
         design,
         _text("dataset", data["dataset"]),
         tuple(_text("a class", name) for name in _list("classes", data["classes"])),
@@ -119,7 +124,7 @@ def _model(data: dict[str, Any]) -> TrainedModel:
         tuple(_number("std", value, above=0) for value in _list("std", data["std"])),
         _number("margin", data["margin"], least=1),
     )
-    if len(model.classes) != design.classes or {len(model.mean), len(model.std)} != {design.image_channels}:
+    if len(model.classes) != design.images.classes or {len(model.mean), len(model.std)} != {design.images.channels}:
         raise ValueError("it must name every class and channel of its network")
     return model
 
@@ -127,6 +132,12 @@ def _model(data: dict[str, Any]) -> TrainedModel:
 def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a text, but got {type(value).__name__}")
+    return value
+
+
+def _object(name: str, value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{name} must be an object, but got {type(value).__name__}")
     return value
 
 

@@ -8,7 +8,8 @@ from typing import Any
 from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.checks import check_number
 from smallgroup.runtime.files import read_regular
-from smallgroup.spaces.genotypes import AnyGenotype, from_plain, space_of, to_plain
+from smallgroup.spaces.genotype import Genotype
+from smallgroup.spaces.genotypes import from_plain, to_plain
 
 FILE = "peers.json"
 """The name of the file in a run's folder."""
@@ -19,7 +20,7 @@ SCHEMA = 1
 class Peers:
     """Two networks or more, of the same cell or of different ones, of any space."""
 
-    genotypes: tuple[AnyGenotype, ...]
+    genotypes: tuple[Genotype, ...]
     weight: float = 1.0
     """Of the divergence from the peers, beside the loss on the labels; 0: everyone is alone."""
 
@@ -33,7 +34,7 @@ class Peers:
         object.__setattr__(self, "weight", float(self.weight))
 
     @classmethod
-    def of(cls, genotypes: tuple[AnyGenotype, ...], learners: int | None, weight: float) -> "Peers":
+    def of(cls, genotypes: tuple[Genotype, ...], learners: int | None, weight: float) -> "Peers":
         """As a user says it: several cells, or one cell and how many learners have it."""
         if learners is None:
             return cls(genotypes, weight)
@@ -52,7 +53,7 @@ class Peers:
 
     def dumps(self) -> str:
         """The text of the file."""
-        spaces = [space_of(genotype) for genotype in self.genotypes]
+        spaces = [genotype.space for genotype in self.genotypes]
         return json.dumps({"schema": SCHEMA, "spaces": spaces, **self.to_dict()}) + "\n"
 
     @staticmethod

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from smallgroup.data.decoding import Unreadable
 from smallgroup.data.errors import DataError
 from smallgroup.data.folder import images_below
-from smallgroup.networks import Outputs
 from smallgroup.phases.training.load import LoadedModel, load
 from smallgroup.phases.training.preprocess import AnyImage, Preprocess, name_of
 from smallgroup.runtime.checks import check_counts
 from smallgroup.runtime.text import shown
+from smallgroup.spaces.outputs import Outputs
 
 BATCH = 100
 

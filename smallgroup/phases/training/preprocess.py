@@ -33,7 +33,7 @@ class Preprocess:
     @classmethod
     def of(cls, model: TrainedModel) -> "Preprocess":
         """Take what the description of a model says about its images."""
-        return cls(model.design.image_size, model.design.image_channels, model.margin, model.mean, model.std)
+        return cls(model.design.images.size, model.design.images.channels, model.margin, model.mean, model.std)
 
     def __call__(self, image: AnyImage) -> Tensor:
         """Return the input [1, channels, size, size] of one image; one that cannot be used is a DataError."""

@@ -9,7 +9,6 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from smallgroup.data import FileImages
-from smallgroup.networks import multiply_adds, parameters
 from smallgroup.phases.evaluate import Evaluation
 from smallgroup.phases.training.job import TrainingJob
 from smallgroup.phases.training.model import TrainedModel
@@ -19,7 +18,8 @@ from smallgroup.phases.training.trainee import Trainee
 from smallgroup.runner import read_rows
 from smallgroup.runtime.files import read_regular, write_whole
 from smallgroup.runtime.memory import peak_memory
-from smallgroup.spaces.genotypes import from_plain, space_of, to_plain
+from smallgroup.spaces.count import multiply_adds, parameters
+from smallgroup.spaces.genotypes import from_plain, to_plain
 
 RESULT, WRONG = "result.json", "test.json"
 HELD_OUT = "not looked at: the errors are those of the held-out images"
@@ -119,7 +119,7 @@ def write_result(
     recognised = None if found is None else dict(zip(dataset.classes, found.recognised, strict=True))
     result = TrainResult(
         dataset=dataset.name,
-        space=space_of(trainee.genotype),
+        space=trainee.genotype.space,
         seed=trainee.seed,
         genotype=to_plain(trainee.genotype),
         parameters=size[0],

@@ -4,30 +4,19 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from smallgroup.data.training_data import TrainingData
-from smallgroup.networks import build_network, multiply_adds, parameters
-from smallgroup.phases.training.config import Limits, NetworkConfig
+from smallgroup.phases.training.config import Limits
 from smallgroup.phases.training.trainee import Build
-from smallgroup.spaces.genotypes import AnyGenotype, space_of
+from smallgroup.runtime.image_spec import ImageSpec
+from smallgroup.spaces import definition_of
+from smallgroup.spaces.config import NetworkConfig
+from smallgroup.spaces.count import multiply_adds, parameters
+from smallgroup.spaces.genotype import Genotype
+from smallgroup.spaces.networks import build_network
 
 WIDTHS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Channels of fitted networks, from narrow to wide."""
 DEEPER_FROM = 96
 """From this width on a fitted network has more cells as well."""
-
-
-@dataclass(frozen=True)
-class Images:
-    """What a network has to know about the images it is for."""
-
-    classes: int
-    channels: int
-    size: int
-
-
-def images_of(data: TrainingData) -> Images:
-    """Return it for the images of a training."""
-    return Images(len(data.dataset.classes), data.dataset.channels, data.dataset.size)
 
 
 @dataclass(frozen=True)
@@ -45,16 +34,13 @@ class Size:
         return limits.allow((self.parameters, self.multiply_adds))
 
 
-def size_of(genotype: AnyGenotype, network: NetworkConfig, images: Images, build: Build = build_network) -> Size:
+def size_of(genotype: Genotype, network: NetworkConfig, images: ImageSpec, build: Build = build_network) -> Size:
     """Count a network without building its weights."""
-    design = network.design(
-        classes=images.classes, image_channels=images.channels, image_size=images.size, space=space_of(genotype)
-    )
-    module = build(genotype, design, device="meta")
+    module = build(genotype, network.design(images, genotype.space), device="meta")
     return Size(parameters(module), multiply_adds(module, images.size, images.channels))
 
 
-def within_limits(genotype: AnyGenotype, network: NetworkConfig, limits: Limits, images: Images) -> NetworkConfig:
+def within_limits(genotype: Genotype, network: NetworkConfig, limits: Limits, images: ImageSpec) -> NetworkConfig:
     """The network itself if it fits; else as many of its channels as fit, around the same cell."""
 
     def fits(channels: int) -> bool:
@@ -62,14 +48,14 @@ def within_limits(genotype: AnyGenotype, network: NetworkConfig, limits: Limits,
 
     if not limits or fits(network.channels):
         return network
-    step = _even(genotype)
+    step = definition_of(genotype.space).width_step
     most = _largest(fits, network.channels, step)
     if most < step:
         least = size_of(genotype, _of_width(network, step), images)
-        cells = "cells" if space_of(genotype) == "darts" else "cells_per_stage"
+        depth = next(iter(definition_of(genotype.space).depth(deep=False)), None)
+        advice = "" if depth is None else f"; a lower training.network.{depth} makes it smaller"
         raise ValueError(
-            f"a network must have at most {limits}, but with channels={step} this one still has {least}; a lower "
-            f"training.network.{cells} makes it smaller"
+            f"a network must have at most {limits}, but with channels={step} this one still has {least}{advice}"
         )
     return _of_width(network, most)
 
@@ -80,14 +66,14 @@ def fit_in_words(network: NetworkConfig, limits: Limits, parameters: int, multip
 
 
 def of_same_cost(
-    genotype: AnyGenotype, network: NetworkConfig, cost: int, images: Images, build: Build = build_network
+    genotype: Genotype, network: NetworkConfig, cost: int, images: ImageSpec, build: Build = build_network
 ) -> NetworkConfig:
     """The same network around another cell, as wide as makes its multiply-adds nearest to `cost`."""
 
     def multiply_adds_of(channels: int) -> int:
         return size_of(genotype, _of_width(network, channels), images, build).multiply_adds
 
-    step = _even(genotype)
+    step = definition_of(genotype.space).width_step
     most = network.channels
     while multiply_adds_of(most) < cost:
         most *= 2
@@ -99,18 +85,12 @@ def of_same_cost(
 def ladder(space: str, network: NetworkConfig) -> Iterator[NetworkConfig]:
     """Networks from small to large, to choose from by time; what is not width or depth is as in the given one."""
     for width in WIDTHS:
-        deep = width >= DEEPER_FROM
-        depth = {"cells_per_stage": 1 + deep} if space == "nas-bench-201" else {"cells": 8 if deep else 5}
+        depth = definition_of(space).depth(deep=width >= DEEPER_FROM)
         yield network.model_copy(update={"channels": width, **depth})
 
 
 def _of_width(network: NetworkConfig, channels: int) -> NetworkConfig:
     return network.model_copy(update={"channels": channels})
-
-
-def _even(genotype: AnyGenotype) -> int:
-    """The step between widths: skip connections of the DARTS space that halve the size need even channels."""
-    return 2 if space_of(genotype) == "darts" else 1
 
 
 def _largest(fits: Callable[[int], bool], most: int, step: int) -> int:

@@ -10,7 +10,6 @@ from torch.nn import functional
 
 from smallgroup.data import Images
 from smallgroup.data.training_data import TrainingData
-from smallgroup.networks import DerivedNetwork, NetworkDesign, Outputs, build_network
 from smallgroup.phases.evaluate import Evaluation, evaluate
 from smallgroup.phases.training.average import MovingAverage
 from smallgroup.phases.training.config import TrainingConfig
@@ -18,7 +17,12 @@ from smallgroup.phases.training.optimizer import load_optimizer_state, make_opti
 from smallgroup.runtime import stream
 from smallgroup.runtime.checkpoints import take_up
 from smallgroup.runtime.memory import check_batch
-from smallgroup.spaces.genotypes import AnyGenotype, space_of
+from smallgroup.spaces import definition_of
+from smallgroup.spaces.design import NetworkDesign
+from smallgroup.spaces.genotype import Genotype
+from smallgroup.spaces.network import DerivedNetwork
+from smallgroup.spaces.networks import build_network
+from smallgroup.spaces.outputs import Outputs
 
 
 class NonFiniteTrainingError(FloatingPointError):
@@ -39,7 +43,7 @@ class Build(Protocol):
 
     def __call__(
         self,
-        genotype: AnyGenotype,
+        genotype: Genotype,
         network: NetworkDesign,
         /,
         *,
@@ -65,7 +69,7 @@ class Trainee:
         self,
         config: TrainingConfig,
         data: TrainingData,
-        genotype: AnyGenotype,
+        genotype: Genotype,
         *,
         seed: int,
         learner: int | None = None,
@@ -74,18 +78,16 @@ class Trainee:
     ) -> None:
         self.config, self.data, self.genotype = config, data, genotype
         self.seed, self.device = seed, torch.device(device)
-        dataset, space = data.dataset, space_of(genotype)
-        self.design = config.network.design(
-            classes=len(dataset.classes), image_channels=dataset.channels, image_size=dataset.size, space=space
-        )
+        spec = data.dataset.spec
+        self.design = config.network.design(spec, genotype.space)
         images = -(-config.batch_size // config.accumulate)
-        check_batch(images, dataset.channels, dataset.size, config.network.channels)
+        check_batch(images, spec.channels, spec.size, config.network.channels)
         self._whose = "" if learner is None else f" of learner {learner}"
         self._key = (seed, "evaluation", *(("learner", learner) if learner else ()))
         weights = stream(*self._key, "weights")
         self.network = build(genotype, self.design, generator=weights, device=device)
         self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.drops = space != "nas-bench-201"
+        self.drops = definition_of(genotype.space).drops_paths
         # Looked up once: a network has a thousand layers to look through.
         self._weights, self._buffers = list(self.network.parameters()), list(self.network.buffers())
         self.optimizer = make_optimizer(config, self._weights)

@@ -7,12 +7,13 @@ from torch import Tensor, nn
 
 from smallgroup.data import DataConfig, Images, ordered
 from smallgroup.data.training_data import TrainingData, open_training_data
-from smallgroup.phases.training import NetworkConfig, TrainingJob, TrainResult
+from smallgroup.phases.training import TrainingJob, TrainResult
 from smallgroup.phases.training.result import conclude
 from smallgroup.runner import Runner
 from smallgroup.runtime.environment import Environment
+from smallgroup.spaces.config import NetworkConfig
 from smallgroup.spaces.darts import CellGenotype, Edge, Genotype
-from smallgroup.spaces.genotypes import AnyGenotype
+from smallgroup.spaces.genotype import Genotype as AnyGenotype
 from smallgroup.spaces.nas_bench_201.cell import Cell
 from tests.configs import training_config
 

@@ -11,12 +11,13 @@ from torch.nn import functional
 from smallgroup.data import DataConfig
 from smallgroup.data.training_data import open_training_data
 from smallgroup.group import Learner, SmallGroup
-from smallgroup.networks import Outputs
-from smallgroup.phases.training import MutualJob, NetworkConfig, Peers, TrainingConfig, TrainingJob
+from smallgroup.phases.training import MutualJob, Peers, TrainingConfig, TrainingJob
 from smallgroup.phases.training.mutual import divergences
 from smallgroup.phases.training.trainee import NonFiniteTrainingError
 from smallgroup.runtime import stream
+from smallgroup.spaces.config import NetworkConfig
 from smallgroup.spaces.genotypes import resolve
+from smallgroup.spaces.outputs import Outputs
 from tests.configs import training_config
 from tests.phases.training.models import BENCHMARK, DARTS
 

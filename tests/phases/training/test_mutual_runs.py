@@ -17,7 +17,7 @@ from smallgroup.phases.training import MutualResult, Peers, TrainResult, peers, 
 from smallgroup.phases.training.trainee import Trainee
 from smallgroup.runner import read_rows
 from smallgroup.spaces import genotypes
-from smallgroup.spaces.genotypes import AnyGenotype
+from smallgroup.spaces.genotype import Genotype
 from tests.data.makers import class_folders
 from tests.phases.training.models import BENCHMARK, DARTS
 from tests.phases.training.test_mutual import OTHER, SMALL, job, same, states
@@ -102,7 +102,7 @@ def test_a_finished_run_says_all_and_its_models_do_the_same(tmp_path: Path) -> N
     data = open_training_data(DataConfig(), AugmentationConfig(), seed=1).dataset
     assert data.test is not None
     last = [row for row in read_rows(tmp_path / "metrics.jsonl") if row["epoch"] == 1]
-    cells: tuple[AnyGenotype, ...] = (DARTS, BENCHMARK)
+    cells: tuple[Genotype, ...] = (DARTS, BENCHMARK)
     for learner, genotype, row in zip(written["learners"], cells, last, strict=True):
         assert learner.keys() >= set(promised.split())
         assert learner["genotype"] == genotypes.to_plain(genotype)

@@ -10,9 +10,9 @@ from PIL import Image
 import smallgroup
 from smallgroup.api import make_job, make_training
 from smallgroup.config import resolve
-from smallgroup.networks import parameters
 from smallgroup.runtime import stream
-from smallgroup.spaces.genotypes import published
+from smallgroup.spaces.count import parameters
+from smallgroup.spaces.darts.published import published
 
 CELL = "|nor_conv_3x3~0|+|nor_conv_3x3~0|avg_pool_3x3~1|+|skip_connect~0|nor_conv_1x1~1|nor_conv_3x3~2|"
 
@@ -58,7 +58,7 @@ def test_a_search_step_of_the_paper_on_images_of_224_pixels(imagenet: Path) -> N
     )
     before = {name: tensor.clone() for name, tensor in job.searchers[1].learner.architecture.items()}
     job.take("all")
-    assert job.searchers[0].relaxed.space.image_shape == (3, 224, 224)
+    assert job.searchers[0].relaxed.space.images.shape == (3, 224, 224)
     for name, tensor in job.searchers[1].learner.architecture.items():
         assert not torch.equal(tensor, before[name])
 

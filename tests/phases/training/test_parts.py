@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from smallgroup.networks import Outputs
+from smallgroup.spaces.outputs import Outputs
 from tests.phases.training.test_training_job import CELL, job
 
 

@@ -291,7 +291,7 @@ def test_a_model_of_gray_images_sees_colored_ones_in_gray(tmp_path: Path) -> Non
     run.mkdir()
     data, _ = train(run, BENCHMARK, f"folder:{tmp_path / 'images'}", steps=40)
     model = read_model(run)[1]
-    assert data.dataset.channels == model.design.image_channels == 1
+    assert data.dataset.channels == model.design.images.channels == 1
     assert (model.mean, model.std) == (data.dataset.mean, data.dataset.std)
     assert 0.4 < model.mean[0] < 0.6
     colored = Image.fromarray(torch.randint(0, 256, (12, 12, 3), generator=stream("test")).numpy().astype(np.uint8))

@@ -5,17 +5,20 @@ from itertools import pairwise
 
 import pytest
 
-from smallgroup.networks import build_network, multiply_adds, parameters
-from smallgroup.phases.training import NetworkConfig
 from smallgroup.phases.training.config import Limits
-from smallgroup.phases.training.size import Images, ladder, of_same_cost, size_of, within_limits
-from smallgroup.spaces.genotypes import AnyGenotype, published
+from smallgroup.phases.training.size import ladder, of_same_cost, size_of, within_limits
+from smallgroup.runtime.image_spec import ImageSpec
+from smallgroup.spaces.config import NetworkConfig
+from smallgroup.spaces.count import multiply_adds, parameters
+from smallgroup.spaces.darts.published import published
+from smallgroup.spaces.genotype import Genotype
 from smallgroup.spaces.nas_bench_201.cell import Cell
+from smallgroup.spaces.networks import build_network
 
-IMAGES = Images(classes=10, channels=1, size=8)
+IMAGES = ImageSpec(classes=10, channels=1, size=8)
 NETWORK = NetworkConfig(channels=16, cells=3, cells_per_stage=1, reduction="pool", auxiliary="none")
 LIGHT = Cell.parse("|skip_connect~0|+|nor_conv_1x1~0|skip_connect~1|+|avg_pool_3x3~0|skip_connect~1|nor_conv_1x1~2|")
-CELLS: dict[str, AnyGenotype] = {
+CELLS: dict[str, Genotype] = {
     "nas-bench-201": Cell.parse(
         "|nor_conv_3x3~0|+|skip_connect~0|nor_conv_1x1~1|+|none~0|nor_conv_3x3~1|skip_connect~2|"
     ),
@@ -31,7 +34,7 @@ def wide(channels: int) -> NetworkConfig:
 
 @by_space
 def test_it_is_counted_as_it_is_built(space: str) -> None:
-    design = wide(4).design(classes=10, image_channels=1, image_size=8, space=space)
+    design = wide(4).design(ImageSpec(10, 1, 8), space)
     network = build_network(CELLS[space], design)
     found = size_of(CELLS[space], wide(4), IMAGES)
     assert (found.parameters, found.multiply_adds) == (parameters(network), multiply_adds(network, 8, 1))
@@ -84,7 +87,7 @@ def test_where_nothing_fits_it_is_said(space: str, key: str) -> None:
 
 @pytest.mark.parametrize("channels", [1, 5, 16, 23])
 @pytest.mark.parametrize("cell", [LIGHT, *CELLS.values()], ids=["light", *CELLS])
-def test_no_other_width_is_nearer_in_cost(cell: AnyGenotype, channels: int) -> None:
+def test_no_other_width_is_nearer_in_cost(cell: Genotype, channels: int) -> None:
     """Whether the other network is cheaper or dearer, narrower or wider than this one."""
     cost = size_of(CELLS["nas-bench-201"], wide(channels), IMAGES).multiply_adds
     found = of_same_cost(cell, NETWORK, cost, IMAGES)
@@ -107,7 +110,7 @@ def test_the_same_cell_at_its_own_cost_has_its_own_width() -> None:
 @by_space
 def test_the_ladder_leads_up_and_keeps_what_is_no_size(space: str) -> None:
     rungs = list(ladder(space, NETWORK))
-    sizes = [size_of(CELLS[space], rung, Images(10, 3, 32)) for rung in rungs[:7]]
+    sizes = [size_of(CELLS[space], rung, ImageSpec(10, 3, 32)) for rung in rungs[:7]]
     assert all(a.multiply_adds < b.multiply_adds and a.parameters < b.parameters for a, b in pairwise(sizes))
     free = {"channels", "cells_per_stage" if space == "nas-bench-201" else "cells"}
     for rung in rungs:

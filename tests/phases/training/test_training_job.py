@@ -13,12 +13,15 @@ import smallgroup
 from smallgroup.api import make_training
 from smallgroup.data import AugmentationConfig, DataConfig
 from smallgroup.data.training_data import open_training_data
-from smallgroup.networks import Outputs
 from smallgroup.phases.evaluate import evaluate
-from smallgroup.phases.training import NetworkConfig, TrainingJob, read_model
+from smallgroup.phases.training import TrainingJob, read_model
 from smallgroup.phases.training.job import NonFiniteTrainingError
 from smallgroup.runner import read_rows
-from smallgroup.spaces.genotypes import published, resolve
+from smallgroup.runtime.image_spec import ImageSpec
+from smallgroup.spaces.config import NetworkConfig
+from smallgroup.spaces.darts.published import published
+from smallgroup.spaces.genotypes import resolve
+from smallgroup.spaces.outputs import Outputs
 from tests.configs import training_config
 from tests.data.makers import class_folders, picture
 from tests.runner.jobs import interrupted, runner
@@ -316,7 +319,8 @@ def test_the_trained_network_is_the_cell_that_was_searched(tmp_path: Path) -> No
 
 def test_published_cells_have_published_sizes_in_the_recipe_of_the_paper() -> None:
     config = smallgroup.Config(recipe="paper", dataset="cifar10", space="darts").training
-    design = config.network.design(classes=10, image_channels=3, image_size=32, space="darts")
-    from smallgroup.networks import build_network, parameters  # noqa: PLC0415
+    design = config.network.design(ImageSpec(10, 3, 32), "darts")
+    from smallgroup.spaces.count import parameters  # noqa: PLC0415
+    from smallgroup.spaces.networks import build_network  # noqa: PLC0415
 
     assert parameters(build_network(published()["DARTS_V2"], design, device="meta")) == 3_349_342

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from smallgroup.networks.auxiliary import AuxiliaryHead
+from smallgroup.spaces.network import DerivedNetwork
 
 ELEMENTWISE: dict[type[nn.Module], int] = {nn.BatchNorm2d: 2, nn.ReLU: 1}
 """Layers that keep the shape, and what some papers count for each number they give."""
@@ -17,9 +17,8 @@ ELEMENTWISE: dict[type[nn.Module], int] = {nn.BatchNorm2d: 2, nn.ReLU: 1}
 def parameters(module: nn.Module, *, auxiliary: bool = False) -> int:
     """How many numbers are learned. An auxiliary head is counted if asked for: it is gone once training is over."""
     total = sum(parameter.numel() for parameter in module.parameters())
-    if auxiliary:
-        return total
-    return total - sum(parameters(part, auxiliary=True) for part in module.modules() if isinstance(part, AuxiliaryHead))
+    heads = [] if auxiliary else [head for part in module.modules() if (head := _head(part)) is not None]
+    return total - sum(parameters(head, auxiliary=True) for head in heads)
 
 
 class Operations(NamedTuple):
@@ -52,6 +51,10 @@ def operations(module: nn.Module, size: int | tuple[int, int], image_channels: i
 def multiply_adds(module: nn.Module, size: int | tuple[int, int], image_channels: int = 3) -> int:
     """Multiply-adds of the convolutions and linear layers for one image of `size`, as papers on this space count."""
     return operations(module, size, image_channels).multiply_adds
+
+
+def _head(part: nn.Module) -> nn.Module | None:
+    return part.auxiliary if isinstance(part, DerivedNetwork) else None
 
 
 def _shadow(module: nn.Module, elements: list[int]) -> nn.Module:

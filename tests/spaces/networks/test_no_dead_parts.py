@@ -36,7 +36,7 @@ def operations_of(network: nn.Module) -> list[nn.Module]:
 def test_every_operation_of_a_derived_network_moves_the_logits(method: str, space: Space) -> None:
     """Each operation's output is disturbed in turn, in networks of architectures in which `none` leads."""
     generator = stream("dead", method)
-    images = torch.randn(4, *space.image_shape, generator=generator)
+    images = torch.randn(4, *space.images.shape, generator=generator)
     for lead in (0.0, 1.0):
         relaxed = Relaxed(space, METHODS[method](**OPTIONS.get(method, {})))
         architecture = relaxed.initial_architecture()

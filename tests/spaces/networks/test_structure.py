@@ -8,10 +8,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, max_pool2d
 
-from smallgroup.networks import DartsNetwork, NasBench201Network, NetworkDesign, Outputs, build_network, multiply_adds
-from smallgroup.spaces.genotypes import published
+from smallgroup.runtime.image_spec import ImageSpec
+from smallgroup.spaces.count import multiply_adds
+from smallgroup.spaces.darts.design import DartsDesign
+from smallgroup.spaces.darts.network import DartsNetwork
+from smallgroup.spaces.darts.published import published
 from smallgroup.spaces.nas_bench_201.cell import Cell
-from tests.networks.oracle import head_of, logits_of, random_genotype, randomise
+from smallgroup.spaces.nas_bench_201.design import NasBench201Design
+from smallgroup.spaces.nas_bench_201.network import NasBench201Network
+from smallgroup.spaces.networks import build_network
+from smallgroup.spaces.outputs import Outputs
+from tests.spaces.networks.oracle import head_of, logits_of, random_genotype, randomise
 
 GENOTYPES = {str(seed): random_genotype(seed) for seed in range(2)}
 GENOTYPES |= {name: published()[name] for name in ("NASNet_A", "AmoebaNet_A")}
@@ -24,7 +31,7 @@ def random_images(*shape: int) -> torch.Tensor:
 @pytest.mark.parametrize("name", GENOTYPES)
 @pytest.mark.parametrize(("stem", "size"), [("cifar", 16), ("small", 8), ("imagenet", 64)])
 def test_every_cell_and_the_logits(name: str, stem: str, size: int) -> None:
-    design = NetworkDesign(classes=5, image_channels=2, image_size=size, channels=4, cells=5, stem=stem)
+    design = DartsDesign(images=ImageSpec(5, 2, size), channels=4, cells=5, stem=stem)
     network = build_network(GENOTYPES[name], design).double()
     assert isinstance(network, DartsNetwork)
     randomise(network)
@@ -46,7 +53,7 @@ def test_the_auxiliary_head_as_papers_write_it(
     stem: str, size: int, side: int, stride: int, *, second_norm: bool
 ) -> None:
     head = "two-norms" if second_norm else "one-norm"
-    design = NetworkDesign(classes=5, image_size=size, channels=2, cells=3, stem=stem, auxiliary=head)
+    design = DartsDesign(images=ImageSpec(5, 3, size), channels=2, cells=3, stem=stem, auxiliary=head)
     network = build_network(published()["DARTS_V2"], design).double()
     assert isinstance(network, DartsNetwork)
     randomise(network)
@@ -70,7 +77,7 @@ STEM = (nn.Conv2d, nn.BatchNorm2d, nn.MaxPool2d, nn.ReLU)
 def test_a_stem_that_halves_makes_everything_behind_it_cheaper(halvings: int, size: int) -> None:
     """Behind the stem every multiply-add is of a convolution, a quarter of which is left by each halving."""
     cell = Cell.parse("|nor_conv_3x3~0|+|nor_conv_3x3~0|skip_connect~1|+|skip_connect~0|nor_conv_1x1~1|nor_conv_3x3~2|")
-    design = NetworkDesign(classes=10, image_size=32, channels=8, cells_per_stage=1, halvings=halvings)
+    design = NasBench201Design(images=ImageSpec(10, 3, 32), channels=8, cells_per_stage=1, halvings=halvings)
     network = build_network(cell, design)
     assert isinstance(network, NasBench201Network)
     seen: list[Tensor] = []
@@ -88,13 +95,13 @@ def test_a_stem_that_halves_makes_everything_behind_it_cheaper(halvings: int, si
 
 def test_a_stem_halves_a_moderate_number_of_times() -> None:
     with pytest.raises(ValueError, match="halvings <= 6 must hold, but got halvings=7"):
-        NetworkDesign(classes=10, image_size=32, channels=8, halvings=7)
+        NasBench201Design(images=ImageSpec(10, 3, 32), channels=8, halvings=7)
 
 
 @pytest.mark.parametrize("size", [32, 15])
 def test_a_reduction_by_pooling_is_a_convolution_and_a_maximum(size: int) -> None:
     cell = Cell(("skip_connect", "none", "none", "none", "skip_connect", "none"))
-    design = NetworkDesign(classes=3, image_size=size, channels=4, cells_per_stage=1, reduction="pool")
+    design = NasBench201Design(images=ImageSpec(3, 3, size), channels=4, cells_per_stage=1, reduction="pool")
     network = build_network(cell, design).double()
     assert isinstance(network, NasBench201Network)
     randomise(network)
@@ -123,7 +130,9 @@ def test_a_reduction_by_pooling_is_a_convolution_and_a_maximum(size: int) -> Non
 def test_stages_and_the_pooling_behind_them(stages: int, pooling: str) -> None:
     """Each stage has half the size and twice the channels; the last map becomes a vector by its average or maximum."""
     cell = Cell(("nor_conv_1x1",) * 6)
-    design = NetworkDesign(classes=3, image_size=16, channels=4, cells_per_stage=2, stages=stages, pooling=pooling)
+    design = NasBench201Design(
+        images=ImageSpec(3, 3, 16), channels=4, cells_per_stage=2, stages=stages, pooling=pooling
+    )
     network = build_network(cell, design).eval()
     assert isinstance(network, NasBench201Network)
     maps: list[Tensor] = []

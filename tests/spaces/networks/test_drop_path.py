@@ -6,12 +6,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from smallgroup.networks import DartsNetwork, Key, NasBench201Network, NetworkDesign, build_network
-from smallgroup.networks.drop_path import draw_paths
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.darts import CellGenotype, Edge, Genotype
-from smallgroup.spaces.genotypes import published
+from smallgroup.spaces.darts.design import DartsDesign
+from smallgroup.spaces.darts.network import DartsNetwork
+from smallgroup.spaces.darts.published import published
+from smallgroup.spaces.drop_path import Key, draw_paths
 from smallgroup.spaces.layers import FactorizedReduce, Pool
 from smallgroup.spaces.nas_bench_201 import Cell
+from smallgroup.spaces.nas_bench_201.design import NasBench201Design
+from smallgroup.spaces.nas_bench_201.network import NasBench201Network
+from smallgroup.spaces.networks import build_network
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")  # the tests look at the outputs of single operations
 DARTS_V2 = published()["DARTS_V2"]
@@ -31,15 +36,7 @@ IDENTITIES = {"normal": [1], "reduce": [2]}
 
 
 def build(genotype: Genotype = SINGLE, drop_path: float = 0.25, auxiliary: str = "none") -> DartsNetwork:
-    design = NetworkDesign(
-        classes=5,
-        image_channels=1,
-        image_size=8,
-        channels=4,
-        cells=4,
-        auxiliary=auxiliary,
-        drop_path=drop_path,
-    )
+    design = DartsDesign(images=ImageSpec(5, 1, 8), channels=4, cells=4, auxiliary=auxiliary, drop_path=drop_path)
     network = build_network(genotype, design)
     assert isinstance(network, DartsNetwork)
     return network
@@ -244,9 +241,9 @@ def test_a_pass_that_would_draw_must_say_for_what() -> None:
 
 
 def test_networks_of_the_benchmark_have_none() -> None:
-    network = NasBench201Network(Cell(("skip_connect",) * 6), channels=2, cells_per_stage=1)
+    network = NasBench201Network(Cell(("skip_connect",) * 6), NasBench201Design(channels=2, cells_per_stage=1))
     network.drop_path = 0.0
-    with pytest.raises(ValueError, match=r"drop_path must be 0 around a cell of NAS-Bench-201, but got drop_path=0\.2"):
+    with pytest.raises(ValueError, match=r"drop_path must be 0 in networks of nas-bench-201, but got drop_path=0\.2"):
         network.drop_path = 0.2
     assert network.drop_path == 0.0
     assert torch.equal(network.eval()(torch.ones(1, 3, 8, 8), KEY), network(torch.ones(1, 3, 8, 8)))

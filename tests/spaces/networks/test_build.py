@@ -1,38 +1,42 @@
 """One function builds every network: from a dataset's name, or from a design."""
 
+import json
 import random
 from dataclasses import FrozenInstanceError, replace
+from typing import Any
 
 import pytest
 import torch
 
-from smallgroup.networks import (
-    BENCHMARK_NETWORKS,
-    NETWORKS,
-    DartsNetwork,
-    NasBench201Network,
-    NetworkDesign,
-    Outputs,
-    build_network,
-    design_of,
-    image_size,
-)
 from smallgroup.runtime import stream
-from smallgroup.spaces.config import SpaceConfig
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.darts import DartsSpace
-from smallgroup.spaces.genotypes import AnyGenotype, published
+from smallgroup.spaces.darts.config import DartsConfig
+from smallgroup.spaces.darts.design import NETWORKS, DartsDesign
+from smallgroup.spaces.darts.network import DartsNetwork
+from smallgroup.spaces.darts.published import published
+from smallgroup.spaces.design import NetworkDesign
+from smallgroup.spaces.genotype import Genotype
 from smallgroup.spaces.nas_bench_201 import Cell
+from smallgroup.spaces.nas_bench_201.design import NETWORKS as BENCHMARK_NETWORKS
+from smallgroup.spaces.nas_bench_201.design import NasBench201Design
+from smallgroup.spaces.nas_bench_201.network import NasBench201Network
+from smallgroup.spaces.networks import build_network, design_of, image_size
+from smallgroup.spaces.outputs import Outputs
 
 DARTS_V2 = published()["DARTS_V2"]
 CELL = Cell.parse("|nor_conv_3x3~0|+|nor_conv_1x1~0|avg_pool_3x3~1|+|skip_connect~0|none~1|nor_conv_3x3~2|")
-DIGITS = NetworkDesign(classes=10, image_channels=1, image_size=8, channels=6, cells=5, cells_per_stage=2)
+DIGITS = DartsDesign(images=ImageSpec(10, 1, 8), channels=6, cells=5)
+DIGITS_OF_BENCHMARK = NasBench201Design(images=ImageSpec(10, 1, 8), channels=6, cells_per_stage=2)
 
 
 @pytest.mark.parametrize("name", ["NASNet_A", "AmoebaNet_A", "DARTS_V2", "PDARTS", "benchmark"])
 def test_networks_for_digits_of_8x8(name: str) -> None:
     """Every weight is trained."""
-    genotype: AnyGenotype = CELL if name == "benchmark" else published()[name]
-    design = DIGITS if isinstance(genotype, Cell) else replace(DIGITS, auxiliary="two-norms", drop_path=0.2)
+    genotype: Genotype = CELL if name == "benchmark" else published()[name]
+    design: NetworkDesign = replace(DIGITS, auxiliary="two-norms", drop_path=0.2)
+    if isinstance(genotype, Cell):
+        design = DIGITS_OF_BENCHMARK
     network = build_network(genotype, design)
     images = torch.rand(16, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     logits, auxiliary = Outputs.of(network(images, (0, 0)))
@@ -55,15 +59,8 @@ def test_the_size_of_the_cells_of_digits() -> None:
 
 
 def test_every_part_of_a_design_arrives() -> None:
-    design = NetworkDesign(
-        classes=7,
-        image_channels=2,
-        image_size=64,
-        channels=4,
-        cells=6,
-        stem="imagenet",
-        auxiliary="one-norm",
-        drop_path=0.3,
+    design = DartsDesign(
+        images=ImageSpec(7, 2, 64), channels=4, cells=6, stem="imagenet", auxiliary="one-norm", drop_path=0.3
     )
     network = build_network(DARTS_V2, design)
     assert isinstance(network, DartsNetwork)
@@ -75,7 +72,7 @@ def test_every_part_of_a_design_arrives() -> None:
     assert network.drop_path == 0.3
     assert network.auxiliary is not None
     assert network.auxiliary.classifier.out_features == 7
-    benchmark = build_network(CELL, replace(design, auxiliary="none", drop_path=0.0, cells_per_stage=3))
+    benchmark = build_network(CELL, NasBench201Design(images=design.images, channels=4, cells_per_stage=3))
     assert isinstance(benchmark, NasBench201Network)
     assert benchmark.genotype == CELL
     assert len(benchmark.body) == 2 + 3 * 3 + 2 + 3
@@ -90,7 +87,8 @@ def test_designs_of_the_papers() -> None:
         "imagenet": (1000, 224, 48, 14, "imagenet"),
     }.items():
         design = design_of(DARTS_V2, name)
-        assert (design.classes, design.image_size, design.channels) == (classes, size, channels)
+        assert isinstance(design, DartsDesign)
+        assert (design.images, design.channels) == (ImageSpec(classes, 3, size), channels)
         assert (design.cells, design.stem, design.auxiliary, design.drop_path) == (cells, stem, "none", 0)
         assert design_of(DARTS_V2, name, auxiliary=True) == NETWORKS[name]
         assert image_size(DARTS_V2, name) == size
@@ -105,16 +103,16 @@ def test_designs_of_the_papers() -> None:
 
 def test_the_stem_is_chosen_as_in_a_search() -> None:
     for size in (4, 8, 16, 31, 32, 64, 127, 128, 224):
-        space = SpaceConfig(name="darts").build(classes=10, image_channels=3, image_size=size)
+        space = DartsConfig(name="darts").build(ImageSpec(10, 3, size))
         assert isinstance(space, DartsSpace)
-        assert replace(DIGITS, image_size=size).stem_kind == space.stem
+        assert replace(DIGITS, images=ImageSpec(10, 1, size)).stem_kind == space.stem
     assert replace(DIGITS, stem="cifar").stem_kind == "cifar"
 
 
 @pytest.mark.parametrize("stem", ["cifar", "small", "imagenet"])
 def test_how_much_is_left_after_the_second_reduction(stem: str) -> None:
     for size in (1, 33, 64):
-        design = replace(DIGITS, image_size=size, stem=stem, cells=3, channels=2)
+        design = replace(DIGITS, images=ImageSpec(10, 1, size), stem=stem, cells=3, channels=2)
         network = build_network(DARTS_V2, design, device="meta").eval()
         assert isinstance(network, DartsNetwork)
         sides: list[int] = []
@@ -164,12 +162,8 @@ def test_designs_are_compared_by_value_and_do_not_change() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"classes": 0}, "classes >= 1 must hold, but got classes=0"),
-        ({"image_channels": 0}, "image_channels >= 1 must hold, but got image_channels=0"),
-        ({"image_size": 0}, "image_size >= 1 must hold, but got image_size=0"),
         ({"channels": -1}, "channels >= 1 must hold, but got channels=-1"),
         ({"cells": 0}, "cells >= 1 must hold, but got cells=0"),
-        ({"cells_per_stage": 0}, "cells_per_stage >= 1 must hold, but got cells_per_stage=0"),
         ({"stem": "mnist"}, "stem must be one of auto, cifar, small, imagenet, but got 'mnist'"),
         ({"auxiliary": "yes"}, "auxiliary must be one of none, one-norm, two-norms, but got 'yes'"),
         ({"drop_path": 1.0}, r"0 <= drop_path < 1 must hold, but got drop_path=1\.0"),
@@ -181,14 +175,57 @@ def test_what_is_no_design(changes: dict[str, object], message: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"classes": 0}, "classes >= 1 must hold, but got classes=0"),
+        ({"channels": 0}, "image_channels >= 1 must hold, but got image_channels=0"),
+        ({"size": 0}, "image_size >= 1 must hold, but got image_size=0"),
+    ],
+)
+def test_what_are_no_images(changes: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(DIGITS.images, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"cells_per_stage": 0}, "cells_per_stage >= 1 must hold, but got cells_per_stage=0"),
+        ({"reduction": "none"}, "reduction must be one of residual, pool, but got 'none'"),
+        ({"pooling": "sum"}, "pooling must be one of average, maximum, but got 'sum'"),
+    ],
+)
+def test_what_is_no_design_of_the_benchmark(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(DIGITS_OF_BENCHMARK, **changes)
+
+
+def test_designs_of_another_space_are_refused() -> None:
+    with pytest.raises(TypeError, match="of nas-bench-201 needs a NasBench201Design, but got a DartsDesign"):
+        build_network(CELL, DIGITS)
+
+
+def test_designs_are_written_and_read_back_also_those_of_earlier_versions() -> None:
+    """Which had the keys of every space in the file of a model."""
+    for design in (DIGITS, DIGITS_OF_BENCHMARK):
+        assert type(design).from_plain(json.loads(json.dumps(design.to_plain()))) == design
+    both = {**DIGITS_OF_BENCHMARK.to_plain(), "cells": 20, "stem": "auto", "auxiliary": "none", "drop_path": 0.0}
+    assert NasBench201Design.from_plain(both) == DIGITS_OF_BENCHMARK
+    assert DartsDesign.from_plain({**DIGITS.to_plain(), **dict.fromkeys(["stages", "pooling"], 3)}) == DIGITS
+    with pytest.raises(TypeError, match="depth"):
+        DartsDesign.from_plain({**DIGITS.to_plain(), "depth": 3})
+
+
+@pytest.mark.parametrize(
     ("genotype", "changes", "message"),
     [
         (DARTS_V2, {"cells": 2}, "cells must be at least 3, so that normal and reduction cells occur, but got 2"),
-        (DARTS_V2, {"auxiliary": "one-norm", "image_size": 4}, "so small that 1x1 are left"),
-        (CELL, {"auxiliary": "one-norm"}, "auxiliary must be none around a cell of NAS-Bench-201, but got one-norm"),
-        (CELL, {"drop_path": 0.2}, r"drop_path must be 0 around a cell of NAS-Bench-201, but got drop_path=0\.2"),
+        (DARTS_V2, {"auxiliary": "one-norm", "images": ImageSpec(10, 1, 4)}, "so small that 1x1 are left"),
+        (CELL, {"auxiliary": "one-norm"}, "auxiliary must be none in networks of nas-bench-201, but got one-norm"),
+        (CELL, {"drop_path": 0.2}, r"drop_path must be 0 in networks of nas-bench-201, but got drop_path=0\.2"),
     ],
 )
-def test_designs_that_do_not_fit_the_genotype(genotype: AnyGenotype, changes: dict[str, object], message: str) -> None:
+def test_designs_that_do_not_fit_the_genotype(genotype: Genotype, changes: dict[str, Any], message: str) -> None:
+    design: NetworkDesign = DIGITS_OF_BENCHMARK if isinstance(genotype, Cell) else DIGITS
     with pytest.raises(ValueError, match=message):
-        build_network(genotype, replace(DIGITS, **changes))  # type: ignore[arg-type]
+        build_network(genotype, replace(design, **changes))

@@ -6,26 +6,20 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from smallgroup.networks import (
-    NETWORKS,
-    AuxiliaryHead,
-    DartsNetwork,
-    NetworkDesign,
-    Outputs,
-    build_network,
-    design_of,
-    parameters,
-)
-from smallgroup.networks.auxiliary import window
-from smallgroup.spaces.genotypes import published
+from smallgroup.runtime.image_spec import ImageSpec
+from smallgroup.spaces.count import parameters
+from smallgroup.spaces.darts.auxiliary import AuxiliaryHead, window
+from smallgroup.spaces.darts.design import NETWORKS, DartsDesign
+from smallgroup.spaces.darts.network import DartsNetwork
+from smallgroup.spaces.darts.published import published
+from smallgroup.spaces.networks import build_network, design_of
+from smallgroup.spaces.outputs import Outputs
 
 DARTS_V2 = published()["DARTS_V2"]
 
 
 def small(cells: int = 5, auxiliary: str = "two-norms", image_size: int = 8) -> DartsNetwork:
-    design = NetworkDesign(
-        classes=7, image_channels=1, image_size=image_size, channels=4, cells=cells, auxiliary=auxiliary
-    )
+    design = DartsDesign(images=ImageSpec(7, 1, image_size), channels=4, cells=cells, auxiliary=auxiliary)
     network = build_network(DARTS_V2, design)
     assert isinstance(network, DartsNetwork)
     return network
@@ -59,7 +53,8 @@ def test_the_heads_of_the_papers_networks(name: str, cell: int, channels: int) -
     assert network.auxiliary_cell == cell
     assert network.auxiliary is not None
     assert network.auxiliary.features[0].in_channels == channels
-    assert network.auxiliary.classifier.out_features == design.classes
+    assert isinstance(design, DartsDesign)
+    assert network.auxiliary.classifier.out_features == design.images.classes
     assert design.smallest_map == {"cifar100": 8, "imagenet": 7}[name]
 
 
@@ -188,4 +183,4 @@ def test_maps_without_room_for_it_are_refused() -> None:
     with pytest.raises(ValueError, match=message):
         small()(random_images(2, 1, 4, 4))
     with pytest.raises(ValueError, match="auxiliary must be one of none, one-norm, two-norms, but got 'cifar'"):
-        DartsNetwork(DARTS_V2, auxiliary="cifar")
+        DartsNetwork(DARTS_V2, DartsDesign(channels=36, auxiliary="cifar"))

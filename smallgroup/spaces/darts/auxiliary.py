@@ -3,8 +3,8 @@
 from torch import Tensor, nn
 from torch.nn import functional
 
-from smallgroup.networks.design import AUXILIARIES
 from smallgroup.runtime.checks import check_choice
+from smallgroup.spaces.darts.names import AUXILIARIES
 from smallgroup.spaces.layers import FULL, batch_norm
 
 MIDDLE, WIDE = 128, 768

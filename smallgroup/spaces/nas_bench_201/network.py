@@ -2,13 +2,14 @@
 
 from torch import Tensor, nn
 
-from smallgroup.networks.drop_path import Key
-from smallgroup.networks.layout import laid_out
-from smallgroup.runtime.checks import check_counts
+from smallgroup.spaces.drop_path import Key
 from smallgroup.spaces.layers import FULL, batch_norm
+from smallgroup.spaces.layout import laid_out
 from smallgroup.spaces.nas_bench_201.cell import EDGES, Cell
+from smallgroup.spaces.nas_bench_201.design import NasBench201Design
 from smallgroup.spaces.nas_bench_201.operations import build
 from smallgroup.spaces.nas_bench_201.skeleton import PoolReduction, ResidualReduction, widths
+from smallgroup.spaces.network import DerivedNetwork
 
 REDUCTIONS = {"residual": ResidualReduction, "pool": PoolReduction}
 """What stands between two stages: the benchmark's residual block, or a convolution and max pooling."""
@@ -18,7 +19,7 @@ POOLINGS = {"average": nn.AdaptiveAvgPool2d, "maximum": nn.AdaptiveMaxPool2d}
 """What makes a vector of the last map: the benchmark's average, or the maximum."""
 
 
-class NasBench201Network(nn.Module):
+class NasBench201Network(DerivedNetwork):
     """Stem, three stages of equal cells with a residual block of half the size between them, average, linear layer.
 
     The benchmark trains it without auxiliary head and drop path, and so do we: nothing leads around a cell, and an
@@ -27,49 +28,18 @@ class NasBench201Network(nn.Module):
     faster in short trainings.
     """
 
-    auxiliary = None
-
-    def __init__(
-        self,
-        cell: Cell,
-        *,
-        channels: int = 16,
-        cells_per_stage: int = 5,
-        classes: int = 10,
-        image_channels: int = 3,
-        halvings: int = 0,
-        reduction: str = "residual",
-        stages: int = 3,
-        pooling: str = "average",
-    ) -> None:
+    def __init__(self, cell: Cell, design: NasBench201Design) -> None:
         super().__init__()
-        check_counts(
-            channels=channels,
-            cells_per_stage=cells_per_stage,
-            classes=classes,
-            image_channels=image_channels,
-            stages=stages,
-        )
         self.genotype = cell
-        blocks = _stem(image_channels, channels, halvings)
-        last = channels
-        for width in widths(channels, stages):
+        channels = last = design.channels
+        blocks = _stem(design.images.channels, channels, design.halvings)
+        for width in widths(channels, design.stages):
             if width > channels:
-                blocks.append(REDUCTIONS[reduction](width // 2, width, FULL))
-            blocks += [_Cell(cell, width) for _ in range(cells_per_stage)]
+                blocks.append(REDUCTIONS[design.reduction](width // 2, width, FULL))
+            blocks += [_Cell(cell, width) for _ in range(design.cells_per_stage)]
             last = width
-        self.body = nn.Sequential(*blocks, batch_norm(last, FULL), nn.ReLU(), POOLINGS[pooling](1))
-        self.classifier = nn.Linear(last, classes)
-
-    @property
-    def drop_path(self) -> float:
-        """Always 0; a schedule that sets another value is told so."""
-        return 0.0
-
-    @drop_path.setter
-    def drop_path(self, probability: float) -> None:
-        if probability != 0:
-            raise ValueError(f"drop_path must be 0 around a cell of NAS-Bench-201, but got drop_path={probability}")
+        self.body = nn.Sequential(*blocks, batch_norm(last, FULL), nn.ReLU(), POOLINGS[design.pooling](1))
+        self.classifier = nn.Linear(last, design.images.classes)
 
     def forward(self, images: Tensor, key: Key | None = None) -> Tensor:  # noqa: ARG002 -- as in the DARTS space
         """[n, image_channels, height, width] to logits [n, classes]. Nothing here is random, so the key is not used."""

@@ -10,9 +10,10 @@ import pytest
 import torch
 from torch import nn
 
-from smallgroup.networks import build_network, design_of, image_size, multiply_adds, operations, parameters
-from smallgroup.spaces.genotypes import published
+from smallgroup.spaces.count import multiply_adds, operations, parameters
+from smallgroup.spaces.darts.published import published
 from smallgroup.spaces.nas_bench_201 import OPERATIONS, Cell
+from smallgroup.spaces.networks import build_network, design_of, image_size
 
 COUNTS: dict[str, dict[str, dict[str, int]]] = json.loads(Path(__file__).with_name("counts.json").read_text())
 """Of the networks published code builds: parameters, those with the auxiliary head it has, and multiply-adds."""
@@ -38,7 +39,7 @@ def test_published_cells(name: str, network: str) -> None:
     genotype = published()[name]
     design = replace(design_of(genotype, network), auxiliary=head)
     module = build_network(genotype, design, device="meta")
-    counted = operations(module, design.image_size)
+    counted = operations(module, design.images.size)
     assert {
         "parameters": parameters(module),
         head: parameters(module, auxiliary=True),

@@ -6,53 +6,45 @@ import torch
 from torch import Tensor, nn
 
 from smallgroup.kernels import AnyTerm, Backend, Board, Place, Term, backend_for
-from smallgroup.networks.auxiliary import build_auxiliary
-from smallgroup.networks.drop_path import Key, draw_paths, through
-from smallgroup.networks.entrances import enter
-from smallgroup.networks.layout import laid_out
-from smallgroup.networks.outputs import Outputs
-from smallgroup.runtime.checks import check_counts, check_probability
+from smallgroup.runtime.checks import check_probability
+from smallgroup.spaces.darts.auxiliary import AuxiliaryHead, build_auxiliary, check_map
+from smallgroup.spaces.darts.design import DartsDesign
+from smallgroup.spaces.darts.entrances import enter
 from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, Genotype
 from smallgroup.spaces.darts.operations import build
 from smallgroup.spaces.darts.skeleton import build_stem, reduction_cells
+from smallgroup.spaces.drop_path import Key, draw_paths, through
 from smallgroup.spaces.layers import FULL, FactorizedReduce, by_batch, norms_of, relu_conv_norm
+from smallgroup.spaces.layout import laid_out
+from smallgroup.spaces.network import DerivedNetwork
+from smallgroup.spaces.outputs import Outputs
 from smallgroup.spaces.sharing import outputs
 
 
-class DartsNetwork(nn.Module):
+class DartsNetwork(DerivedNetwork):
     """Stem, a stack of cells that halves the size and doubles the channels twice, average over the image, linear layer.
 
-    `channels` are those of a node in the first cells. Any image size works that the stem leaves at least a pixel of.
-    In training, an auxiliary head looks at the output of the second reduction cell, and paths are dropped with
-    probability `drop_path`; a schedule sets that attribute anew. In eval mode neither happens.
+    Any image size works that the stem leaves at least a pixel of. In training, an auxiliary head looks at the output of
+    the second reduction cell, and paths are dropped with probability `drop_path`; a schedule sets that attribute anew.
+    In eval mode neither happens.
     """
 
-    def __init__(
-        self,
-        genotype: Genotype,
-        *,
-        channels: int = 36,
-        cells: int = 20,
-        classes: int = 10,
-        stem: str = "cifar",
-        image_channels: int = 3,
-        auxiliary: str = "none",
-        drop_path: float = 0.0,
-    ) -> None:
+    def __init__(self, genotype: Genotype, design: DartsDesign) -> None:
         super().__init__()
-        check_counts(channels=channels, cells=cells, classes=classes, image_channels=image_channels)
-        reductions = reduction_cells(cells)
+        if design.auxiliary != "none":
+            check_map(design.smallest_map, design.smallest_map)
+        reductions, channels = reduction_cells(design.cells), design.channels
         self.genotype = genotype
-        self.drop_path = drop_path
+        self.drop_path = design.drop_path
         self.auxiliary_cell = max(reductions)
         """The index of the cell whose output the auxiliary head is given."""
-        self.stem = build_stem(stem, image_channels, channels, FULL)
+        self.stem = build_stem(design.stem_kind, design.images.channels, channels, FULL)
         self.cells = nn.ModuleList()
         inputs, halved = self.stem.channels, self.stem.reduction_before
         widths: list[int] = []
         edges: list[int] = []
         copies: list[bool] = []  # which are never dropped
-        for index in range(cells):
+        for index in range(design.cells):
             reduction = index in reductions
             channels *= 2 if reduction else 1
             cell = _Cell(
@@ -65,9 +57,11 @@ class DartsNetwork(nn.Module):
             inputs, halved = (inputs[1], cell.channels), reduction
         self._edges, self._copies = edges, copies
         self.pool = nn.AdaptiveAvgPool2d(1)
-        self.classifier = nn.Linear(inputs[1], classes)
+        self.classifier = nn.Linear(inputs[1], design.images.classes)
         # Last, so that weights drawn in order are the same with and without it.
-        self.auxiliary = build_auxiliary(auxiliary, widths[self.auxiliary_cell], classes)
+        self.auxiliary: AuxiliaryHead | None = build_auxiliary(
+            design.auxiliary, widths[self.auxiliary_cell], design.images.classes
+        )
 
     @property
     def drop_path(self) -> float:
