@@ -18,7 +18,7 @@ import smallgroup
 from smallgroup.cli import describe as describe_module
 from smallgroup.cli import lists, main
 from smallgroup.cli.app import app
-from smallgroup.recipes import Row
+from smallgroup.recipes import PaperRow
 from smallgroup.spaces.darts import Genotype
 from smallgroup.spaces.darts.published import published
 from smallgroup.spaces.drawing import draw
@@ -35,7 +35,7 @@ Captured = pytest.CaptureFixture[str]
 def _rows_are_timed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """One row needs more memory than there is; to measure all networks takes a minute."""
 
-    def timed(rows: Sequence[Row], tell: Callable[[str], None]) -> list[RowTime]:
+    def timed(rows: Sequence[PaperRow], tell: Callable[[str], None]) -> list[RowTime]:
         tell("a network")
         rest = [RowTime(100.0, 1e9)] * (len(rows) - 2)
         return [RowTime(1.234 * 86400, 123 * 86400), RowTime(1.234 * 86400, None), *rest]
@@ -212,8 +212,8 @@ def test_doctor_finds_the_data_of_the_environment(capsys: Captured) -> None:
         (["describe", "DARTS_V2", "--netwrk", "x"], "No such option: --netwrk"),
         (
             ["list", "networks"],
-            "what to list must be one of genotypes, methods, spaces, datasets, recipes, studies, rows, keys, but got "
-            "'networks'",
+            "what to list must be one of genotypes, methods, spaces, datasets, exporters, recipes, studies, rows, "
+            "keys, but got 'networks'",
         ),
         (["list"], "Missing argument"),
         (["searhc"], "No such command 'searhc'"),
@@ -312,9 +312,9 @@ def test_rows_have_the_days_that_they_take_here(capsys: Captured, monkeypatch: p
     assert "busy" not in error
     monkeypatch.setattr(row_times, "machine_is_busy", lambda: True)
     error = run(capsys, "list", "rows")[2]
-    assert error.startswith("measuring every network once, about a minute; --no-estimate ")
+    assert error.startswith("measuring every network once, a few minutes; --no-estimate ")
     assert "right to about a factor of 2" in error
-    assert error.endswith("warning: the machine is busy: the days are too many, and are not kept\n")
+    assert error.endswith("warning: the machine is busy: the days may be off by a large factor, and are not kept\n")
     assert max(map(len, error.splitlines())) <= 80
     code, out, error = run(capsys, "list", "rows", "--no-estimate")
     assert (code, error) == (0, "")

@@ -81,6 +81,17 @@ def test_a_run_is_known_by_what_it_did_before_there_were_later_keys() -> None:
     assert resolve({"search": {"answer": "consensus"}}).of_search()["search"]["answer"] == "consensus"
 
 
+@pytest.mark.parametrize("space", ["darts", "nas-bench-201"])
+@pytest.mark.parametrize("recipe", ["quick", "paper"])
+def test_a_run_is_the_same_when_its_file_is_read_again(space: str, recipe: str, tmp_path: Path) -> None:
+    """What the file does not have because it is another space's is not filled in."""
+    config = resolve({"space": space, "recipe": recipe}, ["search.answer=play-off"])
+    (tmp_path / CONFIG).write_text(config.to_yaml())
+    read = resolve(load_own(tmp_path / CONFIG))
+    assert read == config
+    assert (read.of_search(), read.of_training()) == (config.of_search(), config.of_training())
+
+
 @pytest.mark.parametrize("damaged", [{}, {"space": 3, "learners": "two"}, {"learners": [None, 4]}, {"search": []}])
 def test_damaged_files_are_left_to_the_reader(damaged: dict[str, Any]) -> None:
     assert migrated(damaged) == damaged

@@ -47,7 +47,7 @@ class GroupStep:
     """Height and width of an image."""
 
     def __post_init__(self) -> None:
-        check_choice("space", self.space, tuple(SPACES))
+        check_choice("space", self.space, SPACES.built_in)
         check_choice("method", self.method, tuple(METHODS))
         check_choice("hypergradient", self.hypergradient, get_args(Hypergradient))
         check_counts(learners=self.learners, batch=self.batch)

@@ -57,7 +57,7 @@ def describe(
         typer.Argument(
             metavar="GENOTYPE",
             help="A published name, a file or a run's folder, JSON, the notation Genotype(normal=[...], ...) of the "
-            "DARTS papers, or a NAS-Bench-201 cell |op~0|+|op~0|op~1|+|op~0|op~1|op~2|.",
+            "DARTS papers, or that of another space, such as |op~0|+|op~0|op~1|+|op~0|op~1|op~2|.",
         ),
     ],
     network: Annotated[
@@ -79,7 +79,7 @@ def describe(
     """Parameters, multiply-adds and a drawing of genotypes.
 
     Multiply-adds are those of convolutions and linear layers for one image, which has 32x32 pixels for CIFAR and
-    224x224 for ImageNet. Around a cell of NAS-Bench-201, imagenet is that benchmark's own: 16x16 and 120 classes.
+    224x224 for ImageNet, unless the space of a cell has an ImageNet of its own, such as one of 16x16 pixels.
     """
     from smallgroup.cli import early  # noqa: PLC0415
 
@@ -538,7 +538,7 @@ def list_(
         bool,
         typer.Option(
             "--estimate/--no-estimate",
-            help="Of rows: how many days each takes on this machine. Measured once, about a minute, and then kept.",
+            help="Of rows: how many days each takes on this machine. Measured once, a few minutes, and then kept.",
         ),
     ] = True,
     recipe: options.Recipe = None,

@@ -8,7 +8,7 @@ what else papers count:
 - `multiply_adds_with_elementwise`: 2 more for each number of a batch norm, 1 for each of a ReLU.
 
 Around the cell of a run, the network is the one that the run trains, as `smallgroup show` counts it (`network` is then
-`run`), unless another one is asked for. The networks of NAS-Bench-201 have no such head: the count with one is null.
+`run`), unless another one is asked for. Where the networks of a space have no head, the count with one is null.
 """
 
 from dataclasses import dataclass, replace

@@ -3,25 +3,36 @@
 from typing import TYPE_CHECKING
 
 from smallgroup.registry import Registry
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from smallgroup.spaces.config import NetworkConfig, SpaceConfig
     from smallgroup.spaces.darts import DartsSpace
     from smallgroup.spaces.definition import SpaceDefinition
+    from smallgroup.spaces.design import NetworkDesign
+    from smallgroup.spaces.edges import MixedNodes
     from smallgroup.spaces.genotype import Genotype
-    from smallgroup.spaces.ground_truth import GroundTruth
+    from smallgroup.spaces.ground_truth import GroundTruth, Standing
+    from smallgroup.spaces.kinds import Kind, Rule
     from smallgroup.spaces.nas_bench_201 import NasBench201Space
-    from smallgroup.spaces.space import Space
+    from smallgroup.spaces.network import DerivedNetwork
+    from smallgroup.spaces.space import Space, checked_scores
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
+            "config": ["NetworkConfig", "SpaceConfig"],
             "darts": ["DartsSpace"],
             "definition": ["SpaceDefinition"],
+            "design": ["NetworkDesign"],
+            "edges": ["MixedNodes"],
             "genotype": ["Genotype"],
-            "ground_truth": ["GroundTruth"],
+            "ground_truth": ["GroundTruth", "Standing"],
+            "kinds": ["Kind", "Rule"],
             "nas_bench_201": ["NasBench201Space"],
-            "space": ["Space"],
+            "network": ["DerivedNetwork"],
+            "space": ["Space", "checked_scores"],
         },
     )
 
@@ -67,11 +78,21 @@ __all__ = [
     "GROUND_TRUTHS",
     "SPACES",
     "DartsSpace",
+    "DerivedNetwork",
     "Genotype",
     "GroundTruth",
+    "ImageSpec",
+    "Kind",
+    "MixedNodes",
     "NasBench201Space",
+    "NetworkConfig",
+    "NetworkDesign",
+    "Rule",
     "Space",
+    "SpaceConfig",
     "SpaceDefinition",
+    "Standing",
+    "checked_scores",
     "definition_of",
     "definitions",
     "register",

@@ -80,7 +80,7 @@ class SpaceDefinition:
 
     def design(self, config: NetworkConfig, images: ImageSpec) -> NetworkDesign:
         """Return the network of a config for such images."""
-        names = {each.name for each in fields(self.network_design)}
+        names = {each.name for each in fields(self.network_design)} & self.network_config.model_fields.keys()
         keys = {key: value for key, value in config.model_dump().items() if key in names}
         return self.network_design(**{**keys, "images": images})
 

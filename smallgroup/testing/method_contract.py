@@ -1,7 +1,6 @@
 """What every method has to keep to, so that a group can rely on it."""
 
 import random
-from dataclasses import replace
 from typing import get_args
 
 import numpy
@@ -12,20 +11,15 @@ from torch import Tensor, nn
 
 from smallgroup.group import Phase, SmallGroup
 from smallgroup.methods import Darts, EpochEnd, Method, Progress, Relaxed
-from smallgroup.runtime.image_spec import ImageSpec
-from smallgroup.spaces import SPACES, Genotype, definition_of
+from smallgroup.spaces import SPACES
 from smallgroup.spaces.edges import MixedNodes
-from smallgroup.spaces.networks import build_network
 from smallgroup.spaces.space import Space
 from smallgroup.spaces.weights import initialise
 from smallgroup.testing.groups import Batches, batches_for, group_of, learner_of, relaxed_of
+from smallgroup.testing.small import small_network, small_space
 from smallgroup.testing.smooth import SmoothSpace
 
-IMAGES = ImageSpec(classes=4, channels=3, size=8)
-SMALL: dict[str, Space] = {
-    name: (definition := definition_of(name)).space(definition.config(name=name, channels=2), IMAGES)
-    for name in SPACES.built_in
-}
+SMALL: dict[str, Space] = {name: small_space(name) for name in SPACES.built_in}
 PHASES: tuple[Phase, ...] = get_args(Phase)
 
 
@@ -206,15 +200,6 @@ class MethodContract:
             logits = network.eval()(torch.randn(2, *space.images.shape, generator=generator))
             assert logits.shape == (2, 4)
             assert bool(logits.isfinite().all())
-
-
-def small_network(genotype: Genotype) -> nn.Module:
-    """The derived network at a tiny size, as deep as the smallest search, on the meta device."""
-    definition = definition_of(genotype.space)
-    searched = definition.config(name=genotype.space, channels=2).model_dump(exclude={"name"})
-    known = definition.network_config.model_fields
-    config = definition.network_config(**{key: value for key, value in searched.items() if key in known})
-    return build_network(genotype, replace(definition.design(config, IMAGES), auxiliary="none"), device="meta")
 
 
 def _forbid_removed(relaxed: Relaxed) -> None:

@@ -6,6 +6,7 @@ stages, `pooling` what makes a vector of the last map.
 """
 
 from collections.abc import Callable
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -92,9 +93,8 @@ def _builder(make: Callable[[NasBench201Design], DerivedNetwork]) -> Build:
         generator: torch.Generator | None = None,
         device: torch.device | str | None = None,
     ) -> DerivedNetwork:
-        assert isinstance(design, NasBench201Design)  # the sizes of plain networks are those of this space
         with torch.device("meta"):
-            network = make(design)
+            network = make(cast(NasBench201Design, design))  # arms are networks of this space
         where = torch.device("cpu" if device is None else device)
         if where.type != "meta":
             initialise(network, generator or stream("network", "weights"), where)

@@ -10,9 +10,11 @@ from smallgroup.phases.training.size import ladder, of_same_cost, size_of, withi
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.config import NetworkConfig
 from smallgroup.spaces.count import multiply_adds, parameters
+from smallgroup.spaces.darts.design import DartsDesign
 from smallgroup.spaces.darts.published import published
 from smallgroup.spaces.genotype import Genotype
 from smallgroup.spaces.nas_bench_201.cell import Cell
+from smallgroup.spaces.nas_bench_201.design import NasBench201Design
 from smallgroup.spaces.networks import build_network
 
 IMAGES = ImageSpec(classes=10, channels=1, size=8)
@@ -38,6 +40,16 @@ def test_it_is_counted_as_it_is_built(space: str) -> None:
     network = build_network(CELLS[space], design)
     found = size_of(CELLS[space], wide(4), IMAGES)
     assert (found.parameters, found.multiply_adds) == (parameters(network), multiply_adds(network, 8, 1))
+
+
+def test_keys_of_another_space_change_nothing() -> None:
+    """A network section may have them, such as an auxiliary head that this space has not."""
+    network = NetworkConfig(channels=4, cells_per_stage=2, cells=3, auxiliary="two-norms", stem="cifar")
+    design = network.design(IMAGES, "nas-bench-201")
+    assert design == NasBench201Design(images=IMAGES, channels=4, cells_per_stage=2)
+    assert network.design(IMAGES, "darts") == DartsDesign(
+        images=IMAGES, channels=4, cells=3, stem="cifar", auxiliary="two-norms"
+    )
 
 
 @by_space

@@ -14,7 +14,8 @@ from smallgroup.spaces.layers import Zero
 from smallgroup.spaces.nas_bench_201 import NasBench201Space
 from smallgroup.spaces.space import Space
 from smallgroup.spaces.weights import initialise
-from smallgroup.testing.method_contract import SMALL, small_network
+from smallgroup.testing.method_contract import SMALL
+from smallgroup.testing.small import small_network
 
 BENCHMARK = replace(cast(NasBench201Space, SMALL["nas-bench-201"]), derivation="benchmark")
 OPTIONS: dict[str, dict[str, int]] = {"pc-darts": {"part": 2}}
