@@ -38,7 +38,7 @@ from smallgroup.study.truth import looked_up_in, truth_for
 
 SIGNIFICANT = 0.05
 Side = Literal["better", "worse", "equivalent", "undecided"]
-Answer = Literal["yes", "no", "equivalent", "undecided", "not shown"]
+ClaimAnswer = Literal["yes", "no", "equivalent", "undecided", "not shown"]
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Verdict:
         return self.answer == "yes"
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> ClaimAnswer:
         """Yes, where the row is better than all; without a margin, no other answer is possible.
 
         With one: equivalent, where it is so to all; no, where it is worse than one, or equivalent to it.
