@@ -34,11 +34,12 @@ from smallgroup.phases.search.result import SearchResult
 from smallgroup.phases.search.result import conclude as conclude_search
 from smallgroup.phases.search.timing import pass_time_of, reckoned
 from smallgroup.phases.training import MutualJob, MutualResult, Peers, TrainingJob, TrainResult, peers, size
+from smallgroup.phases.training.mutual_result import check_places
 from smallgroup.phases.training.mutual_result import conclude as conclude_mutual
 from smallgroup.phases.training.record import recorder as training_recorder
 from smallgroup.phases.training.result import conclude as conclude_training
 from smallgroup.phases.training.trainee import Build, Trainee
-from smallgroup.places import check_for_run, holds_run, is_begun, nothing_to_resume
+from smallgroup.places import check_for_run, check_part, holds_run, is_begun, nothing_to_resume
 from smallgroup.runner import CHECKPOINTS, Runner, Watcher, check_folder, check_identity
 from smallgroup.runner.skips import Skips
 from smallgroup.runtime.allocator import keep_memory
@@ -243,6 +244,7 @@ def train_mutually(
         return {**resolve(load_own(folder / CONFIG)).of_training(), **Peers.read(folder).to_dict()}
 
     def carry_out(runner: Runner) -> MutualResult:
+        check_places(runner.folder, len(group.genotypes))
         data = training_data_of(resolved)
         job = MutualJob(resolved.training, data, group, seed=resolved.seed)
         with _displays(TrainingDisplay, watcher, progress=progress) as displays:
@@ -414,7 +416,7 @@ def _carried_out(
     config, tell = plan.config, warnings.warn if watcher is None else watcher.told
     with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as name:
         folder: Path = Path(name)
-        _check_own(folder)
+        check_part(folder)
         if resume and not plan.says_what and not is_begun(folder):
             raise nothing_to_resume(folder, "give a config that says what to run")
         if resume and (folder / CONFIG).exists():
@@ -447,16 +449,10 @@ def _carried_out(
 
 def check_place(folder: Path, config: Config, *, resume: bool) -> None:
     """Refuse a folder that a run cannot have, such as one of other files, before anything is computed."""
-    _check_own(folder)
+    check_part(folder)
     check_for_run(folder)
     _check_outside(folder, config)
     check_folder(folder, resume=resume)
-
-
-def _check_own(folder: Path) -> None:
-    """Refuse a link in the place of a part of another run, such as the training of a search."""
-    if (folder.parent / CONFIG).exists():
-        check_not_link(folder)
 
 
 def _check_outside(folder: Path, config: Config) -> None:

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from smallgroup import api
 from smallgroup.api import PLAY_OFF
+from smallgroup.baseline_names import BASELINES, DEFAULT_BASELINES, Baseline
 from smallgroup.config import CONFIG, Config, load_own, long_form, resolve
 from smallgroup.data.given import takes_data
 from smallgroup.data.own import LabeledImages, OwnData
@@ -42,14 +43,6 @@ from smallgroup.spaces.genotype import Genotype
 from smallgroup.spaces.genotypes import FILE, read
 from smallgroup.statistics.same_images import ImageComparison, compare_on_images
 
-Baseline = Literal["resnet", "random", "all-3x3"]
-BASELINES: dict[Baseline, str] = {
-    "resnet": "a ResNet: residual blocks in the same skeleton",
-    "random": "a random cell of the same space",
-    "all-3x3": "the cell of 3x3 convolutions alone",
-}
-"""Networks that the found one is compared with: as wide as gives the same multiply-adds, with the same settings."""
-DEFAULT_BASELINES: tuple[Baseline, ...] = ("resnet", "random")
 VERDICT = "verdict.json"
 SEARCH_SHARE = 0.12
 """The most of a time budget that a search takes. In minutes, more training is worth more than a better cell."""
@@ -71,6 +64,10 @@ class Plan:
     baselines: tuple[Baseline, ...]
     search_seconds: float | None = None
     """What the search was expected to take when its length was chosen."""
+    measuring_seconds: float = 0.0
+    """What choosing it took of the budget."""
+    training: dict[str, Any] | None = None
+    """The section of the config for the network found, once a budget has decided its size."""
 
     @staticmethod
     def read(folder: Path) -> "Plan | None":
@@ -83,6 +80,10 @@ class Plan:
             return _PLAN.validate_json(content)
         except ValueError:
             raise ValueError(f"{folder / PLAN} must be the plan of a run, but it is not") from None
+
+    def dumps(self) -> str:
+        """The text of the file."""
+        return json.dumps(asdict(self)) + "\n"
 
     @property
     def trainings(self) -> int:
@@ -276,7 +277,8 @@ class _Run:
         plan = asked
         if budget is not None:
             fitted = search_within(self.config, budget, SEARCH_SHARE)
-            plan = replace(asked, search_seconds=fitted.seconds)
+            measuring = OVERHEAD * asked.seconds - budget.left if asked.seconds is not None else 0.0
+            plan = replace(asked, search_seconds=fitted.seconds, measuring_seconds=measuring)
             self.config = fitted.config
             left = max(0.0, budget.left - fitted.seconds)
             parts = [f"search {written(fitted.seconds)}"]
@@ -289,7 +291,7 @@ class _Run:
             parts.append(f"training {written(each)}" + (" each" if plan.baselines else ""))
             beside = "" if not plan.baselines else f": the network found and {', '.join(plan.baselines)}"
             self.tell(f"time: {', '.join(parts)}{beside}")
-        self.files = {PLAN: json.dumps(asdict(plan)) + "\n"}
+        self.files = {PLAN: plan.dumps()}
         return plan
 
     def _take_up_sizes(self, plan: Plan) -> None:
@@ -319,13 +321,19 @@ class _Run:
         """What is left for the trainings; of a resumed run, what the search did not take of the whole budget."""
         if plan.seconds is None or budget is not None:
             return budget
-        return Budget(max(0.0, OVERHEAD * plan.seconds - found.seconds), plan.clock)
+        return Budget(max(0.0, OVERHEAD * plan.seconds - plan.measuring_seconds - found.seconds), plan.clock)
 
     # The trainings.
 
     def _sized(self, cell: Genotype, plan: Plan, budget: Budget | None) -> Config:
-        """The config of the training of a cell: as long and as large as its part of the time allows."""
-        config = resolve({**load_own(self.folder / CONFIG), "space": {"name": cell.space}})
+        """The config of the training of a cell: as long and as large as its part of the time allows.
+
+        The choice is written down at once: it is kept if the run is interrupted before the training begins.
+        """
+        keys = {**load_own(self.folder / CONFIG), "space": {"name": cell.space}}
+        if plan.training is not None:
+            return resolve({**keys, "training": plan.training})
+        config = resolve(keys)
         if budget is None or plan.seconds is None:
             return config
         least = LEAST_SHARE * OVERHEAD * plan.seconds / plan.trainings
@@ -334,7 +342,9 @@ class _Run:
                 f"search and play-off took longer than planned: the trainings get {written(least)} each all the same"
             )
             budget = Budget(least * plan.trainings, budget.clock)
-        return training_within(config, cell, budget, 1 / plan.trainings)
+        sized = training_within(config, cell, budget, 1 / plan.trainings)
+        write_whole(self.folder / PLAN, replace(plan, training=sized.to_dict()["training"]).dumps())
+        return sized
 
     def _beside(self, name: Baseline, own: TrainResult, seed: int) -> TrainResult:
         """Train a baseline of the same multiply-adds with the settings and the length of the found network."""

@@ -27,7 +27,7 @@ from typing import Generic, TypeVar
 from smallgroup.runtime.checks import check_choice
 from smallgroup.runtime.text import shown
 
-Kind = TypeVar("Kind")
+Class = TypeVar("Class")
 Own = TypeVar("Own", bound=type)
 Loaded = TypeVar("Loaded")
 
@@ -36,7 +36,7 @@ class PluginError(ValueError):
     """A plugin that cannot be imported, or that registers what cannot be registered."""
 
 
-class Registry(Mapping[str, type[Kind]], Generic[Kind]):
+class Registry(Mapping[str, type[Class]], Generic[Class]):
     """Classes of one kind by name. Iteration and `in` import nothing; a lookup imports the one class.
 
     Args:
@@ -49,7 +49,7 @@ class Registry(Mapping[str, type[Kind]], Generic[Kind]):
     def __init__(self, kind: str, group: str, base: str, built_in: Mapping[str, str]) -> None:
         self.kind, self.group = kind, group
         self._base, self._built_in = base, dict(built_in)
-        self._registered: dict[str, type[Kind]] = {}
+        self._registered: dict[str, type[Class]] = {}
 
     def register(self, entry: Own) -> Own:
         """Register a class under its `name`: the decorator."""
@@ -69,19 +69,19 @@ class Registry(Mapping[str, type[Kind]], Generic[Kind]):
             self._registered[name] = entry
         return entry
 
-    def __getitem__(self, name: str) -> type[Kind]:
+    def __getitem__(self, name: str) -> type[Class]:
         if name in self._registered:
             return self._registered[name]
         declared = self._declared().get(name, ())
         if name in self._built_in:
             self._check_unique(name, [self._built_in[name], *(point.value for point in declared)])
             module, _, attribute = self._built_in[name].partition(":")
-            built_in: type[Kind] = getattr(import_module(module), attribute)
+            built_in: type[Class] = getattr(import_module(module), attribute)
             return built_in
         if not declared:
             raise KeyError(name)
         self._check_unique(name, [point.value for point in declared])
-        entry: type[Kind] = _imported(f"{self.kind} {name!r}", declared[0].load)
+        entry: type[Class] = _imported(f"{self.kind} {name!r}", declared[0].load)
         self._check(name, entry)
         return entry
 
@@ -117,7 +117,7 @@ class Registry(Mapping[str, type[Kind]], Generic[Kind]):
         except PluginError as error:
             return str(error)
 
-    def usable(self) -> "Iterator[tuple[str, type[Kind]]]":
+    def usable(self) -> "Iterator[tuple[str, type[Class]]]":
         """Iterate over names and classes, without those of installed packages that cannot be imported."""
         for name in self:
             with suppress(PluginError):

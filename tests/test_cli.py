@@ -18,7 +18,7 @@ import smallgroup
 from smallgroup.cli import describe as describe_module
 from smallgroup.cli import lists, main
 from smallgroup.cli.app import app
-from smallgroup.recipes import Row
+from smallgroup.recipes import PaperRow
 from smallgroup.spaces.darts import Genotype
 from smallgroup.spaces.darts.published import published
 from smallgroup.spaces.drawing import draw
@@ -35,7 +35,7 @@ Captured = pytest.CaptureFixture[str]
 def _rows_are_timed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """One row needs more memory than there is; to measure all networks takes a minute."""
 
-    def timed(rows: Sequence[Row], tell: Callable[[str], None]) -> list[RowTime]:
+    def timed(rows: Sequence[PaperRow], tell: Callable[[str], None]) -> list[RowTime]:
         tell("a network")
         rest = [RowTime(100.0, 1e9)] * (len(rows) - 2)
         return [RowTime(1.234 * 86400, 123 * 86400), RowTime(1.234 * 86400, None), *rest]
@@ -188,7 +188,7 @@ def test_doctor_looks_at_folders(capsys: Captured, tmp_path: Path) -> None:
     code, out, _ = run(capsys, "doctor", "--data-root", str(tmp_path), f"folder:{tmp_path / 'none'}")
     assert code == 1
     assert f"folder:{tmp_path / 'none'}  missing" in out
-    assert "folder:PATH, but got 'images'" in refused(capsys, "doctor", "images")
+    assert "folder:PATH, hf:NAME, own:NAME, but got 'images'" in refused(capsys, "doctor", "images")
 
 
 @pytest.mark.skipif("SMALLGROUP_DATA" not in os.environ, reason="needs SMALLGROUP_DATA")
@@ -212,8 +212,8 @@ def test_doctor_finds_the_data_of_the_environment(capsys: Captured) -> None:
         (["describe", "DARTS_V2", "--netwrk", "x"], "No such option: --netwrk"),
         (
             ["list", "networks"],
-            "what to list must be one of genotypes, methods, spaces, datasets, recipes, studies, rows, keys, but got "
-            "'networks'",
+            "what to list must be one of genotypes, methods, spaces, datasets, exporters, recipes, studies, rows, "
+            "keys, but got 'networks'",
         ),
         (["list"], "Missing argument"),
         (["searhc"], "No such command 'searhc'"),
@@ -372,4 +372,4 @@ def test_a_reader_that_leaves(program: list[str]) -> None:
 
 
 def test_the_doctor_is_not_sent_to_nowhere(capsys: Captured) -> None:
-    assert "folder:PATH, but got 'folder:'" in refused(capsys, "doctor", "folder:")
+    assert "folder:PATH, hf:NAME, own:NAME, but got 'folder:'" in refused(capsys, "doctor", "folder:")

@@ -19,7 +19,7 @@ from smallgroup.methods.p_darts import PDarts
 from smallgroup.methods.pc_darts import PcDarts
 from smallgroup.phases.training.model import read_model
 from smallgroup.report.page import page
-from smallgroup.report.run import Row
+from smallgroup.report.run import MetricsRow
 from smallgroup.report.teaching import teaching_of
 from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.image_spec import ImageSpec
@@ -119,7 +119,7 @@ def test_rows_of_absurd_epochs_learners_and_classes_are_left_out(tmp_path: Path)
     (folder / "metrics.jsonl").write_text("\n".join([line, *map(json.dumps, rows)]) + "\n")
     found = pages.read_one_run(folder)
     assert (found.epochs, found.learners) == ([1], [0])
-    assert Row(1, {"many": [0.5] * (MOST["classes"] + 1)}).numbers("many") is None
+    assert MetricsRow(1, {"many": [0.5] * (MOST["classes"] + 1)}).numbers("many") is None
 
 
 def test_imagenet_with_all_its_classes_can_be_drawn(tmp_path: Path) -> None:
@@ -134,13 +134,13 @@ def test_the_work_of_a_page_grows_with_the_classes_and_not_with_their_square(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[tuple[str, ...]] = []
-    numbers = Row.numbers
+    numbers = MetricsRow.numbers
 
-    def counted(row: Row, *path: str) -> list[float] | None:
+    def counted(row: MetricsRow, *path: str) -> list[float] | None:
         calls.append(path)
         return numbers(row, *path)
 
-    monkeypatch.setattr(Row, "numbers", counted)
+    monkeypatch.setattr(MetricsRow, "numbers", counted)
     counts = []
     for classes in (3, 30):
         folder = make_run(tmp_path / str(classes), classes=tuple(map(str, range(classes))))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from smallgroup.bench.cases import Row, contenders, row
+from smallgroup.bench.cases import BenchRow, contenders, row
 from smallgroup.bench.timing import Call, Watch, alternate
 from smallgroup.runtime import stream
 from smallgroup.runtime.checks import check_choice, check_counts
@@ -109,7 +109,7 @@ def every_operation(**sizes: int) -> list[Operation]:
 
 def measure(
     cases: Sequence[Operation], path: str, rounds: int, *, least: float = LEAST, watch: Watch | None = None
-) -> list[Row]:
+) -> list[BenchRow]:
     """All of them in turn."""
     calls: dict[str, Call] = {}
     for case in cases:

@@ -83,7 +83,7 @@ def describe(
     """
     from smallgroup.cli import early  # noqa: PLC0415
 
-    early.check_described(genotypes, network)
+    early.check_described(genotypes, network, auxiliary)
     from smallgroup.cli.describe import run  # noqa: PLC0415
 
     run(genotypes, network, auxiliary, as_json=json)
@@ -270,9 +270,10 @@ def mutual(
     )
     wanted = Wanted(given, changes or (), config, out, None, None, resume=resume, allow_drift=allow_drift)
     early.check_training(genotypes, wanted)
+    group = early.peers_of(genotypes, wanted, learners, weight)
     from smallgroup.cli.mutual import run as carry_out  # noqa: PLC0415
 
-    carry_out(genotypes, wanted, learners, weight, as_json=json)
+    carry_out(genotypes, group, wanted, as_json=json)
 
 
 @app.command()
@@ -309,7 +310,7 @@ def run(
 
     Networks are trained from scratch. Without options, handwritten digits: a few minutes. The folder is that of the
     search, with the trainings in `training`, `resnet` and `random`. A time budget is for everything together: the
-    search takes a third at most, and what is left is shared between the play-off and the trainings. The size of the
+    search takes 12 % at most, and what is left is shared between the play-off and the trainings. The size of the
     network follows the time. Baselines have about the same multiply-adds and are trained with the same settings for
     the same number of steps.
     """
@@ -343,11 +344,11 @@ def run(
         allow_drift=allow_drift,
         tensorboard=tensorboard,
     )
+    beside, rule = early.baselines_of(baselines), early.answer_of(answer)
     early.check_search(wanted)
-    from smallgroup.cli.run import answer_of, baselines_of  # noqa: PLC0415
     from smallgroup.cli.run import run as carry_out  # noqa: PLC0415
 
-    carry_out(wanted, baselines_of(baselines), answer_of(answer), as_json=json)
+    carry_out(wanted, beside, rule, as_json=json)
 
 
 @app.command()
@@ -378,7 +379,7 @@ def study(
     """
     from smallgroup.cli import early  # noqa: PLC0415
 
-    early.check_study(name, recipe, seeds, changes or ())
+    early.check_study(name, recipe, seeds, changes or (), workers)
     from smallgroup.cli.study import Asked, run  # noqa: PLC0415
 
     run(
@@ -469,9 +470,9 @@ def predict(
     images below it are classified, sorted by name. A file that cannot be used gets a line that says why; the others
     are classified all the same, and the exit code is 1.
     """
-    from smallgroup.phases.training.place import find_model  # noqa: PLC0415
+    from smallgroup.cli import early  # noqa: PLC0415
 
-    find_model(run)
+    early.check_predict(run, top)
     from smallgroup.cli.predict import run as carry_out  # noqa: PLC0415
 
     carry_out(run, images, top, as_json=json)
@@ -499,11 +500,9 @@ def export(
     the trained model on random images before it is written. A pt2 file of ours has no pickle in it; loading one of a
     stranger can run code.
     """
-    from smallgroup.exporters import EXPORTERS  # noqa: PLC0415
-    from smallgroup.phases.training.place import find_model  # noqa: PLC0415
+    from smallgroup.cli import early  # noqa: PLC0415
 
-    find_model(run)
-    EXPORTERS.check_name(format_, "format")
+    early.check_export(run, format_)
     from smallgroup.cli.export import run as carry_out  # noqa: PLC0415
 
     carry_out(run, format_, out, as_json=json)
@@ -577,6 +576,9 @@ def doctor(
 
     The exit code is 1 if data is damaged or a folder named here cannot be used. Data that is not there is no error.
     """
+    from smallgroup.cli import early  # noqa: PLC0415
+
+    early.check_examined(folders or ())
     from smallgroup.cli.doctor import run  # noqa: PLC0415
 
     run(data_root, tuple(folders or ()), as_json=json)

@@ -20,7 +20,6 @@ import torch
 from smallgroup import pages
 from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.config import CONFIG
-from smallgroup.runtime.checks import check_choice
 from smallgroup.spaces import definition_of
 from smallgroup.spaces.count import operations, parameters
 from smallgroup.spaces.design import NetworkDesign
@@ -29,14 +28,12 @@ from smallgroup.spaces.genotype import Genotype
 from smallgroup.spaces.genotypes import resolve, to_plain
 from smallgroup.spaces.networks import build_network, design_of
 
-HEADS = ("auto", "one-norm", "two-norms")
 DEFAULT, RUN = "cifar10", "run"
 """The network around a cell, and around that of a run."""
 
 
 def run(texts: list[str], network: str | None, auxiliary: str, *, as_json: bool) -> None:
     """Everything is read before anything is printed: a typo in the last one is not found after a page of output."""
-    check_choice("auxiliary", auxiliary, HEADS)
     subjects = [_subject(text, network, auxiliary) for text in texts]
     descriptions = [describe(subject) for subject in subjects]
     if as_json:

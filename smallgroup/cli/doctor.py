@@ -12,7 +12,7 @@ import typer
 from smallgroup import kernels
 from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.data import DATASETS, Finding, data_root, examine
-from smallgroup.data.names import check_name, names_alone
+from smallgroup.data.names import names_alone
 from smallgroup.exporters import EXPORTERS
 from smallgroup.methods import METHODS
 from smallgroup.registry import Registry
@@ -31,8 +31,6 @@ REGISTRIES: tuple[tuple[str, Registry[Any]], ...] = (
 
 def run(root: Path | None, named: tuple[str, ...], *, as_json: bool) -> None:
     """Look at everything, and at data that are named; print it, and end with 1 if something is wrong."""
-    for name in named:
-        check_name(name)
     root = data_root(root)
     machine = {
         "smallgroup": __version__,

@@ -9,7 +9,7 @@ from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.config import keys_for_training
 from smallgroup.display.training import TrainingDisplay
-from smallgroup.phases.training import MutualResult, Peers, peers
+from smallgroup.phases.training import MutualResult, Peers
 from smallgroup.spaces import genotypes
 
 ALONE = "alone"
@@ -18,16 +18,10 @@ LONGEST = 24
 """Letters of a name in the table; the text of a cell has more, and its space stands for it."""
 
 
-def run(texts: list[str], wanted: Wanted, learners: int | None, weight: float | None, *, as_json: bool) -> None:
+def run(texts: list[str], group: Peers, wanted: Wanted, *, as_json: bool) -> None:
     """Networks together, and then each of them alone."""
     wanted = replace(wanted, base=keys_for_training(texts[0], wanted.given()))
     named = [genotypes.resolve(text) for text in texts]
-    cells = tuple(cell for _, cell in named)
-    begun = _begun(wanted)
-    if begun is not None:  # a resumed run need not be told again what it is
-        weight = begun.weight if weight is None else weight
-        learners = len(begun.genotypes) if learners is None and len(cells) == 1 else learners
-    group = Peers.of(cells, learners, 1.0 if weight is None else weight)
     together, folder = train_group(group, wanted, wanted.out, "together")
     alone = together
     if group.weight:
@@ -60,12 +54,6 @@ def train_group(group: Peers, wanted: Wanted, folder: Path | None, title: str) -
         if finished:
             display.say(f"the run in {folder} is finished; there is nothing to resume")
     return result, folder
-
-
-def _begun(wanted: Wanted) -> Peers | None:
-    """Who learns together in the run that is resumed, if there is one."""
-    known = wanted.resume and wanted.out is not None and (wanted.out / peers.FILE).is_file()
-    return Peers.read(wanted.out) if known and wanted.out is not None else None
 
 
 def _show(names: list[str], together: MutualResult, alone: MutualResult, folder: Path) -> None:

@@ -58,7 +58,7 @@ def layers(name: str, what: Mapping[str, str]) -> list[tuple[str, Mapping[str, A
 
 
 @dataclass(frozen=True)
-class Row:
+class PaperRow:
     """A row of a table of the paper that is a search."""
 
     recipe: str
@@ -83,9 +83,9 @@ class Row:
 
 
 @cache
-def rows() -> tuple[Row, ...]:
+def rows() -> tuple[PaperRow, ...]:
     """Every row of every recipe."""
-    return tuple(Row(recipe=name, **row) for name in names() for row in _read(name).get("rows", ()))
+    return tuple(PaperRow(recipe=name, **row) for name in names() for row in _read(name).get("rows", ()))
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,12 +31,12 @@ PARTS = ("training", *BASELINES)
 """Folders of trainings within that of a whole run."""
 VERDICT = "verdict.json"
 
-Kind = Literal["search", "training"]
+RunKind = Literal["search", "training"]
 State = Literal["finished", "running", "stopped"]
 
 
 @dataclass(frozen=True)
-class Row:
+class MetricsRow:
     """A line of metrics."""
 
     line: int
@@ -108,9 +108,9 @@ class Run:
     """All that a report knows of a run."""
 
     folder: Path
-    kind: Kind
+    kind: RunKind
     state: State
-    rows: tuple[Row, ...]
+    rows: tuple[MetricsRow, ...]
     result: Mapping[str, Any]
     facts: Mapping[str, Any]
     times: tuple[Mapping[str, Any], ...]
@@ -143,7 +143,7 @@ class Run:
         return sorted({row.epoch for row in self.rows})
 
     @cached_property
-    def _by_place(self) -> dict[tuple[int, int], Row]:
+    def _by_place(self) -> dict[tuple[int, int], MetricsRow]:
         return {(row.learner, row.epoch): row for row in self.rows}
 
     @cached_property
@@ -159,7 +159,7 @@ class Run:
         known = [(memory, file) for memory, file in told if memory is not None]
         return max(known, key=lambda one: one[0], default=(None, RESULT))
 
-    def row(self, learner: int, epoch: int) -> Row | None:
+    def row(self, learner: int, epoch: int) -> MetricsRow | None:
         """The line of a learner and an epoch."""
         return self._by_place.get((learner, epoch))
 
@@ -208,7 +208,7 @@ class Run:
         """Whose cell the answer is, in words."""
         return self.rule if self.answering is None else f"learner {self.answering}"
 
-    def _last(self) -> list[Row]:
+    def _last(self) -> list[MetricsRow]:
         return [row for row in self.rows if self.epochs and row.epoch == self.epochs[-1]]
 
     @property
@@ -239,7 +239,7 @@ class Run:
             return str(at(own[learner], "method") or "")
         return ""
 
-    def genotype(self, row: Row) -> Genotype | None:
+    def genotype(self, row: MetricsRow) -> Genotype | None:
         """The cell that a row derives."""
         return _genotype(self.space(row.learner), row.values.get("genotype"))
 
@@ -261,12 +261,14 @@ class Run:
 def read_run(folder: Path, given: Given | None = None, parts: Mapping[str, Run] | None = None) -> Run:
     """Read a run's folder; `parts` are the trainings within it."""
     problems: list[str] = [*(given.problems if given else ())]
-    rows = tuple(Row(line, values) for line, values in _lines(folder / METRICS, problems) if _counts(values, problems))
+    rows = tuple(
+        MetricsRow(line, values) for line, values in _lines(folder / METRICS, problems) if _counts(values, problems)
+    )
     facts = _document(folder / FACTS, problems)
     if isinstance(names := facts.get("classes"), list) and len(names) > MOST["classes"]:
         problems.append(f"{FACTS} must name at most {MOST['classes']:,} classes, but it names {len(names):,}")
         facts = {key: value for key, value in facts.items() if key != "classes"}
-    kind: Kind = (
+    kind: RunKind = (
         "training" if facts.get("kind") == "training" or any("train_error" in r.values for r in rows) else "search"
     )
     result = _document(folder / RESULT, problems)
@@ -331,7 +333,7 @@ def number_at(value: object, *path: str) -> float | None:
     return finite(at(value, *path))
 
 
-def table_at(row: Row, kind: str) -> Sequence[Sequence[float | None]] | None:
+def table_at(row: MetricsRow, kind: str) -> Sequence[Sequence[float | None]] | None:
     """The scores of a kind of cell in a row."""
     table = at(row.values, "scores", kind)
     if not isinstance(table, list) or not all(isinstance(line, list) for line in table):

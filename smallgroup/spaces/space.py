@@ -11,7 +11,7 @@ from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.genotype import Genotype
 from smallgroup.spaces.kinds import Kind, Rule
 
-Evaluation = Literal["all", "active", "detached"]
+Evaluated = Literal["all", "active", "detached"]
 """Which operations of an edge run: all; those whose mixing weight is not zero; or all, the others without gradient."""
 
 Transform = Callable[[str, Tensor, int, int], Tensor]
@@ -28,7 +28,7 @@ class Choice:
     """Whose weight is not zero."""
     kept: tuple[bool, ...]
     """Who has not been removed."""
-    evaluate: Evaluation
+    evaluate: Evaluated
     transform: Callable[[str, Tensor], Tensor] | None
     settings: Tensor | None = None
     """What else the edges of a method take."""
@@ -48,7 +48,7 @@ class Mixture:
         weights: Tensor,
         *,
         edges: Tensor | None = None,
-        evaluate: Evaluation = "all",
+        evaluate: Evaluated = "all",
         transform: Transform | None = None,
         settings: Tensor | None = None,
     ) -> None:

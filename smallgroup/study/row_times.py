@@ -24,7 +24,7 @@ from smallgroup.phases.search import timing
 from smallgroup.phases.search.learners import Searcher
 from smallgroup.phases.training import course
 from smallgroup.phases.training.trainee import Trainee
-from smallgroup.recipes import Row
+from smallgroup.recipes import PaperRow
 from smallgroup.runtime.environment import Environment, cores, threads
 from smallgroup.runtime.files import read_regular, write_whole
 from smallgroup.runtime.memory import OutOfMemory
@@ -52,7 +52,7 @@ class RowTime:
     training: float | None
 
 
-def row_times(rows: Sequence[Row], tell: Callable[[str], None]) -> list[RowTime]:
+def row_times(rows: Sequence[PaperRow], tell: Callable[[str], None]) -> list[RowTime]:
     """Return the time of each row: a kept one, or where there is none, one that is measured and then kept.
 
     What is measured while others use the machine is not kept. `tell` is given a few words on each network that is
@@ -90,7 +90,7 @@ def machine_is_busy() -> bool:
     return os.getloadavg()[0] > _BUSY * cores()
 
 
-def training_of(row: Row) -> Config:
+def training_of(row: PaperRow) -> Config:
     """Return the config with which the cell of a row is trained."""
     search = resolve(row.keys)
     learners = search.to_dict()["learners"]

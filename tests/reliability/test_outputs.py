@@ -14,6 +14,7 @@ from tests.tools.fuzz.outputs import (
     Attempt,
     Findings,
     Material,
+    every_attempt,
     make_material,
     try_outputs,
     without_cleaning,
@@ -21,7 +22,7 @@ from tests.tools.fuzz.outputs import (
 from tests.tools.fuzz.outputs.attempts import look_at_said, places_of
 from tests.tools.fuzz.outputs.listed import list_attacks
 from tests.tools.fuzz.outputs.looks import look_at_file
-from tests.tools.fuzz.outputs.material import SEARCH, STUDIES, STUDY, TRAINING
+from tests.tools.fuzz.outputs.material import SEARCH, STUDIES, TRAINING
 from tests.tools.fuzz.outputs.places import KEY
 from tests.tools.fuzz.outputs.steps import Said
 
@@ -92,7 +93,7 @@ def of_control(material: Material, control: str) -> tuple[Attempt, str]:
         return attempt(material, "facts.json", SEARCH, attack="html"), "^(report|watch) "
     if control in ("formulas", "TeX"):  # a failure is no cell of a table, and in TeX a comment
         attack = {"formulas": "formula", "TeX": "tex on one line"}[control]
-        return Attempt(Path(STUDY), (("rows", 0, "name"), ("claims", 0, "row")), attack), TABLE
+        return next(one for one in every_attempt(material) if one.attack == attack), TABLE
     # All attacks in one text have half a character, which no file can be written with.
     attack = {"unseen characters": "tex", "Markdown": "markdown"}[control]
     return attempt(material, "failed.json", STUDIES, attack=attack), TABLE

@@ -18,7 +18,7 @@ from smallgroup.phases.training.config import TrainingConfig
 from smallgroup.phases.training.trainee import Answer, Trainee
 
 
-class Course(ABC):
+class TrainingCourse(ABC):
     """One network or several, trained on all training images. All of them take a step, or none does."""
 
     def __init__(self, config: TrainingConfig, data: TrainingData, trainees: Sequence[Trainee]) -> None:

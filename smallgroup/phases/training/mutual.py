@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from smallgroup.data.training_data import TrainingData
 from smallgroup.phases.training.config import TrainingConfig
-from smallgroup.phases.training.course import Course
+from smallgroup.phases.training.course import TrainingCourse
 from smallgroup.phases.training.peers import Peers
 from smallgroup.phases.training.trainee import Answer, Trainee
 
@@ -36,7 +36,7 @@ def divergences(logits: Sequence[Tensor]) -> list[Tensor]:
     return found
 
 
-class MutualJob(Course):
+class MutualJob(TrainingCourse):
     """Networks around given cells, trained together on all training images.
 
     Each has initial weights and drop path of its own, which depend on the seed and its place alone. With weight 0 each

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from smallgroup.phases.training.mutual import MutualJob
 from smallgroup.phases.training.result import RESULT, TrainResult, write_result
 from smallgroup.runner import read_rows
-from smallgroup.runtime.files import read_regular, write_whole
+from smallgroup.runtime.files import check_not_link, read_regular, write_whole
 from smallgroup.spaces import genotypes
 
 
@@ -76,6 +76,12 @@ _RESULT = TypeAdapter(MutualResult)
 def folder_of(learner: int) -> str:
     """Where the model of a learner is, within the folder of the run."""
     return f"learner-{learner}"
+
+
+def check_places(folder: Path, learners: int) -> None:
+    """Refuse a link in the place of a learner's folder, before anything is computed."""
+    for k in range(learners):
+        check_not_link(folder / folder_of(k))
 
 
 def conclude(job: MutualJob, *, seconds: float, folder: Path) -> MutualResult:

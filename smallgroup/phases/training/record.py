@@ -4,16 +4,16 @@ from pathlib import Path
 from typing import Any
 
 from smallgroup.phases.facts import facts_of
-from smallgroup.phases.training.course import Course
+from smallgroup.phases.training.course import TrainingCourse
 from smallgroup.runner.recorder import Recorder
 
 
-def recorder(job: Course, folder: Path) -> Recorder:
+def recorder(job: TrainingCourse, folder: Path) -> Recorder:
     """Who writes it."""
     return Recorder(folder, lambda: facts(job), seconds=lambda: job.seconds)
 
 
-def facts(job: Course) -> dict[str, Any]:
+def facts(job: TrainingCourse) -> dict[str, Any]:
     """What a training is."""
     dataset = job.data.dataset
     images = {"train": len(dataset.train), "test": 0 if dataset.test is None else len(dataset.test)}

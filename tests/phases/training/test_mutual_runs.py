@@ -195,3 +195,16 @@ def test_a_short_run_on_cifar_beats_chance() -> None:
     for learner in result.learners:
         assert learner.test_error is not None
         assert learner.test_error < 85  # chance is 90
+
+
+def test_a_link_in_the_place_of_a_learner_is_refused(tmp_path: Path) -> None:
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    config = {"training": {**TRAINING, "epochs": 1, "steps_per_epoch": 1}}
+    train_mutually([CELL, CELL], config, out=run, progress=False)
+    (run / "learner-1").rename(elsewhere)
+    (run / "learner-1").symlink_to(elsewhere)
+    (elsewhere / "result.json").unlink()  # so that the run is not finished
+    before = sorted(path.name for path in elsewhere.iterdir())
+    with pytest.raises(ValueError, match="learner-1 must be a folder of the run itself, but it is a link"):
+        train_mutually([CELL, CELL], config, out=run, resume=True, progress=False)
+    assert sorted(path.name for path in elsewhere.iterdir()) == before

@@ -55,7 +55,10 @@ def places_of(material: Material, file: Path, *, scalars: bool = False) -> list[
 
 
 def every_attempt(material: Material) -> Iterator[Attempt]:
-    """All texts of a file at once, file by file; then each value of what is read leniently or shown as it is."""
+    """All texts of a file at once, file by file; then each value of what is read leniently or shown as it is.
+
+    Names of rows come last: they are cells of tables, which in TeX and CSV are dangerous in other ways than comments.
+    """
     for file in material.files():
         places = places_of(material, file)
         values = tuple(place for place in places if KEY not in place)
@@ -64,6 +67,8 @@ def every_attempt(material: Material) -> Iterator[Attempt]:
         soft = tuple(place for place in places if _is_shown(file, place))
         if soft and soft != values:
             yield Attempt(file, soft, "")
+    for attack in ("formula", "tex on one line"):
+        yield Attempt(Path(STUDY), (("rows", 0, "name"), ("claims", 0, "row")), attack)
 
 
 def _is_shown(file: Path, place: Place) -> bool:
