@@ -213,6 +213,12 @@ class Config(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _networks_fit_the_space(self) -> "Config":
+        for section in (self.training, self.playoff):
+            section.network.of(self.space.name)
+        return self
+
+    @model_validator(mode="after")
     def _architectures_first_alone(self) -> "Config":
         search = self.search
         if search.order == "a-v-w" and search.hypergradient != "first-order" and self.teaching.active:

@@ -98,10 +98,22 @@ class NetworkConfig(SpaceSection):
         """Return the sections of networks that the registered spaces have."""
         return [definition.network_config for definition in definitions()]
 
+    def of(self, space: str) -> "NetworkConfig":
+        """Return the section of a space with the keys that it has of its own; a value that it does not take is refused.
+
+        Another space may have a key of the same name, and take other values.
+        """
+        section = definition_of(space).network_config
+        try:
+            return section(**_only(section, self.model_dump()))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False)[0]
+            key, got = ".".join(map(str, first["loc"])), str(first["input"])[:60]
+            raise ValueError(f"{key} of networks of {space}: {first['msg']}, but got {got!r}") from None
+
     def design(self, images: ImageSpec, space: str) -> "NetworkDesign":
         """Return the network for such images around a cell of a space."""
-        definition = definition_of(space)
-        return definition.design(definition.network_config(**self.model_dump()), images)
+        return definition_of(space).design(self.of(space), images)
 
 
 def space_config(given: object) -> object:

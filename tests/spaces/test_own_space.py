@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import Field
 
 from smallgroup import registry
 from smallgroup.cli import main
 from smallgroup.config import resolve
-from smallgroup.spaces import GROUND_TRUTHS, SPACES, definition_of
+from smallgroup.spaces import GROUND_TRUTHS, SPACES, NetworkConfig, definition_of
 from smallgroup.spaces.choices import known_genotype
 from smallgroup.testing import DefinitionContract
 
@@ -121,6 +122,29 @@ def test_its_keys_are_in_the_config_and_listed(run: Path, capsys: pytest.Capture
     assert "cells_per_stage" not in listed
     assert main(["list", "spaces"]) == 0
     assert "Cells of two nodes and three edges" in capsys.readouterr().out
+
+
+def test_a_key_of_the_same_name_takes_what_its_own_space_takes(place: Path) -> None:
+    """Here the cells of the DARTS space, of which there may be a hundred."""
+    assert place.is_dir()
+
+    class Short(NetworkConfig):
+        cells: int = Field(default=1, le=2)
+
+    class Other(type(definition_of("chain"))):  # type: ignore[misc]
+        name = "short-chain"
+        network_config = Short
+
+    SPACES.register(Other)
+    network = {"cells": 2}
+    keys = {"space": "short-chain", "training": {"network": network}, "playoff": {"network": network}}
+    assert resolve(keys).training.network.cells == 2
+    network["cells"] = 50
+    with pytest.raises(
+        ValueError, match=r"^cells of networks of short-chain: .* less than or equal to 2, but got '50'$"
+    ):
+        resolve(keys)
+    assert resolve({**keys, "space": "darts"}).training.network.cells == 50
 
 
 def test_it_is_described_shown_reported_and_exported(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
