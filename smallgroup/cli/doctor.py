@@ -10,6 +10,7 @@ import typer
 
 from smallgroup import __version__, kernels
 from smallgroup.cli.output import print_columns, print_json, say
+from smallgroup.config import resolve
 from smallgroup.data import NAMES, Finding, data_root, examine
 from smallgroup.spaces.darts.truth import COLUMN, Surrogate, can_run
 from smallgroup.spaces.ground_truth import CAVEAT
@@ -31,7 +32,10 @@ def run(root: Path | None, folders: tuple[str, ...], *, as_json: bool) -> None:
         "kernels": kernels.in_words(kernels.best()),
         "data_root": str(root),
     }
-    findings = [*examine(root, (*NAMES, *folders)), _table(root), _surrogate(root)]
+    default = resolve({})
+    shrunk = f"in searches of the recipe {default.recipe} (search.image_size)"
+    data = examine(root, (*NAMES, *folders), default.search.image_size, shrunk)
+    findings = [*data, _table(root), _surrogate(root)]
     if as_json:
         print_json({**machine, "findings": [asdict(finding) for finding in findings]})
     else:

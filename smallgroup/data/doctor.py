@@ -34,12 +34,17 @@ class Finding:
     sentence: str
 
 
-def examine(root: Path, names: tuple[str, ...] = NAMES) -> list[Finding]:
-    """Look for each named dataset; bad data is a finding, never an error."""
-    return [_finding(name, root) for name in names]
+def examine(
+    root: Path, names: tuple[str, ...] = NAMES, in_search: int | None = None, where: str = "in the search"
+) -> list[Finding]:
+    """Look for each named dataset; bad data is a finding, never an error.
+
+    `in_search` is the size to which larger images are shrunk, and `where` says when.
+    """
+    return [_finding(name, root, in_search, where) for name in names]
 
 
-def _finding(name: str, root: Path) -> Finding:
+def _finding(name: str, root: Path, in_search: int | None, where_shrunk: str) -> Finding:
     folders = {"digits": "scikit-learn", "cifar10": "cifar-10-batches-py", "cifar100": "cifar-100-python"}
     place = expanded(name.removeprefix(FOLDER)) if name.startswith(FOLDER) else root / folders.get(name, name)
     where = folders["digits"] if name == "digits" else shown(place)
@@ -48,7 +53,7 @@ def _finding(name: str, root: Path) -> Finding:
         if name in NAMES[1:] and not place.exists():
             return Finding(name, where, "missing", f"{name} is not here: there is no {where}")
         try:
-            status, sentence = _labelled(name, root)
+            status, sentence = _labelled(name, root, in_search, where_shrunk)
         except NoClassesError as error:
             if not name.startswith(FOLDER):
                 raise
@@ -60,7 +65,7 @@ def _finding(name: str, root: Path) -> Finding:
     return Finding(name, where, status, sentence)
 
 
-def _labelled(name: str, root: Path) -> tuple[Status, str]:
+def _labelled(name: str, root: Path, in_search: int | None, where: str) -> tuple[Status, str]:
     # All files of a folder that is named are decoded; ImageNet is looked at whenever somebody asks for a doctor.
     dataset = open_dataset(name, root, bad="refuse" if name.startswith(FOLDER) else None)
     if unreadable := [line for part in (dataset.train, dataset.test) if part for line in damaged_files(part)]:
@@ -68,7 +73,10 @@ def _labelled(name: str, root: Path) -> tuple[Status, str]:
     test = "no test images" if dataset.test is None else f"{len(dataset.test):,} test images"
     pixels = f"{dataset.size} x {dataset.size} x {dataset.channels}"
     text = f"{len(dataset.train):,} training and {test} of {len(dataset.classes)} classes, {pixels}"
-    about = [f"images: {dataset.about}"] if dataset.about else []
+    size = dataset.about
+    if in_search is not None and in_search < dataset.size:
+        size = dataset.about_size(in_search, where)
+    about = [f"images: {size}"] if size else []
     partial = any("subset" in note or "not the official" in note for note in dataset.notes)
     return "subset" if partial else "ok", "; ".join([text, *about, *dataset.notes, *dataset.overlap])
 
