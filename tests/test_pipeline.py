@@ -16,14 +16,15 @@ from smallgroup.api import training_data_of
 from smallgroup.baseline_names import BASELINES
 from smallgroup.cli import main
 from smallgroup.config import Config, load_own, resolve
-from smallgroup.phases.evaluation import TrainingJob, TrainResult
-from smallgroup.phases.evaluation.size import images_of, size_of
 from smallgroup.phases.passes import FORWARD
 from smallgroup.phases.search.timing import Cost, Part
-from smallgroup.pipeline import ALL_3X3, LEAST_SHARE, OVERHEAD, PLAY_OFF_SHARE, RESNET, SEARCH_SHARE, RunResult
+from smallgroup.phases.training import TrainingJob, TrainResult
+from smallgroup.phases.training.size import size_of
+from smallgroup.pipeline import LEAST_SHARE, OVERHEAD, PLAY_OFF_SHARE, SEARCH_SHARE, RunResult
 from smallgroup.runner import read_rows
 from smallgroup.runtime import budget as budgets
 from smallgroup.runtime import files
+from smallgroup.spaces.choices import known_genotype
 from smallgroup.spaces.genotypes import from_plain
 from smallgroup.statistics.same_images import ImageComparison
 
@@ -58,6 +59,7 @@ KEYS: dict[str, Any] = {
     },
 }
 ALL = tuple(BASELINES)
+RESNET, ALL_3X3 = (str(known_genotype(name, "nas-bench-201")) for name in ("resnet", "all-3x3"))
 STEP = 0.005
 """Seconds of a step of a training, where the clock stands still."""
 
@@ -116,9 +118,9 @@ def test_baselines_have_the_steps_and_the_cost_of_the_network_found(finished: tu
     """A channel more or less would be no nearer."""
     folder, result = finished
     own = result.training
-    cells = {"resnet": str(RESNET), "all-3x3": str(ALL_3X3)}
+    cells = {"resnet": RESNET, "all-3x3": ALL_3X3}
     base = resolve(load_own(folder / "training" / "config.yaml"))
-    images = images_of(training_data_of(base))
+    images = training_data_of(base).dataset.spec
     for name, other in result.baselines.items():
         assert (other.steps, other.epochs, other.seed) == (own.steps, own.epochs, own.seed) == (6, 2, base.seed)
         assert other.genotype == cells.get(name, other.genotype)
@@ -289,7 +291,7 @@ def test_a_resnet_stands_beside_a_network_of_the_darts_space(tmp_path: Path) -> 
     given = {**KEYS, "learners": 1, "space": {"name": "darts", "channels": 2, "cells": 3}}
     result = run(tmp_path / "run", given, answer="retained", baselines=("resnet",))
     own, other = result.training, result.baselines["resnet"]
-    assert (own.space, other.space, other.genotype) == ("darts", "nas-bench-201", str(RESNET))
+    assert (own.space, other.space, other.genotype) == ("darts", "nas-bench-201", RESNET)
     assert other.steps == own.steps
     assert 0.5 < other.multiply_adds / own.multiply_adds < 2
     assert result.comparisons[0].comparison is not None

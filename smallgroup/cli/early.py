@@ -8,15 +8,16 @@ from smallgroup import recipes
 from smallgroup.baseline_names import BASELINES, Baseline
 from smallgroup.cli.wanted import Wanted
 from smallgroup.config import CONFIG, changed, check_run, keys_for_training, seeds_of
-from smallgroup.data.names import FOLDER
-from smallgroup.networks.design import NETWORKS
-from smallgroup.phases.evaluation.peers import FILE as PEERS
-from smallgroup.phases.evaluation.peers import Peers
-from smallgroup.phases.evaluation.place import ABOUT, FORMATS, TRAINING, find_model
+from smallgroup.data.names import check_name
+from smallgroup.exporters import EXPORTERS
 from smallgroup.phases.search.config import ANSWERS, AnswerRule
+from smallgroup.phases.training.peers import FILE as PEERS
+from smallgroup.phases.training.peers import Peers
+from smallgroup.phases.training.place import ABOUT, TRAINING, find_model
 from smallgroup.runtime.checks import check_choice, check_counts
 from smallgroup.runtime.text import shown
 from smallgroup.spaces import genotypes
+from smallgroup.spaces.design import IMAGES
 from smallgroup.study import names
 
 HEADS = ("auto", "one-norm", "two-norms")
@@ -39,7 +40,7 @@ def check_training(texts: Sequence[str], wanted: Wanted) -> None:
     wanted.check()
     cell, *_ = [genotypes.resolve(text)[1] for text in texts]
     wanted = replace(wanted, base=keys_for_training(texts[0], wanted.given()))
-    config = wanted.resolved({"space": genotypes.space_of(cell)}, wanted.out)
+    config = wanted.resolved({"space": cell.space}, wanted.out)
     wanted.check_folder()
     if not wanted.resume:
         config.data.require(unlabeled=False)
@@ -92,7 +93,7 @@ def check_described(texts: Sequence[str], network: str | None, auxiliary: str) -
     """Refuse genotypes that cannot be read, and a network that is not known."""
     check_choice("auxiliary", auxiliary, HEADS)
     if network is not None:
-        check_choice("network", network, tuple(NETWORKS))
+        check_choice("network", network, tuple(IMAGES))
     for text in texts:
         genotypes.resolve(text)
 
@@ -110,7 +111,7 @@ def check_study(name: str, recipe: str | None, seeds: str | None, changes: Seque
 
 def check_export(run: Path, format_: str) -> None:
     """Refuse a run without a model, and a format that is not known."""
-    check_choice("format", format_, FORMATS)
+    EXPORTERS.check_name(format_, "format")
     find_model(run)
 
 
@@ -120,11 +121,10 @@ def check_predict(run: Path, top: int) -> None:
     find_model(run)
 
 
-def check_examined(folders: Sequence[str]) -> None:
-    """Refuse folders that are not given as `folder:PATH`."""
-    for folder in folders:
-        if not folder.startswith(FOLDER) or folder == FOLDER:
-            raise ValueError(f"a folder to look at must be given as folder:PATH, but got {shown(folder)!r}")
+def check_examined(data: Sequence[str]) -> None:
+    """Refuse data to look at under names that are not known."""
+    for name in data:
+        check_name(name)
 
 
 def check_runs(folders: Sequence[Path]) -> None:

@@ -9,7 +9,7 @@ from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.config import keys_for_training
 from smallgroup.display.training import TrainingDisplay
-from smallgroup.phases.evaluation import MutualResult, Peers
+from smallgroup.phases.training import MutualResult, Peers
 from smallgroup.spaces import genotypes
 
 ALONE = "alone"
@@ -31,13 +31,13 @@ def run(texts: list[str], group: Peers, wanted: Wanted, *, as_json: bool) -> Non
     if as_json:
         print_json({"mutual": together.to_dict(), "alone": alone.to_dict(), "run": str(folder)})
     else:
-        names = [name if len(name) <= LONGEST else genotypes.space_of(cell) for name, cell in named]
+        names = [name if len(name) <= LONGEST else cell.space for name, cell in named]
         _show(names * (len(together.learners) // len(names)), together, alone, folder)
 
 
 def train_group(group: Peers, wanted: Wanted, folder: Path | None, title: str) -> tuple[MutualResult, Path]:
     """Train networks together in a folder, and watch them."""
-    config = wanted.resolved({"space": genotypes.space_of(group.genotypes[0])}, folder)
+    config = wanted.resolved({"space": group.genotypes[0].space}, folder)
     folder = folder or next_folder("mutual", config.data.dataset)
     with TrainingDisplay(title=title) as display:
         finished = wanted.resume and MutualResult.read(folder) is not None

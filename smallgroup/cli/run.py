@@ -5,8 +5,8 @@ from smallgroup.baseline_names import Baseline
 from smallgroup.cli.durations import seconds_of, written
 from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.cli.wanted import Wanted, next_folder
-from smallgroup.phases.evaluation import TrainResult
 from smallgroup.phases.search.config import AnswerRule
+from smallgroup.phases.training import TrainResult
 from smallgroup.pipeline import RunResult
 from smallgroup.spaces.drawing import draw
 from smallgroup.spaces.genotypes import from_plain

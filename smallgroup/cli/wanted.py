@@ -14,11 +14,9 @@ from smallgroup.runner.watcher import Watcher
 from smallgroup.runtime.budget import Budget
 from smallgroup.runtime.files import check_not_link
 
-_NOT_WHAT = ("data_root", "on_nonfinite")
+_NOT_WHAT = ("data_root", "on_nonfinite", "plugins")
 """Options that say where and how to run, and not what."""
 _NOT_WHAT_CHANGES = ("run.", *(f"{name}=" for name in _NOT_WHAT), "data.data_root=")
-OVERHEAD = 0.93
-"""The part of a time budget that is shared out; checkpoints and the last look at the images take the rest."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,9 @@ class Wanted:
     def budget(self) -> Budget:
         """The time budget from now on."""
         assert self.time_budget is not None
-        return Budget(OVERHEAD * seconds_of(self.time_budget))
+        from smallgroup.fitting import SPENT  # noqa: PLC0415 -- it loads torch
+
+        return Budget(SPENT * seconds_of(self.time_budget))
 
     @property
     def _file(self) -> dict[str, Any]:

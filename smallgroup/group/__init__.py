@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from smallgroup.group.module_apply import ModuleApply
     from smallgroup.group.optimizers import Optimizers, step_derivative
     from smallgroup.group.report import LearnerReport, StepReport
+    from smallgroup.group.task import Task
+    from smallgroup.group.tasks import Classification, DenseClassification, GaussianRegression, MultiLabel, Regression
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
@@ -26,19 +28,27 @@ else:
             "module_apply": ["ModuleApply"],
             "optimizers": ["Optimizers", "step_derivative"],
             "report": ["LearnerReport", "StepReport"],
+            "task": ["Task"],
+            "tasks": ["Classification", "DenseClassification", "GaussianRegression", "MultiLabel", "Regression"],
         },
     )
 
 __all__ = [
     "Apply",
+    "Classification",
+    "DenseClassification",
+    "GaussianRegression",
     "Labeller",
     "Learner",
     "LearnerReport",
     "ModuleApply",
+    "MultiLabel",
     "NonFiniteError",
     "Optimizers",
     "Phase",
+    "Regression",
     "SmallGroup",
     "StepReport",
+    "Task",
     "step_derivative",
 ]

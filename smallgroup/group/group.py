@@ -1,8 +1,8 @@
 """The group: learners that teach one another, and the gradient of their architectures."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
-from itertools import pairwise
 from typing import Literal, get_args, overload
 
 import torch
@@ -10,9 +10,9 @@ from torch import Tensor
 
 from smallgroup.group.batches import Batch, Batches
 from smallgroup.group.hypergradients import Hypergradient, MixedProduct, exact, finite_difference
+from smallgroup.group.inputs import Inputs
 from smallgroup.group.iteration import first_stage_alone, iterate, third_stage_alone
 from smallgroup.group.learner import Labeller, Learner, begin_step
-from smallgroup.group.module_apply import ModuleApply
 from smallgroup.group.optimizers import (
     Move,
     Optimizers,
@@ -24,12 +24,19 @@ from smallgroup.group.optimizers import (
     plain_move,
     take_step,
 )
-from smallgroup.group.report import LearnerReport, StepReport
+from smallgroup.group.problem import Setting, Standing
+from smallgroup.group.report import LearnerReport, StepReport, merged
+from smallgroup.group.roster import check_learners, check_seeds, identities_of, places_of
 from smallgroup.group.snapshot import Snapshot
+from smallgroup.group.task import Task
+from smallgroup.group.tasks.classification import Classification
 from smallgroup.group.teaching import LabelsFrom, Targets, Teaching
 from smallgroup.group.tensors import Tensors, Vector
-from smallgroup.group.workings import Mover, Setting, Standing, Workings
+from smallgroup.group.workings import Mover, Workings
 from smallgroup.runtime.checks import check_choice, check_number
+
+Order = Literal["v-w-a", "a-v-w"]
+"""The paper's order of stages, or architectures first."""
 
 
 class SmallGroup:
@@ -38,7 +45,7 @@ class SmallGroup:
     Solved as in the paper: each level by one step per iteration, and the architecture gradient through both.
 
     Args:
-        learners: at least one. They may differ in everything but the classes.
+        learners: at least one. They may differ in everything but the classes, labels or targets.
         lam: lambda, the weight of the peers' labels in stage 2. 0 makes the learners independent.
         hypergradient: "first-order" (the direct term alone), "finite-difference" (the paper's), or "exact".
         label_path: differentiate the labels also in the architecture that makes them (the true derivative);
@@ -47,6 +54,7 @@ class SmallGroup:
         v_lr, w_lr, architecture_lr: rates of the plain gradient steps of Eqs. (4), (5) and (6).
         optimizers: torch optimizers in their place, one `Optimizers` per learner; what it leaves out stays plain.
         labels_from, targets, human_labels: ablations and controls, see `teaching.Teaching`.
+        task: what is learned and handed over; `Classification()` by default, which is the paper's.
     """
 
     def __init__(
@@ -64,14 +72,17 @@ class SmallGroup:
         labels_from: LabelsFrom | Sequence[Labeller] = "v",
         targets: Targets = "peers",
         human_labels: bool = True,
+        task: Task | None = None,
     ) -> None:
         check_choice("hypergradient", hypergradient, get_args(Hypergradient))
         check_number("radius", radius, positive=True)
         if not isinstance(learners, Sequence):
             raise TypeError(f"learners must be a list of Learner, but got {type(learners).__name__}")
+        if task is not None and not isinstance(task, Task):
+            raise TypeError(f"task must be a Task, such as smallgroup.group.Regression(), but got {_name(task)}")
         self.learners = list(learners)
         teaching = Teaching(len(self.learners), lam, labels_from, targets, human_labels)
-        _check_learners(self.learners, needs_v=teaching.trains_v)
+        check_learners(self.learners, needs_v=teaching.trains_v)
         self.optimizers = complete(optimizers, self.learners, v_lr, w_lr, architecture_lr)
         if hypergradient != "first-order":
             for each in self.optimizers:
@@ -82,27 +93,26 @@ class SmallGroup:
             "finite-difference": partial(finite_difference, radius=radius),
             "exact": exact,
         }
-        self.setting = Setting(self.learners, teaching, product[hypergradient], label_path)
-        self._identities = [_identities(learner) for learner in self.learners]
+        self.setting = Setting(self.learners, teaching, product[hypergradient], label_path, task or Classification())
+        self._identities = [identities_of(learner) for learner in self.learners]
         self._places: list[list[int]] = []
         self._standing: list[Standing] = []
         self._snapshot: Snapshot | None = None
-        self._seconds: dict[int, float] = {}
         self.steps = 0
         """How many steps were taken; the random numbers of an iteration are a function of it."""
 
     @overload
     def architecture_gradients(
-        self, train: Batch, unlabeled: Tensor | None, validation: Batch, *, parts: Literal[False] = False
+        self, train: Batch, unlabeled: Inputs | None, validation: Batch, *, parts: Literal[False] = False
     ) -> list[dict[str, Tensor]]: ...
 
     @overload
     def architecture_gradients(
-        self, train: Batch, unlabeled: Tensor | None, validation: Batch, *, parts: Literal[True]
+        self, train: Batch, unlabeled: Inputs | None, validation: Batch, *, parts: Literal[True]
     ) -> list[dict[str, dict[str, Tensor]]]: ...
 
     def architecture_gradients(
-        self, train: Batch, unlabeled: Tensor | None, validation: Batch, *, parts: bool = False
+        self, train: Batch, unlabeled: Inputs | None, validation: Batch, *, parts: bool = False
     ) -> list[dict[str, Tensor]] | list[dict[str, dict[str, Tensor]]]:
         """The gradient of sum_j L(W'_j, A_j, D_val) in each A_k, Eq. (6), for plain steps. Changes nothing.
 
@@ -112,19 +122,21 @@ class SmallGroup:
         if validation is None:
             raise TypeError("the architecture gradient needs a validation batch, but validation is None")
         self._look_at_tensors()
-        reports = self._iterate(
+        report = self._iterate(
             (train, unlabeled, validation),
             lambda k, g: plain_move(self.learners[k].v or {}, g, _required(self.optimizers[k].v)),
             lambda k, g: plain_move(self.learners[k].w, g, _required(self.optimizers[k].w)),
         )
-        return [report.terms for report in reports] if parts else [report.gradient for report in reports]
+        return [one.terms for one in report.learners] if parts else [one.gradient for one in report.learners]
 
     def step(
         self,
         train: Batch,
-        unlabeled: Tensor | None,
+        unlabeled: Inputs | None,
         validation: Batch | None,
         *,
+        order: Order = "v-w-a",
+        clip_look_ahead: bool = True,
         moving: Sequence[bool] | None = None,
     ) -> StepReport:
         """Algorithm 1, one iteration: V, W and A of every learner move, in place.
@@ -132,18 +144,34 @@ class SmallGroup:
         Without a validation batch the architectures stay (stages 1 and 2 only); with `moving`, those of the learners
         for which it is False. If anything fails, nothing has changed: a loss that is not finite raises
         `NonFiniteError`.
+
+        Order "a-v-w" is that of DARTS and of the circulating code: A first, where the weights stand, then V and W at
+        the new A. In second order A looks ahead to the step of W on `train`, see `step_architectures`.
         """
-        reports = self._commit((train, unlabeled, validation), iterate, self._moving(moving))
+        check_choice("order", order, get_args(Order))
+        if order == "v-w-a" and not clip_look_ahead and self.setting.product is not None:
+            raise ValueError(
+                'clip_look_ahead can be False only with order="a-v-w", but order is "v-w-a", in which the look-ahead '
+                "is the step that is taken"
+            )
+        with self._all_or_nothing() as saved:
+            if order == "v-w-a" or validation is None:
+                report = self._commit(saved, (train, unlabeled, validation), iterate, moving)
+            else:
+                look_ahead = None if self.setting.product is None else train
+                first = self._step_architectures(saved, validation, look_ahead, clip_look_ahead, moving)
+                report = merged(first, self._commit(saved, (train, unlabeled, None), iterate))
         self.steps += 1
-        return StepReport(self.steps - 1, reports, self._seconds)
+        return report
 
     def step_labellers(self, train: Batch) -> StepReport:
         """Stage 1 alone: V of every learner moves. For a time in which labellers learn before they teach."""
         if not self.setting.teaching.trains_v:
             raise ValueError("labellers can be stepped only where learners have first weights v that teach")
-        reports = self._commit((train, None, None), first_stage_alone, self._moving(None))
+        with self._all_or_nothing() as saved:
+            report = self._commit(saved, (train, None, None), first_stage_alone)
         self.steps += 1
-        return StepReport(self.steps - 1, reports, self._seconds)
+        return report
 
     def step_architectures(
         self,
@@ -162,17 +190,25 @@ class SmallGroup:
         """
         if validation is None:
             raise TypeError("the architecture gradient needs a validation batch, but validation is None")
+        with self._all_or_nothing() as saved:
+            return self._step_architectures(saved, validation, look_ahead, clip_look_ahead, moving)
+
+    def _step_architectures(
+        self,
+        saved: Snapshot,
+        validation: Batch,
+        look_ahead: Batch | None,
+        clip: bool,
+        moving: Sequence[bool] | None,
+    ) -> StepReport:
         if look_ahead is None:
-            reports = self._commit((validation, None, validation), third_stage_alone, self._moving(moving))
-            return StepReport(self.steps, reports, self._seconds)
+            return self._commit(saved, (validation, None, validation), third_stage_alone, moving)
         if self.setting.teaching.active:
             raise ValueError(
                 "architectures can look ahead before V and W only where nobody teaches, because a group differentiates "
-                "the steps of V and W that it takes; use step"
+                'the steps of V and W that it takes; use step with order="v-w-a"'
             )
-        given = (look_ahead, None, validation)
-        reports = self._commit(given, iterate, self._moving(moving), keep_weights=False, clip=clip_look_ahead)
-        return StepReport(self.steps, reports, self._seconds)
+        return self._commit(saved, (look_ahead, None, validation), iterate, moving, keep_weights=False, clip=clip)
 
     def _moving(self, given: Sequence[bool] | None) -> Sequence[bool]:
         """Whose architectures move."""
@@ -184,19 +220,30 @@ class SmallGroup:
             )
         return moving
 
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[Snapshot]:
+        """Restore everything if anything fails inside; the one snapshot of a step, whatever its order."""
+        self._look_at_tensors()
+        saved = self._saved()
+        try:
+            yield saved
+        except BaseException:
+            saved.restore()
+            raise
+
     def _commit(
         self,
-        given: tuple[Batch, Tensor | None, Batch | None],
-        run: Callable[[Workings], list[LearnerReport]],
-        moving: Sequence[bool],
+        saved: Snapshot,
+        given: tuple[Batch, Inputs | None, Batch | None],
+        run: Callable[[Workings], StepReport],
+        moving: Sequence[bool] | None = None,
         *,
         keep_weights: bool = True,
         clip: bool = True,
-    ) -> list[LearnerReport]:
-        """Take the steps that `run` asks for, in place, or none of them; those of V and W are undone on request."""
+    ) -> StepReport:
+        """Take the steps that `run` asks for, in place; those of V and W are undone on request."""
+        who_moves = self._moving(moving)
         with_xi = self.setting.product is not None and given[2] is not None
-        self._look_at_tensors()
-        saved = self._saved()
 
         def move_v(k: int, gradient: Vector[Tensor | None]) -> Move:
             own, v, after = self.optimizers[k], self.learners[k].v or {}, self._standing[k].v
@@ -209,17 +256,13 @@ class SmallGroup:
             limit = own.w_clip if clip else None
             return committed_move(w, gradient, _required(own.w), limit, before=saved.w[k], after=after, with_xi=with_xi)
 
-        try:
-            reports = self._iterate(given, move_v, move_w, run)
-            if not keep_weights:
-                saved.restore()
-            for k, report in enumerate(reports):
-                if moving[k]:
-                    self._move_architecture(k, report, saved.architecture[k])
-        except BaseException:
+        report = self._iterate(given, move_v, move_w, run)
+        if not keep_weights:
             saved.restore()
-            raise
-        return reports
+        for k, one in enumerate(report.learners):
+            if who_moves[k]:
+                self._move_architecture(k, one, saved.architecture[k])
+        return report
 
     def _move_architecture(self, k: int, report: LearnerReport, before: Tensors) -> None:
         """A_k <- A_k - eta_A * gradient, Eq. (6), or what its optimizer and the learner make of it."""
@@ -235,11 +278,11 @@ class SmallGroup:
         if torch.is_inference_mode_enabled():
             raise RuntimeError("a group cannot differentiate in torch.inference_mode(); use torch.no_grad() or neither")
         for k, learner in enumerate(self.learners):
-            if _identities(learner) != self._identities[k]:
+            if identities_of(learner) != self._identities[k]:
                 raise ValueError(
                     f"the tensors of learner {k} must stay the same objects, but one was replaced; copy into it instead"
                 )
-        places = [_places(learner) for learner in self.learners]
+        places = [places_of(learner) for learner in self.learners]
         if places != self._places:
             self._snapshot, self._standing = None, [Standing.of(learner) for learner in self.learners]
             self._places = places
@@ -255,69 +298,31 @@ class SmallGroup:
 
     def _iterate(
         self,
-        given: tuple[Batch, Tensor | None, Batch | None],
+        given: tuple[Batch, Inputs | None, Batch | None],
         move_v: Mover,
         move_w: Mover,
-        run: Callable[[Workings], list[LearnerReport]] = iterate,
-    ) -> list[LearnerReport]:
-        batches = Batches.checked(*given, needs_unlabeled=run is iterate and self.setting.teaching.active)
+        run: Callable[[Workings], StepReport] = iterate,
+    ) -> StepReport:
+        batches = Batches.checked(
+            self.setting.task, *given, needs_unlabeled=run is iterate and self.setting.teaching.active
+        )
         labels_from = self.setting.teaching.labels_from
         for source in (*self.learners, *(() if isinstance(labels_from, str) else labels_from)):
             begin_step(source, self.steps)
         generator = torch.get_rng_state()
         work = Workings(self.setting, self._standing, batches, move_v, move_w, step=self.steps)
-        reports, self._seconds = run(work), work.seconds
+        report = run(work)
         if self.setting.product is not None and not torch.equal(generator, torch.get_rng_state()):
             raise ValueError(
                 "second-order modes need an apply that replays its random numbers, but one drew from torch's "
                 "global generator; wrap the module in smallgroup.group.ModuleApply or draw in begin_step"
             )
-        _check_seeds(self.learners)
-        return reports
+        check_seeds(self.learners)
+        return report
 
 
-def _check_learners(learners: Sequence[Learner], *, needs_v: bool) -> None:
-    taken: list[tuple[int, int, str]] = []
-    for k, learner in enumerate(learners):
-        if not isinstance(learner, Learner):
-            raise TypeError(f"learners must be of type Learner, but number {k} is {type(learner).__name__}")
-        if needs_v and learner.v is None:
-            raise ValueError(f"learners that teach need first weights v, but learner {k} has none")
-        for role, tensors in _roles(learner):
-            for name, tensor in tensors.items():
-                if tensor.numel():
-                    reach = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1
-                    start = tensor.data_ptr()
-                    taken.append((start, start + reach * tensor.element_size(), f"{role}[{name!r}] of learner {k}"))
-    taken.sort()
-    for (_, end, there), (start, _, here) in pairwise(taken):
-        if start < end:
-            raise ValueError(f"every tensor must have memory of its own, but {here} overlaps {there}")
-
-
-def _check_seeds(learners: Sequence[Learner]) -> None:
-    """Random numbers are each learner's own."""
-    seeds: dict[int, int] = {}
-    for k, learner in enumerate(learners):
-        apply = learner.apply
-        if isinstance(apply, ModuleApply) and apply.draws and (j := seeds.setdefault(apply.seed, k)) != k:
-            raise ValueError(
-                f"learners must draw random numbers of their own, but learners {j} and {k} both have "
-                f"ModuleApply(..., seed={apply.seed})"
-            )
-
-
-def _roles(learner: Learner) -> tuple[tuple[str, Tensors], ...]:
-    return ("architecture", learner.architecture), ("v", learner.v or {}), ("w", learner.w)
-
-
-def _identities(learner: Learner) -> list[int]:
-    return [id(tensor) for _, tensors in _roles(learner) for tensor in tensors.values()]
-
-
-def _places(learner: Learner) -> list[int]:
-    """Where the tensors lie: moved to another device or precision, they are the same objects in another place."""
-    return [tensor.data_ptr() for _, tensors in _roles(learner) for tensor in tensors.values()]
+def _name(task: object) -> str:
+    return f"the class {task.__name__}" if isinstance(task, type) else type(task).__name__
 
 
 def _required(optimizer: torch.optim.Optimizer | None) -> torch.optim.Optimizer:

@@ -3,10 +3,11 @@
 For objectives F(P, A) that share the weights P, both functions here give
 
     d/de  grad_A sum F(P + e d, A)   at e = 0,        the product of d2F/(dA dP) with a direction d, and
-    d/de  log q(P + e d)             at e = 0,        a [batch, classes] table for each objective.
+    d/de  T(P + e d)                 at e = 0,        for each table T that an objective names.
 
-The second comes for nothing beside the first. On unlabelled inputs it is the *sensitivity* s_j of learner j:
-how its predictions change along the step that stage 3 asks for, which is all that a peer has to know of it.
+The second comes for nothing beside the first. Of a pupil the table is the slope of its loss in what it was handed, in
+classification log q; its derivative is the *sensitivity* s_j of learner j: how much the step that stage 3 asks for
+depends on what it is handed, which is all that a teacher has to know of it.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ Hypergradient = Literal["first-order", "finite-difference", "exact"]
 
 
 class Product(NamedTuple):
-    """The derivative of the architecture gradient along the direction, and of each table of log-probabilities."""
+    """The derivative along the direction of the architecture gradient, and of each table."""
 
     architecture: dict[str, Tensor]
     tables: list[Tensor]
@@ -63,7 +64,7 @@ def exact(objectives: Sequence[Objective], point: Tensors, direction: Vector[Ten
     It measured faster than two backward passes (docs/hypergradient.md) and yields the tables as well.
     """
     parts = []
-    tables = []
+    tables: list[Tensor] = []
     with forward_ad.dual_level():
         dual = {name: _dual(tensor, direction[name]) for name, tensor in constants(point).items()}
         for objective in objectives:
@@ -71,6 +72,7 @@ def exact(objectives: Sequence[Objective], point: Tensors, direction: Vector[Ten
             try:
                 with torch.enable_grad():
                     loss = objective(dual, leaves)
+                    tables += map(_tangent, loss.tables(loss.outputs))
                 found: Sequence[Tensor | None] = [None] * len(leaves)
                 if leaves and loss.value.requires_grad:
                     found = torch.autograd.grad(loss.value, list(leaves.values()), allow_unused=True)
@@ -81,7 +83,6 @@ def exact(objectives: Sequence[Objective], point: Tensors, direction: Vector[Ten
                 ) from error
             tangents = {n: _tangent(g) for n, g in zip(leaves, found, strict=True) if g is not None}
             parts.append(filled(tangents, architecture))
-            tables.append(_tangent(loss.log_q))
     return Product(total(parts), tables)
 
 
@@ -101,11 +102,11 @@ def negated(product: Product) -> dict[str, Tensor]:
 
 def _probe(objectives: Sequence[Objective], point: Tensors, architecture: Tensors) -> Product:
     parts = []
-    tables = []
+    tables: list[Tensor] = []
     for objective in objectives:
         found = gradients(objective, point, architecture, of_architecture=True)
         parts.append(filled(found.architecture, architecture))
-        tables.append(found.loss.log_q)
+        tables += [table.detach() for table in found.loss.tables(found.loss.outputs)]
     return Product(total(parts), tables)
 
 

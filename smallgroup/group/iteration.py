@@ -3,53 +3,56 @@
 Symbols and equation numbers are the paper's. x, y: labelled batch; u: unlabelled batch; x_v, y_v: validation
 batch. For learner k: A_k architecture, V_k and W_k weights, p_k soft labels, t_k the labels it learns from,
 s_k its sensitivity. Of other learners a learner only ever sees p and s, and the activations of one learner
-live at a time. What the stages leave behind (v, p, w, s, terms) is kept in `Workings`.
+live at a time. The objectives are those of `problem`, what the stages leave behind (v, p, w, s, terms) is in
+`found`, and `checks` decides what can be used.
 """
 
 from smallgroup.group.hypergradients import MixedProduct, negated
 from smallgroup.group.objectives import gradients
-from smallgroup.group.report import LearnerReport
+from smallgroup.group.optimizers import Move
+from smallgroup.group.report import StepReport
 from smallgroup.group.tensors import filled
 from smallgroup.group.workings import Workings
 
 
-def iterate(work: Workings) -> list[LearnerReport]:
+def iterate(work: Workings) -> StepReport:
     """Algorithm 1, lines 1 to 3; the architecture step itself is left to the caller."""
     if work.teaching.trains_v:
-        with work.timed(1):
+        with work.found.timed(1):
             stage_1(work)
-    with work.timed(2):
+    with work.found.timed(2):
         stage_2(work)
-    if work.batches.validation is not None:
-        with work.timed(3):
+    if work.problem.validates:
+        with work.found.timed(3):
             stage_3(work)
-    return [work.report(k) for k in work.everyone]
+    return work.found.report(work.step)
 
 
-def first_stage_alone(work: Workings) -> list[LearnerReport]:
+def first_stage_alone(work: Workings) -> StepReport:
     """Stage 1 and nothing else: labellers that learn before they teach."""
-    with work.timed(1):
+    with work.found.timed(1):
         stage_1(work)
-    return [work.report(k) for k in work.everyone]
+    return work.found.report(work.step)
 
 
-def third_stage_alone(work: Workings) -> list[LearnerReport]:
+def third_stage_alone(work: Workings) -> StepReport:
     """grad_A L(W_k, A_k, D_val) where W_k stands: the direct term without a look ahead."""
-    with work.timed(3):
+    with work.found.timed(3):
         for k in work.everyone:
-            work.stay(k)
+            w = work.problem.w(k)
+            work.found.w.append(Move(w, w, {}))
             direct_and_own(work, k, None)
-    return [work.report(k) for k in work.everyone]
+    return work.found.report(work.step)
 
 
 def stage_1(work: Workings) -> None:
     """V'_k = V_k - xi_V grad_V L(V_k, A_k, D_tr), Eq. (4): each learner on its own."""
     for k in work.everyone:
-        objective = work.first(k)
-        work.begin(k, "v", objective, work.start_v(k))
-        found = gradients(objective, work.start_v(k), work.architecture(k), of_weights=True)
-        work.note(k, 1, "v", found)
-        work.v.append(work.move_v(k, work.usable(k, 1, [found.weights])))
+        objective, v = work.problem.first(k), work.problem.v(k)
+        work.problem.begin(k, "v", objective, v)
+        found = gradients(objective, v, work.problem.a(k), of_weights=True)
+        work.checks.note(k, 1, "v", found)
+        work.found.v.append(work.move_v(k, work.checks.usable(k, 1, [found.weights])))
 
 
 def stage_2(work: Workings) -> None:
@@ -57,16 +60,18 @@ def stage_2(work: Workings) -> None:
 
     O_k(W) = L(W, A_k, D_tr) + lambda CE(f(W, A_k, u), t_k)  with  t_k = sum_{j != k} p_j.
     """
-    work.label()
-    work.o = [work.second(k) for k in work.everyone]
+    if work.problem.labels:
+        for k in work.everyone:
+            work.checks.keep_handed(k, *work.problem.hand_over(k))
+    work.found.o = [work.problem.second(k) for k in work.everyone]
     for k in work.everyone:
-        parts = []
-        for name, objective in work.o[k].items():
-            work.begin(k, name, objective, work.start_w(k))
-            found = gradients(objective, work.start_w(k), work.architecture(k), of_weights=True)
-            work.note(k, 2, name, found)
+        w, parts = work.problem.w(k), []
+        for name, objective in work.found.o[k].items():
+            work.problem.begin(k, name, objective, w)
+            found = gradients(objective, w, work.problem.a(k), of_weights=True)
+            work.checks.note(k, 2, name, found)
             parts.append(found.weights)
-        work.w.append(work.move_w(k, work.usable(k, 2, parts)))
+        work.found.w.append(work.move_w(k, work.checks.usable(k, 2, parts)))
 
 
 def stage_3(work: Workings) -> None:
@@ -83,18 +88,18 @@ def direct_and_own(work: Workings, k: int, product: MixedProduct | None) -> None
 
     g_k = grad_W' L(W'_k, A_k, D_val). The same product yields s_k = xi_W d/de log q_k(u; W_k + e g_k).
     """
-    a = work.architecture(k)
+    a, w = work.problem.a(k), work.found.w[k]
     second_order = product is not None and (bool(a) or work.teaching.labels_move)
-    found = gradients(work.third(k), work.w[k].after, a, of_weights=second_order, of_architecture=True)
-    work.note(k, 3, "val", found)
-    work.keep_direct(k, found)
+    found = gradients(work.problem.third(k), w.after, a, of_weights=second_order, of_architecture=True)
+    work.checks.note(k, 3, "val", found)
+    work.checks.keep_direct(k, found)
     if product is None or not second_order:
         return
-    xi_g = work.w[k].direction(found.weights)
-    if work.can_follow(k, "own", xi_g):
-        change = product(list(work.o[k].values()), work.w[k].before, xi_g, a)
-        if work.keep(k, "own", negated(change)) and work.teaching.active:
-            work.s[k] = change.tables[-1]
+    xi_g = w.direction(found.weights)
+    if work.checks.can_follow(k, "own", xi_g):
+        change = product(list(work.found.o[k].values()), w.before, xi_g, a)
+        if work.checks.keep(k, "own", negated(change)) and work.teaching.labels_move:
+            work.checks.keep_sensitivity(k, change.tables)
 
 
 def cross_and_label(work: Workings, k: int, product: MixedProduct) -> None:
@@ -106,15 +111,15 @@ def cross_and_label(work: Workings, k: int, product: MixedProduct) -> None:
     cross = -xi_V d2L(V_k, A_k, D_tr)/(dA_k dV_k) r_k     A_k moves V'_k, Eqs. (9) to (11)
     label = grad_A lambda mean_batch sum_c p_k S_k        A_k is part of the network that labels
     """
-    a = work.architecture(k)
-    through_v = work.teaching.trains_v
-    if not a or not (through_v or work.label_path) or not work.knows_pupils(k):
+    a, through_v, label_path = work.problem.a(k), work.teaching.trains_v, work.label_path
+    if not a or not (through_v or label_path) or not work.checks.knows_pupils(k):
         return
-    labeller = work.v[k].after if through_v else work.w[k].before
-    found = gradients(work.taught(k), labeller, a, of_weights=through_v, of_architecture=work.label_path)
-    if work.label_path:
-        work.keep(k, "label", filled(found.architecture, a))
+    labeller = work.found.v[k].after if through_v else work.found.w[k].before
+    found = gradients(work.problem.taught(k), labeller, a, of_weights=through_v, of_architecture=label_path)
+    if label_path:
+        work.checks.keep(k, "label", filled(found.architecture, a))
     if through_v:
-        xi_r = work.v[k].direction(found.weights)
-        if work.can_follow(k, "cross", xi_r):
-            work.keep(k, "cross", negated(product([work.first(k)], work.v[k].before, xi_r, a)))
+        v = work.found.v[k]
+        xi_r = v.direction(found.weights)
+        if work.checks.can_follow(k, "cross", xi_r):
+            work.checks.keep(k, "cross", negated(product([work.problem.first(k)], v.before, xi_r, a)))

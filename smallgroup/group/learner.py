@@ -1,28 +1,30 @@
 """One learner: an architecture, two sets of weights, and the pure function that uses them."""
 
 import inspect
-import math
 from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
+from smallgroup.group.inputs import Inputs, size_of, to_device
 from smallgroup.group.module_apply import ModuleApply
+from smallgroup.group.tasks.classification import Classification
 from smallgroup.group.tensors import Tensors, copies
 from smallgroup.runtime import Phase
 
-Labeller = Callable[[Tensor], Tensor]
-"""A frozen labeller: inputs to logits."""
+Labeller = Callable[[Inputs], Tensor]
+"""A frozen labeller: inputs to outputs, in classification logits."""
 
 
 class Apply(Protocol):
-    """What a learner computes: `apply(weights, architecture, inputs, *, phase=None) -> logits`, a pure function.
+    """What a learner computes: `apply(weights, architecture, inputs, *, phase=None) -> outputs`, a pure function.
 
-    A three-argument function does as well. The tensors of two passes may be the same objects with other values, so
-    nothing may be remembered by them. An `apply` that is an object may also have any of these:
+    In classification the outputs are logits; every other task says what its outputs are. Inputs come as they were given
+    to the group: a tensor, or a dictionary, or a tuple. A three-argument function does as well. The tensors of two
+    passes may be the same objects with other values, so nothing may be remembered by them. An `apply` that is an object
+    may also have any of these:
 
     begin_step(step)
         Called at the start of every iteration. Until the next call all passes of one phase must use the same
@@ -35,16 +37,17 @@ class Apply(Protocol):
         Added to the validation loss that the architecture follows. No weight sees it, and reports leave it out.
     combine(losses, architecture, size, phase) -> scalar
         For an `apply` that returns the logits of several samples, [samples, batch, classes]: one loss out of
-        theirs, means over a batch of `size`. Their mean if it is missing. Labels are the samples' mean.
+        theirs, means over a batch of `size`. Their mean if it is missing. Labels are the samples' mean. This is for
+        classification alone.
     after_step(architecture, before)
         Called when the architecture has moved; may correct it in place. If another learner then fails, the
         architecture is put back, but nothing else that this hook may have changed.
     """
 
     def __call__(
-        self, weights: Tensors, architecture: Tensors, inputs: Tensor, *, phase: Phase | None = None
+        self, weights: Tensors, architecture: Tensors, inputs: Inputs, *, phase: Phase | None = None
     ) -> Tensor:
-        """Logits, one row per input."""
+        """Outputs, one row per input."""
         ...
 
 
@@ -75,15 +78,16 @@ class Learner:
         """Bind the random numbers of iteration `step`, if there are any."""
         begin_step(self.apply, step)
 
-    def logits(self, weights: Tensors, architecture: Tensors, inputs: Tensor, phase: Phase) -> Tensor:
-        """f(weights, architecture, inputs), checked: [batch, classes], or [samples, batch, classes]."""
-        inputs = inputs.to(self.device)
+    def outputs(self, weights: Tensors, architecture: Tensors, inputs: Inputs, phase: Phase) -> Tensor:
+        """f(weights, architecture, inputs), whatever the task: one floating-point tensor."""
         options: dict[str, Any] = {"phase": phase} if self._knows_phase else {}
-        return checked_logits(self.apply(weights, architecture, inputs, **options), inputs, "apply", samples=True)
+        return checked_outputs(self.apply(weights, architecture, to_device(inputs, self.device), **options), "apply")
 
-    def log_q(self, weights: Tensors, architecture: Tensors, inputs: Tensor, phase: Phase) -> Tensor:
-        """The logarithms of the class probabilities, of each sample."""
-        return functional.log_softmax(self.logits(weights, architecture, inputs, phase), dim=-1)
+    def logits(self, weights: Tensors, architecture: Tensors, inputs: Inputs, phase: Phase) -> Tensor:
+        """The outputs of a classifier, checked: [batch, classes], or [samples, batch, classes]."""
+        outputs = self.outputs(weights, architecture, inputs, phase)
+        Classification().check_outputs(outputs, size_of(inputs), "apply")
+        return outputs
 
     def begin_phase(self, phase: Phase, architecture: Tensors, loss: Callable[[], Tensor]) -> None:
         """Let the learner look at the loss of a training phase before it is used."""
@@ -131,10 +135,9 @@ class Frozen:
         """Bind the random numbers of iteration `step`, if there are any."""
         self._learner.begin_step(step)
 
-    def __call__(self, inputs: Tensor) -> Tensor:
-        """Logits; of several samples the log-probabilities of their mixture, which are logits too."""
-        logits = self._learner.logits(self._learner.w, self._learner.architecture, inputs, "label")
-        return logits if logits.dim() == 2 else log_mixture(functional.log_softmax(logits, dim=-1))
+    def __call__(self, inputs: Inputs) -> Tensor:
+        """Return the learner's outputs."""
+        return self._learner.outputs(self._learner.w, self._learner.architecture, inputs, "label")
 
 
 def begin_step(apply: object, step: int) -> None:
@@ -144,21 +147,11 @@ def begin_step(apply: object, step: int) -> None:
         begin(step)
 
 
-def checked_logits(logits: object, inputs: Tensor, source: str, *, samples: bool = False) -> Tensor:
-    """One row of class scores per input (and sample, where there may be several), or a sentence."""
-    if not isinstance(logits, Tensor) or not logits.is_floating_point():
-        raise TypeError(f"{source} must return logits as a floating-point tensor, but it is {_kind(logits)}")
-    if logits.dim() not in ((2, 3) if samples else (2,)) or logits.shape[-2] != inputs.shape[0] or not logits.numel():
-        raise ValueError(
-            f"{source} must return one row of class scores per input, "
-            f"but got shape {tuple(logits.shape)} for {inputs.shape[0]} inputs"
-        )
-    return logits
-
-
-def log_mixture(log_q: Tensor) -> Tensor:
-    """The log-probabilities of a learner as a whole: of several samples the mean of their probabilities."""
-    return log_q if log_q.dim() == 2 else torch.logsumexp(log_q, dim=0) - math.log(log_q.shape[0])
+def checked_outputs(outputs: object, source: str) -> Tensor:
+    """Return outputs that are one floating-point tensor, or raise a sentence."""
+    if not isinstance(outputs, Tensor) or not outputs.is_floating_point():
+        raise TypeError(f"{source} must return its outputs as one floating-point tensor, but it is {_kind(outputs)}")
+    return outputs
 
 
 def _checked(role: str, tensors: Tensors, *, may_be_empty: bool = False) -> dict[str, Tensor]:

@@ -1,31 +1,38 @@
 """Any `nn.Module` as the pure function of a learner."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
 
+from smallgroup.group.inputs import Inputs, to_device
 from smallgroup.group.tensors import Tensors
 from smallgroup.runtime import Phase, seed_of
 
-Batch = Tensor | Sequence[Tensor]
-"""Inputs, or inputs and labels; labels are not used."""
+Batch = Inputs | Sequence[Any]
+"""Inputs as one tensor or a dictionary, or a pair of inputs and labels; labels are not used."""
 
 
 class ModuleApply:
     """The `apply` of an `nn.Module` whose weights and architecture are its parameters, passed in by name.
+
+    A dictionary of inputs is passed to the module as keyword arguments, a tuple or list as positional ones, anything
+    else as its one argument. `output` takes the tensor out of what a module returns:
+    `ModuleApply(model, output=attrgetter("logits"))`.
 
     It makes any module pure: buffers (running statistics) are updated on copies that are thrown away, and
     what the module draws from torch's global generator (dropout) is replayed per (seed, step, phase), the
     generator itself left as it was. `trained` gives a module to use after the search, running statistics included.
     """
 
-    def __init__(self, module: nn.Module, *, seed: int = 0) -> None:
+    def __init__(self, module: nn.Module, *, seed: int = 0, output: Callable[[Any], Tensor] | None = None) -> None:
         self.module = module
+        self.output = output
         self.seed = seed
         self.step = 0
         self.draws = False
@@ -48,15 +55,17 @@ class ModuleApply:
         self.step = step
 
     def __call__(
-        self, weights: Tensors, architecture: Tensors, inputs: Tensor, *, phase: Phase | None = None
+        self, weights: Tensors, architecture: Tensors, inputs: Inputs, *, phase: Phase | None = None
     ) -> Tensor:
         """The module's output with the given tensors in place of its own."""
         state = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
-        with _replayed(inputs.device, seed_of(self.seed, self.step, phase)):
+        arguments, named = _arguments(inputs)
+        with _replayed(next(iter(weights.values())).device, seed_of(self.seed, self.step, phase)):
             before = torch.get_rng_state()
-            logits: Tensor = functional_call(self.module, {**state, **weights, **architecture}, (inputs,))
+            found = functional_call(self.module, {**state, **weights, **architecture}, arguments, named)
             self.draws = self.draws or not torch.equal(before, torch.get_rng_state())
-        return logits
+        outputs: Tensor = found if self.output is None else self.output(found)
+        return outputs
 
     def trained(self, weights: Tensors, architecture: Tensors, batches: Iterable[Batch] | None = None) -> nn.Module:
         """Return a copy of the module in eval mode with the given tensors and with running statistics to match.
@@ -68,8 +77,8 @@ class ModuleApply:
         Args:
             weights: `learner.v` or `learner.w`.
             architecture: `learner.architecture`.
-            batches: inputs, or pairs of inputs and labels, such as a `DataLoader` gives. A module without running
-                statistics needs none.
+            batches: inputs as a tensor or a dictionary, or pairs of inputs (of any form) and labels, such as a
+                `DataLoader` gives. A module without running statistics needs none.
         """
         self.check_names(weights, architecture)
         module = deepcopy(self.module)
@@ -100,16 +109,24 @@ class ModuleApply:
         for norm in norms:
             norm.reset_running_stats()
         for count, batch in enumerate(batches, start=1):
-            inputs = (batch if isinstance(batch, Tensor) else batch[0]).to(device)
+            inputs = to_device(batch if isinstance(batch, Tensor | Mapping) else batch[0], device)
+            arguments, named = _arguments(inputs)
             for norm in norms:
                 # None is torch's cumulative average, right also for a layer used twice; instance norms ignore it.
                 norm.momentum = None if isinstance(norm, _BatchNorm) else 1 / count
-            with torch.no_grad(), _replayed(inputs.device, seed_of(self.seed, "statistics", count)):
-                module(inputs)
+            with torch.no_grad(), _replayed(device, seed_of(self.seed, "statistics", count)):
+                module(*arguments, **named)
         if not count:
             raise ValueError("running statistics must be estimated from at least one batch, but batches is empty")
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum
+
+
+def _arguments(inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return inputs as the positional and the keyword arguments of a module."""
+    if isinstance(inputs, Mapping):
+        return (), dict(inputs)
+    return (tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)), {}
 
 
 @contextmanager

@@ -1,30 +1,34 @@
 """The losses of the three stages, each as a function of (weights, architecture) alone.
 
-An objective returns its loss and the table of log-probabilities it came from. Stage by stage the group asks
-for the gradients of these functions, and only for those it needs. A learner may answer with several samples: then
-each has a loss, and the learner says how they become one.
+Stage by stage the group asks for the gradients of these functions, and only for those it needs. What a loss is, the
+task says. A learner may answer with several samples: then each has a loss, and the learner says how they become one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-from smallgroup.group.learner import Learner, log_mixture
+from smallgroup.group.batches import Labelled
+from smallgroup.group.inputs import Inputs, to_device
+from smallgroup.group.learner import Learner
+from smallgroup.group.member import Member
 from smallgroup.group.tensors import Tensors, Vector, constants, filled, variables
 from smallgroup.runtime import Phase
 
 
-class Loss(NamedTuple):
-    """A scalar loss and the log-probabilities, [batch, classes], behind it.
+def _no_tables(outputs: Tensor) -> list[Tensor]:  # noqa: ARG001
+    return []
 
-    Where the loss is measured against soft targets t, `log_q` is minus its derivative in t, times the batch size.
-    """
+
+class Loss(NamedTuple):
+    """A scalar loss, the outputs behind it, and the tables whose derivative along a direction is of interest."""
 
     value: Tensor
-    log_q: Tensor
+    outputs: Tensor
+    tables: Callable[[Tensor], list[Tensor]] = _no_tables
+    """A function of the outputs: for a pupil the slope of its loss in each table that it was handed."""
 
 
 class Gradients(NamedTuple):
@@ -38,88 +42,116 @@ class Gradients(NamedTuple):
 Objective = Callable[[Tensors, Tensors], Loss]
 
 
-def on_labels(
-    learner: Learner, inputs: Tensor, labels: Tensor, phase: Phase, *, highest: int | None = None
+def on_labels(member: Member, batch: Labelled, phase: Phase) -> Objective:
+    """L(., A_k, D): the loss on human labels. Stage 1, the first term of stage 2, and stage 3."""
+    task = member.task
+
+    def objective(weights: Tensors, architecture: Tensors) -> Loss:
+        outputs = member.outputs(weights, architecture, batch.inputs, phase)
+        task.check_fit(outputs, batch.labels, batch.highest, batch.name)
+        labels = to_device(batch.labels, outputs.device)
+        return Loss(member.loss(lambda one: task.loss(one, labels), outputs, architecture, phase), outputs)
+
+    return objective
+
+
+def on_handed(
+    member: Member, inputs: Inputs, handed: Sequence[Tensor], weight: float, *, with_slopes: bool
 ) -> Objective:
-    """L(., A_k, D): cross-entropy with human labels. Stage 1, the first term of stage 2, and stage 3.
+    """weight * sum_j l(f(., A_k, u), p_j): the loss of a pupil on the tables it was handed, in stage 2.
 
-    `highest` is the largest label, if it is known already: on a GPU it has to be waited for.
+    One pass serves all teachers, whatever their number. If the pupil's loss is linear in what it is handed, as
+    cross-entropy is, they come as one table, their sum.
     """
-    highest = int(labels.max()) if highest is None else highest
-    batch = "validation" if phase == "val" else "train"
+    task = member.task
+    phase: Phase = "w_unlabeled"
+
+    def on_all(outputs: Tensor) -> Tensor:
+        return _added([task.pupil_loss(outputs, table.to(outputs)) for table in handed])
 
     def objective(weights: Tensors, architecture: Tensors) -> Loss:
-        log_q = learner.log_q(weights, architecture, inputs, phase)
-        if highest >= log_q.shape[-1]:
-            raise ValueError(
-                f"{batch} labels must be below the number of classes, but got {highest} for {log_q.shape[-1]} classes"
-            )
-        y = labels.to(log_q.device, torch.int64)
-        combine = _combiner(learner, architecture, inputs, phase)
-        return Loss(combine(_per_sample(log_q, lambda q: functional.nll_loss(q, y))), log_mixture(log_q))
+        def slopes(outputs: Tensor) -> list[Tensor]:
+            return [member.slope(on_all, outputs, table.to(outputs), architecture, phase) for table in handed]
+
+        outputs = member.outputs(weights, architecture, inputs, phase)
+        value = weight * member.loss(on_all, outputs, architecture, phase)
+        return Loss(value, outputs, slopes if with_slopes else _no_tables)
 
     return objective
 
 
-def on_targets(learner: Learner, inputs: Tensor, targets: Tensor, weight: float) -> Objective:
-    """weight * CE(f(., A_k, u), t_k): the pseudo-label term of stage 2, for the sum t_k of the peers' labels.
-
-    Cross-entropy is linear in its target, so one pass serves all peers, whatever their number.
-    """
+def on_nothing(member: Member, inputs: Inputs, weight: float) -> Objective:
+    """The same with a teacher who knows nothing: a control that smooths and teaches nothing."""
+    phase: Phase = "w_unlabeled"
 
     def objective(weights: Tensors, architecture: Tensors) -> Loss:
-        log_q = learner.log_q(weights, architecture, inputs, "w_unlabeled")
-        combine = _combiner(learner, architecture, inputs, "w_unlabeled")
-        losses = _per_sample(log_q, lambda q: -_mean_product(targets, q))
-        return Loss(weight * combine(losses), _weighted(combine, losses, log_q))
+        def loss(outputs: Tensor) -> Tensor:
+            return member.task.loss_on_nothing(outputs, to_device(inputs, outputs.device))
+
+        outputs = member.outputs(weights, architecture, inputs, phase)
+        return Loss(weight * member.loss(loss, outputs, architecture, phase), outputs)
 
     return objective
 
 
-def on_uniform(learner: Learner, inputs: Tensor, weight: float) -> Objective:
-    """The same with targets that prefer no class: a control that smooths and teaches nothing."""
-
-    def objective(weights: Tensors, architecture: Tensors) -> Loss:
-        log_q = learner.log_q(weights, architecture, inputs, "w_unlabeled")
-        combine = _combiner(learner, architecture, inputs, "w_unlabeled")
-        return Loss(weight * combine(_per_sample(log_q, lambda q: -q.mean())), log_mixture(log_q))
-
-    return objective
-
-
-def on_targets_jointly(
-    learner: Learner, inputs: Tensor, targets: Tensor, peers_log_q: Tensor, weight: float
+def on_handed_jointly(
+    member: Member, inputs: Inputs, handed: Sequence[Tensor], peers: Sequence[Tensor], weight: float
 ) -> Objective:
-    """The joint form of Eq. (12): W_k also moves because it makes the labels that its peers are measured by."""
+    """The joint form of Eq. (12): W_k also moves because it makes what its peers are measured by.
+
+    `peers` are the outputs of those who learn from k; of a loss that is linear in the table, the sum of their slopes.
+    """
+    task = member.task
 
     def objective(weights: Tensors, architecture: Tensors) -> Loss:
-        log_q = learner.log_q(weights, architecture, inputs, "w_unlabeled")
-        if log_q.dim() == 3:
+        def tables(outputs: Tensor) -> list[Tensor]:
+            slopes = [task.slope(outputs, table.to(outputs)) for table in handed]
+            return [*slopes, member.hand_over(outputs, inputs)]
+
+        outputs = member.outputs(weights, architecture, inputs, "w_unlabeled")
+        if task.is_sampled(outputs):
             raise ValueError('labels_from="w-joint" needs learners of one sample, but one answers with several')
-        both = _mean_product(targets, log_q) + _mean_product(log_q.exp(), peers_log_q)
-        return Loss(weight * -both, log_q)
+        as_pupil = [task.pupil_loss(outputs, table.to(outputs)) for table in handed]
+        mine = member.hand_over(outputs, inputs)
+        if task.linear:
+            as_teacher = [-paired(mine, slope) for slope in peers]
+        else:
+            as_teacher = [task.pupil_loss(peer, mine.to(peer)) for peer in peers]
+        return Loss(weight * _added([*as_pupil, *as_teacher]), outputs, tables)
 
     return objective
 
 
-def of_labels(
-    learner: Learner, inputs: Tensor, sensitivity: Tensor, weight: float, *, moved_labels: Tensor | None, phase: Phase
-) -> Objective:
-    """What the labels of learner k do to the validation losses of those it teaches, to first order.
+class Taught(NamedTuple):
+    """What the pupils of learner k let it know: all that stage 3 needs of them."""
 
-    The derivative of sum_j L(W'_j, A_j, D_val) along a change of p_k is `weight * mean_batch sum_c p_k S_k`,
-    with S_k the sum of its pupils' sensitivities (see `hypergradients`). In the joint form the predictions of
-    k meet the labels of its peers, which move too: `moved_labels` is their derivative.
+    sensitivity: Tensor
+    """S_k, the sum of its pupils' sensitivities to what it hands over."""
+    moved: Sequence[tuple[Tensor, Tensor]] = ()
+    """In the joint form: tables that its peers handed over, and how they change; of a linear loss all in one."""
+
+
+def of_handed(member: Member, inputs: Inputs, taught: Taught, weight: float, *, phase: Phase) -> Objective:
+    """What the table of learner k does to the validation losses of those it teaches, to first order.
+
+    The derivative of sum_j L(W'_j, A_j, D_val) along a change of p_k is `weight * mean_batch sum p_k S_k`, with S_k
+    the sum of its pupils' sensitivities (see `hypergradients`). In the joint form the predictions of k meet the tables
+    of its peers, which move too.
     """
 
     def objective(weights: Tensors, architecture: Tensors) -> Loss:
-        log_q = log_mixture(learner.log_q(weights, architecture, inputs, phase))
-        value = _mean_product(log_q.exp(), sensitivity)
-        if moved_labels is not None:
-            value = value + _mean_product(moved_labels, log_q)
-        return Loss(weight * value, log_q)
+        outputs = member.outputs(weights, architecture, inputs, phase)
+        value = paired(member.hand_over(outputs, inputs), taught.sensitivity)
+        for handed, change in taught.moved:
+            value = value + paired(change, member.task.slope(outputs, handed.to(outputs)))
+        return Loss(weight * value, outputs)
 
     return objective
+
+
+def paired(table: Tensor, slope: Tensor) -> Tensor:
+    """The sum of the products over all entries of an input, averaged over the batch."""
+    return (table.to(slope) * slope).reshape(len(slope), -1).sum(dim=1).mean()
 
 
 def gradients(
@@ -146,39 +178,17 @@ def gradients(
     if loss.value.requires_grad:
         found = list(torch.autograd.grad(loss.value, wanted, allow_unused=True))
     return Gradients(
-        Loss(loss.value.detach(), loss.log_q.detach()),
+        Loss(loss.value.detach(), loss.outputs.detach(), loss.tables),
         Vector(zip(names_w, found[: len(names_w)], strict=True)),
         dict(zip(names_a, found[len(names_w) :], strict=True)),
     )
 
 
-def _per_sample(log_q: Tensor, loss: Callable[[Tensor], Tensor]) -> Tensor:
-    """The loss of each sample, [samples]; a scalar where there is but one."""
-    return loss(log_q) if log_q.dim() == 2 else torch.stack([loss(q) for q in log_q])
-
-
-def _combiner(learner: Learner, architecture: Tensors, inputs: Tensor, phase: Phase) -> Callable[[Tensor], Tensor]:
-    """How the losses of the samples become one."""
-
-    def combine(losses: Tensor) -> Tensor:
-        return losses if losses.dim() == 0 else learner.combine(losses, architecture, inputs.shape[0], phase)
-
-    return combine
-
-
-def _weighted(combine: Callable[[Tensor], Tensor], losses: Tensor, log_q: Tensor) -> Tensor:
-    """The samples' tables, each with the weight its loss has in the combined one."""
-    if log_q.dim() == 2:
-        return log_q
-    with torch.enable_grad():
-        nothing = torch.zeros_like(losses, requires_grad=True)
-        (shares,) = torch.autograd.grad(combine(losses + nothing), nothing, create_graph=losses.requires_grad)
-    return torch.einsum("n,nbc->bc", shares, log_q)
-
-
-def _mean_product(targets: Tensor, values: Tensor) -> Tensor:
-    """The sum over classes, averaged over the batch."""
-    return (targets.to(values) * values).sum(dim=1).mean()
+def _added(losses: Sequence[Tensor]) -> Tensor:
+    first, *others = losses
+    for loss in others:
+        first = first + loss
+    return first
 
 
 def penalty_gradient(learner: Learner) -> dict[str, Tensor] | None:

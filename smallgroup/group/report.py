@@ -1,6 +1,7 @@
 """What a step did, learner by learner."""
 
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
@@ -48,3 +49,21 @@ class StepReport:
     def skipped(self) -> int:
         """How many terms were skipped, over all learners."""
         return sum(len(learner.skipped) for learner in self.learners)
+
+
+def merged(architectures: StepReport, weights: StepReport) -> StepReport:
+    """One report of a step that was taken in two parts: A first, then V and W."""
+    parts = zip(architectures.learners, weights.learners, strict=True)
+    learners = [
+        replace(
+            after,
+            validation_loss=before.validation_loss,
+            terms=before.terms,
+            gradient=before.gradient,
+            skipped={**before.skipped, **after.skipped},
+        )
+        for before, after in parts
+    ]
+    seconds = Counter(architectures.seconds)
+    seconds.update(weights.seconds)
+    return StepReport(weights.step, learners, dict(seconds))

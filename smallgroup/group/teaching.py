@@ -109,6 +109,10 @@ class Teaching:
             first = first + table.to(first)
         return first
 
+    def teachers_of(self, k: int) -> list[int]:
+        """From whom learner k learns: the same as its pupils."""
+        return self.pupils_of(k)
+
     def pupils_of(self, k: int) -> list[int]:
         """Who learns from the labels of learner k."""
         return [k] if self.targets == "own" else [j for j in range(self.size) if j != k]

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from smallgroup.data import Dataset, Images, ordered
 from smallgroup.data.splits import mixed
-from smallgroup.group.learner import log_mixture
+from smallgroup.group.tasks.classification import log_mixture
 
 BATCH = 100
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from smallgroup.registry import imported_plugins
 from smallgroup.runner.signals import watched
 from smallgroup.runtime.files import open_regular, read_regular, write_whole
 from smallgroup.study.names import check_workers
@@ -116,7 +117,7 @@ class _Crew:
 
     def _start(self, number: int) -> None:
         arguments = [str(self._store.root), self._plan.name, str(self._file), self._plan.only, str(self._at(number))]
-        command = [sys.executable, "-m", "smallgroup.study.worker", *arguments]
+        command = [sys.executable, "-m", "smallgroup.study.worker", *arguments, *imported_plugins()]
         # Threads of libraries that do not ask torch.
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         with open_regular(self.logs / f"{number}.log", "ab") as log:

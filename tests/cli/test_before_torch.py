@@ -38,6 +38,8 @@ REFUSED = {
     "search --dataset folder:nowhere": "nowhere does not exist",
     "search --dataset cifar10 --data-root nowhere": "CIFAR-10",
     "search --unlabeled folder:nowhere": "nowhere does not exist",
+    "search --dataset hf:nowhere": "'nowhere'",
+    "search --unlabeled own:nowhere": "given from Python",
     "search --config nowhere.yaml": "nowhere.yaml",
     "search --out photos": "photos holds other files, such as cat",
     "search --out photos --seeds 1-2": "a search of several seeds needs a new or empty folder",
@@ -70,7 +72,9 @@ REFUSED = {
     "export nowhere": "nowhere",
 }
 PRINTED = ["--help", "search --help", "bench step --help", "--version"]
-PRINTED += [f"list {what}" for what in ("genotypes", "methods", "spaces", "datasets", "recipes", "studies")]
+PRINTED += [
+    f"list {what}" for what in ("genotypes", "methods", "spaces", "datasets", "exporters", "recipes", "studies")
+]
 
 
 ABSURD = "space.cells_per_stage: Input should be less than or equal to 50, but got '1000000000'"

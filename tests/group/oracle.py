@@ -6,13 +6,13 @@ roles: in stage 1 ("cross"), in the network that labels ("label"), in stage 2 ("
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from smallgroup.group import Learner
-from tests.group.networks import Batches
 
 Tensors = dict[str, Tensor]
 ROLE = {"cross": "v", "label": "label", "own": "w", "direct": "val"}
@@ -32,10 +32,27 @@ def _cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     return -(target * F.log_softmax(logits, dim=1)).sum(dim=1).mean()
 
 
+class Written(NamedTuple):
+    """A task in formulas: the loss on labels, the table handed over, a pupil's loss on it, a table of no knowledge."""
+
+    loss: Callable[[Tensor, Any], Tensor]
+    hand: Callable[[Tensor, Any], Tensor]
+    pupil: Callable[[Tensor, Tensor], Tensor]
+    nothing: Callable[[Tensor, Any], Tensor]
+
+
+CLASSIFICATION = Written(
+    F.cross_entropy,
+    lambda outputs, _: outputs.softmax(dim=1),
+    _cross_entropy,
+    lambda outputs, _: torch.full_like(outputs, 1 / outputs.shape[1]),
+)
+
+
 def unrolled(
     learners: Sequence[Learner],
     roles: Sequence[dict[str, Tensors]],
-    batches: Batches,
+    batches: Any,
     *,
     lam: float,
     step_v: Step,
@@ -43,6 +60,7 @@ def unrolled(
     labels_from: str | Sequence[Callable[[Tensor], Tensor]] = "v",
     targets: str = "peers",
     human_labels: bool = True,
+    written: Written = CLASSIFICATION,
 ) -> list[Tensor]:
     """L(W'_j, A_j, D_val) of every learner as differentiable functions; roles[k][role] is A_k in that role."""
     (x, y), u, (x_v, y_v) = batches
@@ -52,42 +70,45 @@ def unrolled(
     def leaves(tensors: Tensors) -> Tensors:
         return {n: t.detach().requires_grad_() for n, t in tensors.items()}
 
-    def logits(k: int, weights: Tensors, role: str, inputs: Tensor, phase: str) -> Tensor:
-        return learners[k].logits(weights, roles[k][role], inputs, phase)  # type: ignore[arg-type]
+    def outputs(k: int, weights: Tensors, role: str, inputs: Any, phase: str) -> Tensor:
+        return learners[k].outputs(weights, roles[k][role], inputs, phase)  # type: ignore[arg-type]
+
+    def hand(k: int, weights: Tensors, phase: str = "label") -> Tensor:
+        return written.hand(outputs(k, weights, "label", u, phase), u)
 
     w = [leaves(learner.w) for learner in learners]
     p: list[Tensor] = []
     if labels_from == "v" and targets != "uniform":
         for k in everyone:
             v = leaves(learners[k].v or {})
-            v_next = step_v(k, v, _gradient(F.cross_entropy(logits(k, v, "v", x, "v"), y), v))
-            p.append(logits(k, v_next, "label", u, "label").softmax(dim=1))
+            v_next = step_v(k, v, _gradient(written.loss(outputs(k, v, "v", x, "v"), y), v))
+            p.append(hand(k, v_next))
     elif labels_from == "w":
-        p = [logits(k, w[k], "label", u, "label").softmax(dim=1).detach() for k in everyone]
+        p = [hand(k, w[k]).detach() for k in everyone]
     elif labels_from == "w-joint":
-        p = [logits(k, w[k], "label", u, "w_unlabeled").softmax(dim=1) for k in everyone]
+        p = [hand(k, w[k], "w_unlabeled") for k in everyone]
     elif not isinstance(labels_from, str):
-        p = [label(u).softmax(dim=1).detach() for label in labels_from]
+        p = [written.hand(label(u), u).detach() for label in labels_from]
 
     # O_k; in the joint form all O are one objective of all W.
     objective = []
     for k in everyone:
-        value = F.cross_entropy(logits(k, w[k], "w", x, "w"), y) if human_labels else torch.zeros((), dtype=x.dtype)
         weight = lam if human_labels else 1.0
-        q = logits(k, w[k], "w", u, "w_unlabeled")
+        q = outputs(k, w[k], "w", u, "w_unlabeled")
+        value = written.loss(outputs(k, w[k], "w", x, "w"), y) if human_labels else q.new_zeros(())
         for j in everyone:
             if j != k and targets == "peers":
-                value = value + weight * _cross_entropy(q, p[j])
+                value = value + weight * written.pupil(q, p[j])
             elif j != k and targets == "own":
-                value = value + weight * _cross_entropy(q, p[k])
+                value = value + weight * written.pupil(q, p[k])
             elif j != k:
-                value = value + weight * _cross_entropy(q, torch.full_like(q, 1 / q.shape[1]))
+                value = value + weight * written.pupil(q, written.nothing(q, u))
         objective.append(value)
     result = []
     for k in everyone:
         value = sum(objective[1:], objective[0]) if labels_from == "w-joint" else objective[k]
         w_next = step_w(k, w[k], _gradient(value, w[k]))
-        result.append(F.cross_entropy(logits(k, w_next, "val", x_v, "val"), y_v))
+        result.append(written.loss(outputs(k, w_next, "val", x_v, "val"), y_v))
     return result
 
 
@@ -101,7 +122,7 @@ def _split(learners: Sequence[Learner]) -> list[dict[str, Tensors]]:
     ]
 
 
-def term_gradients(learners: Sequence[Learner], batches: Batches, **options: object) -> list[dict[str, Tensors]]:
+def term_gradients(learners: Sequence[Learner], batches: Any, **options: object) -> list[dict[str, Tensors]]:
     """Every term by reverse-mode differentiation through the unrolled steps, in its own copy of A.
 
     In the joint form a learner's labels and predictions are one: there "own" is all that A_k does to its own
@@ -128,7 +149,7 @@ def _derivative(loss: Tensor, tensors: Tensors) -> Tensors:
 
 
 def central_differences(
-    learners: Sequence[Learner], batches: Batches, terms: Sequence[str], *, width: float = 1e-5, **options: object
+    learners: Sequence[Learner], batches: Any, terms: Sequence[str], *, width: float = 1e-5, **options: object
 ) -> list[Tensors]:
     """The same by nothing but values of the unrolled objective: A moved entry by entry, in the roles of `terms`."""
     result: list[Tensors] = []

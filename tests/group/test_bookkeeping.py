@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.optim import SGD, Adam
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from smallgroup.group import Learner, NonFiniteError, Optimizers, SmallGroup, hypergradients, workings
+from smallgroup.group import Learner, NonFiniteError, Optimizers, SmallGroup, checks, hypergradients
 from smallgroup.group.tensors import Vector, norm, read, scaled, shifted, summed, unread_norm
 from tests.group.checks import group_of
 from tests.group.networks import make_batches, make_learners, same_bits, state_of
@@ -215,7 +215,7 @@ def test_a_stage_is_read_once_per_learner(clip: float | None, monkeypatch: pytes
         together += 1
         return read(scalars)
 
-    monkeypatch.setattr(workings, "read", counted)
+    monkeypatch.setattr(checks, "read", counted)
 
     def apply(weights: Any, architecture: Any, inputs: Tensor) -> Tensor:
         result: Tensor = inputs.flatten(1) @ weights["m"] * architecture["a"]

@@ -48,7 +48,7 @@ def test_probes_around_the_new_weights(monkeypatch: pytest.MonkeyPatch, stage: s
     right: Callable[..., None] = getattr(iteration, name)
 
     def wrong(work: Any, k: int, product: Any) -> None:
-        moves = getattr(work, stage)
+        moves = getattr(work.found, stage)
         kept, moves[k] = moves[k], Move(moves[k].after, moves[k].after, moves[k].xi)
         right(work, k, product)
         moves[k] = kept
@@ -80,7 +80,7 @@ def test_a_missing_cross_term(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def wrong(work: Any, k: int, product: Any) -> None:
         right(work, k, product)
-        work.terms[k].pop("cross")
+        work.found.terms[k].pop("cross")
 
     monkeypatch.setattr(iteration, "cross_and_label", wrong)
     with pytest.raises(AssertionError, match="cross"):

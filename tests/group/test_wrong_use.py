@@ -211,9 +211,9 @@ USE: dict[str, tuple[list[Callable[[], Learner]], dict[str, Any], type[Exception
         [linear_learner, linear_learner],
         {"unlabeled": None},
         TypeError,
-        "unlabeled must be a tensor of inputs where learners teach one another, but got NoneType",
+        "unlabeled must be a batch of inputs where learners teach one another, but it is None",
     ),
-    "no pair": ([linear_learner], {"train": X}, TypeError, r"train must be a pair of tensors \(inputs, labels\)"),
+    "no pair": ([linear_learner], {"train": X}, TypeError, r"train must be a pair \(inputs, labels\), but got Tensor"),
     "ignored architecture": (
         [linear_learner, lambda: linear_learner(apply=ignores)],
         {},
@@ -224,7 +224,7 @@ USE: dict[str, tuple[list[Callable[[], Learner]], dict[str, Any], type[Exception
         [lambda: linear_learner(apply=without_weights)],
         {},
         ValueError,
-        "the logits of learner 0 must depend on its weights",
+        "the outputs of learner 0 must depend on its weights",
     ),
     "logits of another shape": (
         [lambda: linear_learner(apply=lambda w, a, x: linear(w, a, x).sum(dim=1))],
@@ -236,7 +236,7 @@ USE: dict[str, tuple[list[Callable[[], Learner]], dict[str, Any], type[Exception
         [lambda: linear_learner(apply=lambda w, a, x: (w, a, x))],
         {},
         TypeError,
-        "apply must return logits as a floating-point tensor, but it is of type tuple",
+        "apply must return its outputs as one floating-point tensor, but it is of type tuple",
     ),
 }
 

@@ -12,12 +12,14 @@ from smallgroup.data import DataConfig, SearchData, open_search_data
 from smallgroup.data.splits import mixed
 from smallgroup.methods import METHODS
 from smallgroup.phases.evaluate import evaluate
-from smallgroup.phases.search import SearchConfig, SearchJob
+from smallgroup.phases.search import SearchJob
 from smallgroup.runner import read_rows
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.nas_bench_201 import NasBench201Space
+from tests.configs import search_config
 from tests.runner.jobs import interrupted, runner
 
-SPACE = NasBench201Space(channels=2, cells_per_stage=1, classes=10, image_channels=1, image_size=8)
+SPACE = NasBench201Space(channels=2, cells_per_stage=1, images=ImageSpec(10, 1, 8))
 FAST = {"epochs": 2, "steps_per_epoch": 4, "batch_size": {"train": 8, "unlabeled": 8, "validation": 8}}
 
 
@@ -29,7 +31,7 @@ def data() -> SearchData:
 def job(
     data: SearchData, methods: Sequence[str] = ("darts", "darts"), numbers: Sequence[int] | None = None, **options: Any
 ) -> SearchJob:
-    config = SearchConfig(**{"hypergradient": "first-order", **FAST, **options})
+    config = search_config(**{"hypergradient": "first-order", **FAST, **options})
     made = SearchJob(config, data, [(SPACE, METHODS[name]()) for name in methods], seed=3, numbers=numbers)
     made.metrics.indices = made.metrics.indices[:50]
     return made
@@ -200,23 +202,26 @@ def test_second_order_before_the_step_of_w_is_that_of_the_group(data: SearchData
     assert optimizer.param_groups[0]["nesterov"]
 
 
-def test_a_step_in_the_order_of_the_circulating_code_happens_whole_or_not_at_all(data: SearchData) -> None:
-    """Architectures step first: if the weights cannot follow, the architectures go back."""
+def test_architectures_go_back_if_the_weights_cannot_follow(data: SearchData) -> None:
     search = job(data, order="a-v-w")
     search.advance()
 
     def moved() -> dict[str, torch.Tensor]:
         return {name: t.clone() for name, t in everything(search).items() if ".relaxed." not in name}
 
-    before, original = moved(), search.group.step
+    before, learner = moved(), search.group.learners[1]
+    original = learner.apply
 
-    def fails(*_: Any, **__: Any) -> Any:
-        raise FloatingPointError
+    def fails(weights: Any, architecture: Any, inputs: torch.Tensor, *, phase: Any = None) -> torch.Tensor:
+        if phase == "w":
+            raise FloatingPointError
+        result: torch.Tensor = original(weights, architecture, inputs, phase=phase)
+        return result
 
-    search.group.step = fails  # type: ignore[method-assign]
+    learner.apply = fails
     with pytest.raises(FloatingPointError):
         search.advance()
     assert same(before, moved())
-    search.group.step = original  # type: ignore[method-assign]
+    learner.apply = original
     search.advance()
     assert not same(before, moved())

@@ -10,8 +10,8 @@ import yaml
 import smallgroup
 from smallgroup.places import check_for_run, check_for_seeds, holds_run, nearest_run
 from smallgroup.study import Store
-from smallgroup.testing.chaos.subjects import CELL, draw_images
 from tests.reliability.runs import SEARCH, Captured, refused
+from tests.tools.chaos.subjects import CELL, draw_images
 
 COMMANDS = {
     "search": SEARCH,

@@ -1,4 +1,4 @@
-"""The small form of `python -m smallgroup.testing.fuzz.outputs`, and proof that it would notice."""
+"""The small form of `python -m tests.tools.fuzz.outputs`, and proof that it would notice."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("hypothesis", reason="hypothesis is not installed: hostile output was not looked for")
 
-from smallgroup.testing.fuzz.outputs import (
+from tests.tools.fuzz.outputs import (
     CONTROLS,
     Attempt,
     Findings,
@@ -19,12 +19,12 @@ from smallgroup.testing.fuzz.outputs import (
     try_outputs,
     without_cleaning,
 )
-from smallgroup.testing.fuzz.outputs.attempts import look_at_said, places_of
-from smallgroup.testing.fuzz.outputs.listed import list_attacks
-from smallgroup.testing.fuzz.outputs.looks import look_at_file
-from smallgroup.testing.fuzz.outputs.material import SEARCH, STUDIES, TRAINING
-from smallgroup.testing.fuzz.outputs.places import KEY
-from smallgroup.testing.fuzz.outputs.steps import Said
+from tests.tools.fuzz.outputs.attempts import look_at_said, places_of
+from tests.tools.fuzz.outputs.listed import list_attacks
+from tests.tools.fuzz.outputs.looks import look_at_file
+from tests.tools.fuzz.outputs.material import SEARCH, STUDIES, TRAINING
+from tests.tools.fuzz.outputs.places import KEY
+from tests.tools.fuzz.outputs.steps import Said
 
 Made = tuple[Material, dict[str, Said]]
 TABLE = r"^study \S+ --out \S+$"

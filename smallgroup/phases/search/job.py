@@ -1,9 +1,7 @@
 """A search as a job: what a step is, what an epoch leaves behind, and the state between two steps."""
 
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
@@ -12,8 +10,8 @@ from torch.nn import functional
 from smallgroup.data import Reader, SearchData
 from smallgroup.data.errors import check_same_data
 from smallgroup.group import SmallGroup, StepReport
-from smallgroup.group.learner import Labeller, log_mixture
-from smallgroup.group.snapshot import Snapshot
+from smallgroup.group.learner import Labeller
+from smallgroup.group.tasks.classification import log_mixture
 from smallgroup.group.teaching import LabelsFrom, Teaching
 from smallgroup.methods import Continue, EpochEnd, Method, Rebuild, Rollback, Stop
 from smallgroup.phases.search.answer import check_answer
@@ -21,10 +19,10 @@ from smallgroup.phases.search.config import SearchConfig
 from smallgroup.phases.search.labellers import Labellers, check_same_labellers
 from smallgroup.phases.search.learners import Searcher, make_searcher, of_learner
 from smallgroup.phases.search.metrics import EpochMetrics
-from smallgroup.phases.search.schedule import Course, Kind, schedule_of
+from smallgroup.phases.search.schedule import Course, StepKind, schedule_of
 from smallgroup.runtime.memory import check_batch
 from smallgroup.spaces import Space
-from smallgroup.spaces.ground_truth import GroundTruth
+from smallgroup.spaces.ground_truth import GroundTruths
 
 
 class SearchJob:
@@ -43,7 +41,7 @@ class SearchJob:
         *,
         seed: int,
         numbers: Sequence[int] | None = None,
-        truth: GroundTruth | None = None,
+        truth: GroundTruths | None = None,
         labellers: Labellers | None = None,
     ) -> None:
         check_answer(config.answer, learners)
@@ -156,41 +154,21 @@ class SearchJob:
         moving = [searcher.moves(step) for searcher in self.searchers]
         return self.take(kind if any(moving) or kind != "all" else "weights", moving)
 
-    def take(self, kind: Kind, moving: Sequence[bool] | None = None) -> StepReport:
+    def take(self, kind: StepKind, moving: Sequence[bool] | None = None) -> StepReport:
         """A step of the group that moves V alone, V and W, or also the architectures of those `moving`."""
         train = self._read_train.batch(self.step)
         if kind == "labellers":
             return self.group.step_labellers(train)
         unlabeled = self._read_unlabeled.batch(self.step) if self.group.setting.teaching.active else None
         validation = self._read_validation.batch(self.step) if kind == "all" else None
-        if self.config.order == "a-v-w" and validation is not None:
-            return self._architectures_first(train, unlabeled, validation, moving)
-        return self.group.step(train, unlabeled, validation, moving=moving)
-
-    def _architectures_first(
-        self,
-        train: tuple[Tensor, Tensor],
-        unlabeled: Tensor | None,
-        validation: tuple[Tensor, Tensor],
-        moving: Sequence[bool] | None,
-    ) -> StepReport:
-        """A, then V and W: two steps of the group, of which both happen or none.
-
-        In second order A looks ahead to the step of W on the very batch that W then takes, as in DARTS.
-        """
-        saved = Snapshot(self.group.learners, self.group.optimizers, with_v=False)
-        first = self.group.step_architectures(
+        return self.group.step(
+            train,
+            unlabeled,
             validation,
-            look_ahead=None if self.config.hypergradient == "first-order" else train,
+            order=self.config.order,
             clip_look_ahead=self.config.clip_lookahead,
             moving=moving,
         )
-        try:
-            second = self.group.step(train, unlabeled, None)
-        except BaseException:
-            saved.restore()
-            raise
-        return _merged(first, second)
 
     def decide(self, step: int, rows: Sequence[dict[str, Any]]) -> None:
         """Let the methods look at an epoch, and do what they ask for; if one fails, nobody has decided anything."""
@@ -265,15 +243,3 @@ class SearchJob:
         self.metrics.load_state(record["metrics"])
         if "taught" in record:  # runs of earlier versions count from here
             self.metrics.taught.load_state(record["taught"])
-
-
-def _merged(architectures: StepReport, weights: StepReport) -> StepReport:
-    """One report of a step that was taken in two parts."""
-    parts = zip(architectures.learners, weights.learners, strict=True)
-    learners = [
-        replace(after, validation_loss=before.validation_loss, terms=before.terms, gradient=before.gradient)
-        for before, after in parts
-    ]
-    seconds = Counter(architectures.seconds)
-    seconds.update(weights.seconds)
-    return StepReport(weights.step, learners, dict(seconds))

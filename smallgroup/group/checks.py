@@ -1,0 +1,136 @@
+"""What results must be before they are used: a loss or gradient that is not finite stops the iteration."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from smallgroup.group import objectives
+from smallgroup.group.errors import NonFiniteError
+from smallgroup.group.found import Found, Sensitivity
+from smallgroup.group.hypergradients import ZERO, obstacle
+from smallgroup.group.objectives import Gradients
+from smallgroup.group.problem import Setting
+from smallgroup.group.tensors import Vector, norm, present, read, summed, total, unread_norm
+
+
+class Checks:
+    """The way into `Found`. A second-order term that cannot be had is skipped and counted; all else must be finite."""
+
+    def __init__(self, setting: Setting, found: Found, step: int) -> None:
+        self._learners, self._teaching, self._label_path = setting.learners, setting.teaching, setting.label_path
+        self._task = setting.task
+        self._found, self._step = found, step
+        self._unread: list[dict[str, Tensor]] = [{} for _ in setting.learners]
+        self._widths: dict[int, int] = {}
+
+    def note(self, k: int, stage: int, name: str, found: Gradients) -> None:
+        """Record the loss of a pass, to be read when it is known whether its gradients can be used."""
+        self._check_width(k, found.loss.outputs)
+        self._unread[k][name] = found.loss.value
+        if stage < 3 and all(g is None for g in found.weights.values()):
+            raise ValueError(f"the outputs of learner {k} must depend on its weights, but no gradient reaches them")
+
+    def usable(self, k: int, stage: int, parts: Sequence[Vector[Tensor | None]]) -> Vector[Tensor | None]:
+        """Return the sum of the gradients of the passes just noted, if losses and gradients are finite.
+
+        A part that is not finite leaves no finite sum; only then the parts are looked at one by one.
+        """
+        names, gradient = list(self._unread[k]), summed(parts)
+        gradient.norm = self._read(k, stage, unread_norm(present(gradient)))
+        if not math.isfinite(gradient.norm):
+            bad = [name for name, part in zip(names, parts, strict=True) if not math.isfinite(norm(present(part)))]
+            quantity = f"the gradient of pass {bad[0]!r}" if bad else "the sum of the gradients of all passes"
+            raise NonFiniteError(k, stage, quantity, self._step)
+        return gradient
+
+    def keep_handed(self, k: int, outputs: Tensor, table: Tensor) -> None:
+        """Record p_k, which must be finite and of the same shape as those of its peers."""
+        self._check_width(k, outputs)
+        if not isinstance(table, Tensor) or not table.is_floating_point() or not table.dim():
+            raise TypeError("hand_over must return a floating-point tensor whose first dimension is the batch")
+        shapes = [tuple(p_j.shape) for p_j in self._found.p]
+        if shapes and shapes[0] != tuple(table.shape):
+            raise ValueError(
+                "learners must hand over tables of one shape, "
+                f"but learner 0 hands over {shapes[0]} and learner {k} {tuple(table.shape)}"
+            )
+        if not bool(outputs.isfinite().all() & table.isfinite().all()):
+            raise NonFiniteError(k, 2, "a soft label", self._step)
+        self._found.p.append(table)
+        if self._teaching.joint:
+            self._found.outputs.append(outputs)
+
+    def keep_sensitivity(self, k: int, tables: Sequence[Tensor]) -> None:
+        """Record s_k: a table per teacher or one for all, and in the joint form how p_k changes."""
+        found, teachers = self._found, self._teaching.teachers_of(k)
+        change = self._task.handed_change(found.p[k], tables[-1], tables[0]) if self._teaching.joint else None
+        of_teachers = [tables[0]] * len(teachers) if self._task.linear else tables[: len(teachers)]
+        found.s[k] = Sensitivity(dict(zip(teachers, of_teachers, strict=True)), change)
+
+    def keep_direct(self, k: int, found: Gradients) -> None:
+        """Record the direct term, which every architecture tensor must have; a penalty on A_k is part of it."""
+        # The gradient in the weights is only a direction here, and a bad direction is skipped.
+        if not math.isfinite(self._read(k, 3, unread_norm(present(found.architecture)))):
+            raise NonFiniteError(k, 3, "the gradient of pass 'val'", self._step)
+        direct = self._found.terms[k]["direct"] = {}
+        for name, gradient in found.architecture.items():
+            if gradient is None:
+                raise ValueError(f"apply must use every architecture tensor, but that of learner {k} ignores {name!r}")
+            direct[name] = gradient
+        penalty = objectives.penalty_gradient(self._learners[k])
+        if penalty is not None:
+            if not math.isfinite(norm(penalty.values())):
+                raise NonFiniteError(k, 3, "the gradient of the penalty", self._step)
+            direct.update(total([direct, penalty]))
+
+    def can_follow(self, k: int, term: str, direction: Vector[Tensor]) -> bool:
+        """Whether a direction is neither zero nor infinite; otherwise its term is skipped and counted."""
+        reason = obstacle(direction)
+        if reason is not None:
+            self._found.skipped[k][term] = reason
+        if reason == ZERO and term == "own" and self._teaching.labels_move:
+            # Then the predictions stay where they are: peers may rely on that. An infinite direction says nothing.
+            tables = len(self._teaching.teachers_of(k)) + self._teaching.joint
+            self.keep_sensitivity(k, [torch.zeros_like(self._found.p[k])] * tables)
+        return reason is None
+
+    def keep(self, k: int, term: str, value: dict[str, Tensor]) -> bool:
+        """Record a second-order term, or that it was skipped because it is not finite."""
+        if not math.isfinite(norm(value.values())):
+            self._found.skipped[k][term] = "the term is not finite"
+            return False
+        self._found.terms[k][term] = value
+        return True
+
+    def knows_pupils(self, k: int) -> bool:
+        """Whether the sensitivity of everybody learner k teaches is known; otherwise two terms are skipped."""
+        unknown = [j for j in self._teaching.pupils_of(k) if self._found.s[j] is None]
+        if unknown:
+            terms = ["cross"] * self._teaching.trains_v + ["label"] * self._label_path
+            reason = f"the sensitivity of learner {unknown[0]} is not known"
+            self._found.skipped[k].update(dict.fromkeys(terms, reason))
+        return not unknown
+
+    def _read(self, k: int, stage: int, value: Tensor) -> float:
+        """Read a value and the losses that were noted in one go; the losses must be finite."""
+        unread, self._unread[k] = self._unread[k], {}
+        *losses, result = read([*unread.values(), value])
+        for name, loss in zip(unread, losses, strict=True):
+            if not math.isfinite(loss):
+                raise NonFiniteError(k, stage, f"the loss of pass {name!r}", self._step)
+            self._found.losses[k][name] = loss
+        return result
+
+    def _check_width(self, k: int, outputs: Tensor) -> None:
+        width = self._task.width(outputs)
+        if width is None:
+            return
+        self._widths[k] = width
+        for j, other in self._widths.items():
+            if other != width:
+                raise ValueError(
+                    f"learners must agree on the number of {self._task.unit}, "
+                    f"but learner {j} has {other} and learner {k} has {width}"
+                )

@@ -1,0 +1,60 @@
+"""A learner at its task: what both together compute."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from smallgroup.group.inputs import Inputs, size_of, to_device
+from smallgroup.group.learner import Labeller, Learner, checked_outputs
+from smallgroup.group.task import Task
+from smallgroup.group.tensors import Tensors
+from smallgroup.runtime import Phase
+
+
+class Member(NamedTuple):
+    """A learner of a group, and the task that all of them share."""
+
+    learner: Learner
+    task: Task
+
+    def outputs(self, weights: Tensors, architecture: Tensors, inputs: Inputs, phase: Phase) -> Tensor:
+        """Return f(weights, architecture, inputs), checked, in the form that the task's methods take."""
+        outputs = self.learner.outputs(weights, architecture, inputs, phase)
+        self.task.check_outputs(outputs, size_of(inputs), "apply")
+        return self.task.normalized(outputs)
+
+    def outputs_of(self, labeller: Labeller, inputs: Inputs, name: str) -> Tensor:
+        """Return those of a frozen labeller in its place, several samples as one."""
+        task = self.task
+        outputs = checked_outputs(labeller(inputs), name)
+        task.check_outputs(outputs, size_of(inputs), name)
+        outputs = task.normalized(outputs)
+        return task.normalized(task.mixed(outputs)) if task.is_sampled(outputs) else outputs
+
+    def hand_over(self, outputs: Tensor, inputs: Inputs) -> Tensor:
+        """Return the table made of some outputs."""
+        return self.task.hand_over(outputs, to_device(inputs, outputs.device))
+
+    def loss(self, loss: Callable[[Tensor], Tensor], outputs: Tensor, architecture: Tensors, phase: Phase) -> Tensor:
+        """Return a loss on outputs; of several samples that which the learner makes of theirs."""
+        if not self.task.is_sampled(outputs):
+            return loss(outputs)
+        return self._combined(torch.stack([loss(one) for one in outputs]), outputs, architecture, phase)
+
+    def slope(
+        self, loss: Callable[[Tensor], Tensor], outputs: Tensor, handed: Tensor, architecture: Tensors, phase: Phase
+    ) -> Tensor:
+        """Return the slope of a loss in a table; each sample has the weight that its loss has in the combined one."""
+        if not self.task.is_sampled(outputs):
+            return self.task.slope(outputs, handed)
+        losses = torch.stack([loss(one) for one in outputs])
+        with torch.enable_grad():
+            none = torch.zeros_like(losses, requires_grad=True)
+            combined = self._combined(losses + none, outputs, architecture, phase)
+            (shares,) = torch.autograd.grad(combined, none, create_graph=losses.requires_grad)
+        return torch.einsum("n,n...->...", shares, torch.stack([self.task.slope(one, handed) for one in outputs]))
+
+    def _combined(self, losses: Tensor, outputs: Tensor, architecture: Tensors, phase: Phase) -> Tensor:
+        return self.learner.combine(losses, architecture, outputs.shape[1], phase)

@@ -1,0 +1,103 @@
+"""What the learners of a group learn: the losses, and what they hand to one another."""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from smallgroup.group.inputs import Inputs
+from smallgroup.group.labels import Labels, check_count, check_range, check_rows, of
+
+
+class Task(ABC):
+    """A task for `SmallGroup(learners, task=...)`: four methods, and checks that may be made stricter.
+
+    `outputs` are what a learner's `apply` returns, after `normalized`: one floating-point tensor whose first dimension
+    is the batch. What is handed to peers is one such tensor too, a *table*. Methods must be pure and differentiable by
+    torch, twice, and a loss is a mean over the batch: doubling every input must not change it.
+    `smallgroup.testing.TaskContract` tests all of this.
+
+    The group never looks inside a table. It needs `slope` alone, which is computed from `pupil_loss`.
+    """
+
+    linear: ClassVar[bool] = False
+    """Whether `pupil_loss` is linear in the table: then the tables of several teachers are added up first."""
+    unit: ClassVar[str] = "outputs"
+    """What `width` counts."""
+
+    @abstractmethod
+    def loss(self, outputs: Tensor, labels: Labels) -> Tensor:
+        """Return the loss on labels, a scalar: L in all three stages of the paper."""
+
+    @abstractmethod
+    def hand_over(self, outputs: Tensor, inputs: Inputs) -> Tensor:
+        """Return what a learner with these outputs hands to its peers: in the paper soft labels p."""
+
+    @abstractmethod
+    def pupil_loss(self, outputs: Tensor, handed: Tensor) -> Tensor:
+        """Return the loss of a pupil on what one teacher handed over, a scalar."""
+
+    @abstractmethod
+    def nothing(self, outputs: Tensor, inputs: Inputs) -> Tensor:
+        """Return what a teacher who knows nothing would hand over, for the control `targets="uniform"`."""
+
+    def normalized(self, outputs: Tensor) -> Tensor:
+        """Return what `apply` returned in the form that all other methods take, such as log-probabilities."""
+        return outputs
+
+    # Checks: invalid input raises one sentence.
+
+    def check_labels(self, labels: Labels, size: int | None, name: str) -> int | None:
+        """Refuse labels that no outputs could fit; return the highest class, where labels are classes.
+
+        `size` is the number of inputs, where it is known; `name` is "train" or "validation".
+        """
+        check_rows(labels, size, name)
+        check_range(labels, name)
+        return None
+
+    def check_outputs(self, outputs: Tensor, size: int | None, source: str) -> None:
+        """Refuse outputs that are none for a batch of this size; `source` says who returned them."""
+        if not outputs.dim() or not outputs.numel() or size not in (None, outputs.shape[0]):
+            raise ValueError(
+                f"{source} must return one row of outputs per input, but got shape {tuple(outputs.shape)}{of(size)}"
+            )
+
+    def check_fit(self, outputs: Tensor, labels: Labels, highest: int | None, name: str) -> None:  # noqa: ARG002
+        """Refuse labels that do not fit these outputs; `highest` is what `check_labels` has returned."""
+        if isinstance(labels, Tensor):
+            check_count(outputs.shape[0], labels, name)
+
+    def width(self, outputs: Tensor) -> int | None:  # noqa: ARG002
+        """Return the number of classes, labels or targets in which all learners must agree, if there is one."""
+        return None
+
+    # What follows from the losses. A task overrides these only for speed, or for several samples.
+
+    def slope(self, outputs: Tensor, handed: Tensor) -> Tensor:
+        """Return minus the derivative of `pupil_loss` in the table, times the batch size.
+
+        Its derivative along a pupil's direction is the *sensitivity*: see docs/hypergradient.md.
+        """
+        with torch.enable_grad():
+            table = handed.detach().requires_grad_()
+            loss = self.pupil_loss(outputs, table)
+            (derivative,) = torch.autograd.grad(loss, table, create_graph=outputs.requires_grad, materialize_grads=True)
+        return -len(outputs) * derivative
+
+    def loss_on_nothing(self, outputs: Tensor, inputs: Inputs) -> Tensor:
+        """Return the loss of a pupil of somebody who knows nothing."""
+        return self.pupil_loss(outputs, self.nothing(outputs, inputs).detach())
+
+    def handed_change(self, handed: Tensor, change: Tensor, sensitivity: Tensor) -> Tensor:  # noqa: ARG002
+        """Return how a table changes along its learner's direction, given that change as it was measured."""
+        return change
+
+    def is_sampled(self, outputs: Tensor) -> bool:  # noqa: ARG002
+        """Whether the outputs are those of several samples, [samples, batch, ...]."""
+        return False
+
+    def mixed(self, outputs: Tensor) -> Tensor:
+        """Return the outputs of a learner as a whole, given those of several samples."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what several samples are together")

@@ -1,0 +1,97 @@
+"""One class per input: the task of the paper."""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from smallgroup.group.inputs import Inputs
+from smallgroup.group.labels import (
+    Labels,
+    check_classes,
+    check_count,
+    check_integers,
+    check_not_negative,
+    check_rows,
+    of,
+)
+from smallgroup.group.task import Task
+
+
+class Classification(Task):
+    """Cross-entropy on class indices; soft labels are handed over. `apply` returns logits, [batch, classes].
+
+    `apply` may return several samples, [samples, batch, classes]; then labels are the mean of their probabilities.
+    """
+
+    linear = True
+    unit = "classes"
+
+    def normalized(self, outputs: Tensor) -> Tensor:
+        """Return log-probabilities."""
+        return functional.log_softmax(outputs, dim=-1)
+
+    def loss(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """Return the cross-entropy with class indices, [batch]."""
+        return functional.nll_loss(outputs, labels.to(torch.int64))
+
+    def hand_over(self, outputs: Tensor, inputs: Inputs) -> Tensor:  # noqa: ARG002
+        """Return soft labels, [batch, classes]."""
+        return log_mixture(outputs).exp()
+
+    def pupil_loss(self, outputs: Tensor, handed: Tensor) -> Tensor:
+        """Return the cross-entropy with soft labels, or with the sum of those of several teachers."""
+        return -(handed * outputs).sum(dim=1).mean()
+
+    def nothing(self, outputs: Tensor, inputs: Inputs) -> Tensor:  # noqa: ARG002
+        """Return the same probability for every class."""
+        return torch.full_like(outputs, 1 / outputs.shape[-1])
+
+    def check_labels(self, labels: Labels, size: int | None, name: str) -> int | None:
+        """Refuse all but one class index per input."""
+        check_rows(labels, size, name, dims=1)
+        check_integers(labels, name)
+        return check_not_negative(labels, name)
+
+    def check_outputs(self, outputs: Tensor, size: int | None, source: str) -> None:
+        """Refuse all but one row of class scores per input (and sample)."""
+        if outputs.dim() not in (2, 3) or not outputs.numel() or size not in (None, outputs.shape[-2]):
+            raise ValueError(
+                f"{source} must return one row of class scores per input, "
+                f"but got shape {tuple(outputs.shape)}{of(size)}"
+            )
+
+    def check_fit(self, outputs: Tensor, labels: Tensor, highest: int | None, name: str) -> None:
+        """Refuse another number of labels than of rows, and classes beyond the last."""
+        check_count(outputs.shape[-2], labels, name)
+        check_classes(highest, outputs.shape[-1], name)
+
+    def width(self, outputs: Tensor) -> int:
+        """Return the number of classes."""
+        return outputs.shape[-1]
+
+    def slope(self, outputs: Tensor, handed: Tensor) -> Tensor:  # noqa: ARG002
+        """Return log q: cross-entropy is linear in its target."""
+        return outputs
+
+    def loss_on_nothing(self, outputs: Tensor, inputs: Inputs) -> Tensor:  # noqa: ARG002
+        """Return the cross-entropy with the same probability for every class."""
+        return -outputs.mean()
+
+    def handed_change(self, handed: Tensor, change: Tensor, sensitivity: Tensor) -> Tensor:  # noqa: ARG002
+        """Return dp = p d(log q)."""
+        return handed * sensitivity
+
+    def is_sampled(self, outputs: Tensor) -> bool:
+        """Whether there is a dimension of samples before batch and classes."""
+        return outputs.dim() == 3
+
+    def mixed(self, outputs: Tensor) -> Tensor:
+        """Return the log-probabilities of the samples' mixture."""
+        return log_mixture(outputs)
+
+
+def log_mixture(log_q: Tensor) -> Tensor:
+    """The log-probabilities of a learner as a whole: of several samples the mean of their probabilities."""
+    return log_q if log_q.dim() == 2 else torch.logsumexp(log_q, dim=0) - math.log(log_q.shape[0])

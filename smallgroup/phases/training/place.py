@@ -1,0 +1,20 @@
+"""Where the trained model of a run lies."""
+
+import os
+from pathlib import Path
+
+from smallgroup.runtime.text import shown
+
+WEIGHTS, ABOUT = "model.safetensors", "model.json"
+TRAINING = "training"
+"""The folder of the training within that of a whole run."""
+
+
+def find_model(run: str | Path) -> Path:
+    """The folder of the trained model: that of a training, or of a run with a training in it."""
+    for folder in (Path(run), Path(run) / TRAINING):
+        if os.path.isfile(folder / ABOUT):  # which is False also for what can be no path
+            return folder
+    raise ValueError(
+        f"a run must have a trained model, {ABOUT} in its folder or in {TRAINING}/, but {shown(run)} has none"
+    )
