@@ -314,7 +314,7 @@ def test_rows_have_the_days_that_they_take_here(capsys: Captured, monkeypatch: p
     error = run(capsys, "list", "rows")[2]
     assert error.startswith("measuring every network once, a few minutes; --no-estimate ")
     assert "right to about a factor of 2" in error
-    assert error.endswith("warning: the machine is busy: the days may be off by a large factor, and are not kept\n")
+    assert error.endswith("warning: the machine is busy: these days may be far off, and are not kept\n")
     assert max(map(len, error.splitlines())) <= 80
     code, out, error = run(capsys, "list", "rows", "--no-estimate")
     assert (code, error) == (0, "")

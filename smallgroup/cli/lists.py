@@ -91,7 +91,7 @@ _ROUGHLY = (
     "Days on this machine with the threads of the recipe, from passes of a few",
     "images: right to about a factor of 2. Reading images is not in it.",
 )
-_WHILE_BUSY = "warning: the machine is busy: the days may be off by a large factor, and are not kept"
+_WHILE_BUSY = "warning: the machine is busy: these days may be far off, and are not kept"
 
 
 def _days(seconds: float | None) -> float | None:
