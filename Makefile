@@ -15,6 +15,7 @@ test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # The quick part of the suite with the lowest versions that pyproject.toml declares, in an environment of its own. Old

@@ -18,20 +18,16 @@ import torch
 from smallgroup.data import DataConfig, SearchData, open_search_data
 from smallgroup.group import Learner, Optimizers, SmallGroup
 from smallgroup.methods import METHODS, Relaxed
-from smallgroup.spaces.config import SpaceConfig
+from smallgroup.spaces import definition_of
 from smallgroup.spaces.drawing import draw
 from smallgroup.spaces.space import Space
 
 
 def make_space(options: argparse.Namespace, data: SearchData) -> Space:
-    size = SpaceConfig(
-        name=options.space,
-        channels=options.channels,
-        cells=options.cells,
-        cells_per_stage=max(1, options.cells // 3),
-    )
-    dataset = data.dataset
-    return size.build(classes=len(dataset.classes), image_channels=dataset.channels, image_size=dataset.size)
+    depth = {"darts": {"cells": options.cells}, "nas-bench-201": {"cells_per_stage": max(1, options.cells // 3)}}
+    definition = definition_of(options.space)
+    keys = {"name": options.space, "channels": options.channels, **depth[options.space]}
+    return definition.space(definition.config(**keys), data.dataset.spec)
 
 
 def make_learner(options: argparse.Namespace, space: Space, number: int) -> tuple[Learner, Optimizers]:

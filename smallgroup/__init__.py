@@ -9,28 +9,29 @@ import os
 from typing import TYPE_CHECKING
 
 from smallgroup.runtime.lazy import lazy_names
+from smallgroup.version import __version__
 
 if TYPE_CHECKING:
     from smallgroup.api import search, train
     from smallgroup.config import Config
-    from smallgroup.phases.evaluation.load import load
-    from smallgroup.phases.evaluation.predict import predict
+    from smallgroup.phases.training.load import load
+    from smallgroup.phases.training.predict import predict
     from smallgroup.pipeline import run
+    from smallgroup.seeds import search_seeds
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
             "api": ["search", "train"],
             "config": ["Config"],
-            "phases.evaluation.load": ["load"],
-            "phases.evaluation.predict": ["predict"],
+            "phases.training.load": ["load"],
+            "phases.training.predict": ["predict"],
             "pipeline": ["run"],
+            "seeds": ["search_seeds"],
         },
     )
 
 # Before torch is loaded. See `smallgroup.runtime.environment.keep_team_size`, which helps where it was loaded earlier.
 os.environ["OMP_DYNAMIC"] = "false"
 
-__version__ = "0.1.0"
-
-__all__ = ["Config", "load", "predict", "run", "search", "train"]
+__all__ = ["Config", "__version__", "load", "predict", "run", "search", "search_seeds", "train"]

@@ -12,22 +12,16 @@ from typing import Any, Generic, TypeVar
 from smallgroup import kernels
 from smallgroup.config import CONFIG, Config, RunConfig, keys_for_training, keys_of_any, load_own, overlaid, resolve
 from smallgroup.data import SearchData, data_root, open_search_data
-from smallgroup.data.folder import class_parents
-from smallgroup.data.names import FOLDER
-from smallgroup.data.roots import expanded
+from smallgroup.data.config import DataConfig
+from smallgroup.data.given import takes_data
+from smallgroup.data.names import source_of
+from smallgroup.data.own import LabeledImages, OwnData
 from smallgroup.data.training_data import TrainingData, open_parts_of_search, open_training_data
 from smallgroup.display.display import Display
 from smallgroup.display.playoff import PlayOffDisplay
 from smallgroup.display.search import SearchDisplay
 from smallgroup.display.training import TrainingDisplay
-from smallgroup.networks import build_network
 from smallgroup.pages import REPORT, draw_all
-from smallgroup.phases.evaluation import MutualJob, MutualResult, Peers, TrainingJob, TrainResult, peers, size
-from smallgroup.phases.evaluation.mutual_result import conclude as conclude_mutual
-from smallgroup.phases.evaluation.record import recorder as training_recorder
-from smallgroup.phases.evaluation.result import conclude as conclude_training
-from smallgroup.phases.evaluation.size import images_of
-from smallgroup.phases.evaluation.trainee import Build, Trainee
 from smallgroup.phases.passes import PassTime
 from smallgroup.phases.playoff.answer import answer_of, candidates_of
 from smallgroup.phases.playoff.job import PlayOffJob
@@ -39,7 +33,13 @@ from smallgroup.phases.search.record import recorder as search_recorder
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.phases.search.result import conclude as conclude_search
 from smallgroup.phases.search.timing import pass_time_of, reckoned
-from smallgroup.places import check_for_run, holds_run, is_begun, nothing_to_resume
+from smallgroup.phases.training import MutualJob, MutualResult, Peers, TrainingJob, TrainResult, peers, size
+from smallgroup.phases.training.mutual_result import check_places
+from smallgroup.phases.training.mutual_result import conclude as conclude_mutual
+from smallgroup.phases.training.record import recorder as training_recorder
+from smallgroup.phases.training.result import conclude as conclude_training
+from smallgroup.phases.training.trainee import Build, Trainee
+from smallgroup.places import check_for_run, check_part, holds_run, is_begun, nothing_to_resume
 from smallgroup.runner import CHECKPOINTS, Runner, Watcher, check_folder, check_identity
 from smallgroup.runner.skips import Skips
 from smallgroup.runtime.allocator import keep_memory
@@ -50,8 +50,9 @@ from smallgroup.runtime.memory import memory_explained
 from smallgroup.runtime.text import shown
 from smallgroup.spaces import genotypes
 from smallgroup.spaces.canary import canary
-from smallgroup.spaces.genotypes import AnyGenotype
-from smallgroup.spaces.ground_truth import GroundTruth
+from smallgroup.spaces.genotype import Genotype
+from smallgroup.spaces.ground_truth import GroundTruths
+from smallgroup.spaces.networks import build_network
 
 LOWER_IN_SEARCH = (
     "lower search.batch_size (train, unlabeled, validation), space.channels or space.cells, or take "
@@ -69,6 +70,7 @@ PLAY_OFF = "play-off"
 Result = TypeVar("Result", SearchResult, TrainResult, MutualResult)
 
 
+@takes_data
 def search(
     config: Config | Mapping[str, Any] | Path | str | None = None,
     *,
@@ -79,6 +81,7 @@ def search(
     recorders: Sequence[Watcher] = (),
     progress: bool = True,
     files: Mapping[str, str] | None = None,
+    data: OwnData | LabeledImages | None = None,
 ) -> SearchResult:
     """Search, and give the result.
 
@@ -92,8 +95,11 @@ def search(
         recorders: who else is, such as `smallgroup.runner.tensorboard.EventFiles`.
         progress: show progress on standard error or in the notebook, unless there is a `watcher`.
         files: what else is written into the folder when the run begins, by name.
+        data: images of your own, in place of `data.dataset`: a `smallgroup.data.OwnData`, or its labeled images alone.
+            To resume the run, give them again.
     """
-    resolved = config if isinstance(config, Config) else resolve(keys_of_any(config))
+    given = on_data(config, data)
+    resolved = given if isinstance(given, Config) else resolve(given)
 
     def begun(folder: Path) -> Mapping[str, Any]:
         return resolve(load_own(folder / CONFIG)).of_search()
@@ -112,7 +118,7 @@ def search(
 
     also = ("plain",) if resolved.search.hypergradient == "exact" else ()
     plan = _Plan(resolved, resolved.of_search(), begun, SearchResult.read, carry_out, LOWER_IN_SEARCH, files or {})
-    plan = replace(plan, says_what=config is not None, also=also)
+    plan = replace(plan, says_what=config is not None or data is not None, also=also)
     return _carried_out(plan, out, resume=resume, allow_drift=allow_drift, watcher=watcher)
 
 
@@ -148,8 +154,9 @@ def _play_off(
     return answer_of(job, seconds)
 
 
+@takes_data
 def train(
-    genotype: AnyGenotype | Path | str,
+    genotype: Genotype | Path | str,
     config: Config | Mapping[str, Any] | Path | str | None = None,
     *,
     out: Path | str | None = None,
@@ -158,6 +165,7 @@ def train(
     watcher: Watcher | None = None,
     recorders: Sequence[Watcher] = (),
     progress: bool = True,
+    data: OwnData | LabeledImages | None = None,
 ) -> TrainResult:
     """Train a cell from scratch in a large network, test it once, and give the result.
 
@@ -172,8 +180,10 @@ def train(
         watcher: who is told how it goes.
         recorders: who else is, such as `smallgroup.runner.tensorboard.EventFiles`.
         progress: show progress on standard error or in the notebook, unless there is a `watcher`.
+        data: images of your own, as in `search`.
     """
-    resolved = config if isinstance(config, Config) else _resolved_for_training(genotype, keys_of_any(config))
+    given = on_data(config, data)
+    resolved = given if isinstance(given, Config) else _resolved_for_training(genotype, given)
     cell = _cell(genotype)
     resolved = within_limits(resolved, cell)
     own = {"genotype": genotypes.to_plain(cell)}
@@ -192,12 +202,13 @@ def train(
     files = {genotypes.FILE: genotypes.dumps(cell) + "\n"}
     identity = {**resolved.of_training(), **own}
     plan = _Plan(resolved, identity, begun, TrainResult.read, carry_out, LOWER_IN_TRAINING, files)
-    plan = replace(plan, says_what=config is not None or _is_run(genotype), also=_precision(resolved))
+    says_what = config is not None or data is not None or _is_run(genotype)
+    plan = replace(plan, says_what=says_what, also=_precision(resolved))
     return _carried_out(plan, out, resume=resume, allow_drift=allow_drift, watcher=watcher)
 
 
 def train_mutually(
-    genotypes: AnyGenotype | Path | str | Sequence[AnyGenotype | Path | str],
+    genotypes: Genotype | Path | str | Sequence[Genotype | Path | str],
     config: Config | Mapping[str, Any] | Path | str | None = None,
     *,
     weight: float = 1.0,
@@ -233,6 +244,7 @@ def train_mutually(
         return {**resolve(load_own(folder / CONFIG)).of_training(), **Peers.read(folder).to_dict()}
 
     def carry_out(runner: Runner) -> MutualResult:
+        check_places(runner.folder, len(group.genotypes))
         data = training_data_of(resolved)
         job = MutualJob(resolved.training, data, group, seed=resolved.seed)
         with _displays(TrainingDisplay, watcher, progress=progress) as displays:
@@ -247,7 +259,30 @@ def train_mutually(
     return _carried_out(plan, out, resume=resume, allow_drift=allow_drift, watcher=watcher)
 
 
-def _is_run(genotype: AnyGenotype | Path | str) -> bool:
+def on_data(config: Config | Mapping[str, Any] | Path | str | None, data: object = None) -> Config | Mapping[str, Any]:
+    """Return a config, or keys of one, with the data of a Python program in place of the dataset that it names."""
+    if not isinstance(data, OwnData):
+        return config if isinstance(config, Config) else keys_of_any(config)
+    own = {"dataset": data.reference, "unlabeled": data.unlabeled_reference}
+    own = {key: value for key, value in own.items() if value is not None}
+    if isinstance(config, Config):
+        # What is not the recipe's stays; the recipe itself has other things to say about other data.
+        plain = config.to_dict()
+        keys = overlaid({key: plain[key] for key in ("recipe", "learners")}, config.departures())
+        keys = overlaid({"space": {"name": config.space.name}}, keys)
+        named = {} if config.data.dataset == DataConfig().dataset else {"dataset": config.data.dataset}
+    else:
+        keys = overlaid({}, keys_of_any(config))
+        named = {}
+    named = {**named, **keys.get("data", {})}
+    for key, value in own.items():
+        if named.get(key, value) != value:
+            raise ValueError(f"data must be given once, but there is data=... and {key} is {str(named[key])[:60]!r}")
+    result = overlaid(keys, {"data": own})
+    return resolve(result) if isinstance(config, Config) else result
+
+
+def _is_run(genotype: Genotype | Path | str) -> bool:
     """Whether a cell is named by the folder of its search, which says what data it is for."""
     return isinstance(genotype, str | Path) and holds_run(Path(genotype))
 
@@ -257,36 +292,33 @@ def _precision(config: Config) -> tuple[str, ...]:
     return () if config.training.precision == "float32" else (config.training.precision,)
 
 
-def _cell(genotype: AnyGenotype | Path | str) -> AnyGenotype:
+def _cell(genotype: Genotype | Path | str) -> Genotype:
     return genotypes.resolve(str(genotype))[1] if isinstance(genotype, str | Path) else genotype
 
 
-def within_limits(config: Config, cell: AnyGenotype) -> Config:
+def within_limits(config: Config, cell: Genotype) -> Config:
     """The config of a training with a network as wide as its limits allow; without limits, as it is."""
     training = config.training
     if not training.limits:
         return config
-    images = images_of(training_data_of(config))
+    images = training_data_of(config).dataset.spec
     network = size.within_limits(cell, training.network, training.limits, images)
     return config.model_copy(update={"training": training.model_copy(update={"network": network})})
 
 
-def _resolved_for_training(genotype: AnyGenotype | Path | str, given: Mapping[str, Any]) -> Config:
+def _resolved_for_training(genotype: Genotype | Path | str, given: Mapping[str, Any]) -> Config:
     """Keys for the training of a cell, above those of the search that found it."""
     below = keys_for_training(genotype, given) if isinstance(genotype, str | Path) else {}
-    space = {"space": {"name": genotypes.space_of(_cell(genotype))}}
+    space = {"space": {"name": _cell(genotype).space}}
     return resolve(overlaid(overlaid(below, given), space))
 
 
 def make_job(config: Config, data: SearchData | None = None) -> SearchJob:
     """The search that a config describes, at its beginning; on other data than those it names, if given."""
     data = data or open_search_data(config.data_in_search, seed=config.seed, image_size=config.search.image_size)
-    images = {"classes": len(data.dataset.classes), "image_channels": data.dataset.channels}
-    learners = [
-        ((one.space or config.space).build(image_size=data.dataset.size, **images), config.build_method(one))
-        for one in config.learners
-    ]
-    truth = GroundTruth.find(data_root(config.data.data_root), (space.name for space, _ in learners))
+    images = data.dataset.spec
+    learners = [((one.space or config.space).build(images), config.build_method(one)) for one in config.learners]
+    truth = GroundTruths.find(data_root(config.data.data_root), (space.name for space, _ in learners))
     folder = config.search.labellers
     labellers = None if folder is None else read_labellers(folder, data)
     return SearchJob(config.search, data, learners, seed=config.seed, truth=truth, labellers=labellers)
@@ -327,7 +359,7 @@ def reckon(
 
 def reckon_training(
     config: Config,
-    genotype: AnyGenotype,
+    genotype: Genotype,
     data: TrainingData | None = None,
     measured: Callable[[Trainee], PassTime] | None = None,
 ) -> float:
@@ -347,7 +379,7 @@ def training_data_of(config: Config) -> TrainingData:
 
 
 def make_training(
-    config: Config, genotype: AnyGenotype, data: TrainingData | None = None, build: Build = build_network
+    config: Config, genotype: Genotype, data: TrainingData | None = None, build: Build = build_network
 ) -> TrainingJob:
     """The training that a config describes, at its beginning; on other data than those it names, if given.
 
@@ -384,7 +416,7 @@ def _carried_out(
     config, tell = plan.config, warnings.warn if watcher is None else watcher.told
     with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as name:
         folder: Path = Path(name)
-        _check_own(folder)
+        check_part(folder)
         if resume and not plan.says_what and not is_begun(folder):
             raise nothing_to_resume(folder, "give a config that says what to run")
         if resume and (folder / CONFIG).exists():
@@ -417,23 +449,15 @@ def _carried_out(
 
 def check_place(folder: Path, config: Config, *, resume: bool) -> None:
     """Refuse a folder that a run cannot have, such as one of other files, before anything is computed."""
-    _check_own(folder)
+    check_part(folder)
     check_for_run(folder)
-    _check_outside(folder, config.data.dataset)
+    _check_outside(folder, config)
     check_folder(folder, resume=resume)
 
 
-def _check_own(folder: Path) -> None:
-    """Refuse a link in the place of a part of another run, such as the training of a search."""
-    if (folder.parent / CONFIG).exists():
-        check_not_link(folder)
-
-
-def _check_outside(folder: Path, dataset: str) -> None:
+def _check_outside(folder: Path, config: Config) -> None:
     """Refuse a run among the classes of its images: it would be one of them when it is resumed."""
-    if not dataset.startswith(FOLDER):
-        return
-    for parent in class_parents(expanded(dataset.removeprefix(FOLDER))):
+    for parent in source_of(config.data.dataset, data_root(config.data.data_root)).folders_of_classes():
         if folder.resolve().is_relative_to(parent.resolve()):
             raise ValueError(f"every folder in {shown(str(parent))} is a class, but the run's folder {folder} is in it")
 

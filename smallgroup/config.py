@@ -6,7 +6,7 @@ comes from the recipe.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
@@ -16,21 +16,26 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.fields import FieldInfo
 
 from smallgroup import recipes
-from smallgroup.data.config import DataConfig
+from smallgroup.data import DATASETS
+from smallgroup.data.config import MADE, DataConfig
+from smallgroup.data.names import recipe_variant
 from smallgroup.group.teaching import Teaching
 from smallgroup.methods import METHODS
-from smallgroup.migrations import migrated, without_later_keys
-from smallgroup.phases.evaluation.config import TrainingConfig
+from smallgroup.migrations import as_before, migrated
 from smallgroup.phases.playoff.config import PlayOffConfig
 from smallgroup.phases.search.config import SearchConfig
+from smallgroup.phases.training.config import TrainingConfig
+from smallgroup.registry import import_plugins, is_imported
 from smallgroup.runner.lock import FILE as LOCK
 from smallgroup.runner.place import METRICS
 from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.checks import check_choice, nearest, suggestion
 from smallgroup.runtime.files import read_regular
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.runtime.plain_yaml import NotTakenError, dumped, parsed
 from smallgroup.runtime.text import shown
-from smallgroup.spaces.config import SpaceConfig
+from smallgroup.spaces import SPACES
+from smallgroup.spaces.config import AnySpaceConfig, SpaceSection, for_space
 
 if TYPE_CHECKING:
     from smallgroup.methods import Method
@@ -52,6 +57,8 @@ SHORT = {
 """Keys that may stand at the top, and where they belong."""
 CONFIG = "config.yaml"
 """In the folder of a run."""
+DATA = ("dataset", "unlabeled")
+"""Keys that name data."""
 LARGEST = 200_000
 """Bytes of a config file, which take seconds to read."""
 
@@ -65,7 +72,7 @@ class LearnerConfig(BaseModel):
     """How the choice of operations is relaxed: see `smallgroup list methods`."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Options of the method; what is not named is as published."""
-    space: SpaceConfig | None = None
+    space: AnySpaceConfig | None = None
     """A space of its own; null: the space of the group."""
 
     @field_validator("method")
@@ -146,11 +153,13 @@ class Config(BaseModel):
 
     recipe: str = recipes.DEFAULT
     """Where everything comes from that is not given: see `smallgroup list recipes`."""
+    plugins: tuple[str, ...] = Field(default=(), max_length=MOST["plugins"])
+    """Modules or files (.py) that register methods, spaces or data of your own; a run's folder never imports them."""
     seed: int = Field(default=0, ge=0)
     """Every random number is a function of it: the split, initial weights, the order of images, ..."""
     data: DataConfig = DataConfig()
     """Which images, and how they are shared out and augmented."""
-    space: SpaceConfig = SpaceConfig()
+    space: AnySpaceConfig
     """Which cells may be found, and the size of the network that is searched."""
     learners: tuple[LearnerConfig, ...] = Field(
         default=(LearnerConfig(), LearnerConfig()), min_length=1, max_length=MOST["learners"]
@@ -158,11 +167,11 @@ class Config(BaseModel):
     """How many learners (1 is the plain method), or a list of what each of them is."""
     methods: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Options of methods by name, such as {pc-darts: {part: 2}}; those of a learner stand above them."""
-    search: SearchConfig = SearchConfig()
+    search: SearchConfig
     """The course of the search."""
-    playoff: PlayOffConfig = PlayOffConfig()
+    playoff: PlayOffConfig
     """How candidate cells are compared, where `search.answer` is play-off."""
-    training: TrainingConfig = TrainingConfig()
+    training: TrainingConfig
     """How the cell that was found is trained from scratch."""
     run: RunConfig = RunConfig()
     """How the run is carried out."""
@@ -170,7 +179,13 @@ class Config(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _on_a_recipe(cls, given: Any) -> Any:  # noqa: ANN401 -- what a user wrote
-        return on_recipe(long_form(given)) if isinstance(given, Mapping) else given
+        if not isinstance(given, Mapping):
+            return given
+        keys = long_form(given)
+        plugins = keys.get("plugins", ())
+        if isinstance(plugins, list | tuple):  # what else there may be is refused as any other value of a wrong kind
+            import_plugins(name for name in plugins if isinstance(name, str))
+        return on_recipe(keys)
 
     @field_validator("methods")
     @classmethod
@@ -192,8 +207,8 @@ class Config(BaseModel):
             return self  # learners that are alike can answer by any rule, and torch stays unloaded
         from smallgroup.phases.search.answer import check_answer  # noqa: PLC0415 -- it loads torch
 
-        images = {"classes": 2, "image_channels": 1, "image_size": 8}  # any will do: rules do not depend on them
-        made = [((one.space or self.space).build(**images), self.build_method(one)) for one in self.learners]
+        images = ImageSpec()  # any will do: rules do not depend on them
+        made = [((one.space or self.space).build(images), self.build_method(one)) for one in self.learners]
         check_answer(self.search.answer, made)
         return self
 
@@ -260,16 +275,21 @@ class Config(BaseModel):
 
     def of_search(self) -> dict[str, Any]:
         """What a search depends on: a run is resumed with these."""
-        others = {"training"} if self.search.answer == "play-off" else {"training", "playoff"}
-        plain = without_later_keys({key: value for key, value in self.to_dict().items() if key not in others})
+        others = {"plugins", "training"} | ({"playoff"} if self.search.answer != "play-off" else set())
+        plain = {key: value for key, value in self._as_before().items() if key not in others}
         if self.search.labellers is not None:  # where they lie may change; who they are is in the checkpoints
             plain["search"]["labellers"] = "given"
         return {**plain, "run": self.run.identity}
 
+    def _as_before(self) -> dict[str, Any]:
+        """Plain values as earlier versions have them, for whose runs identities must stay the same."""
+        plain = self.to_dict()
+        return as_before(plain, of_recipe(plain))
+
     def of_training(self) -> dict[str, Any]:
         """What a training depends on, beside its genotype."""
         keys = ("seed", "data", "training")
-        plain = without_later_keys({key: value for key, value in self.to_dict().items() if key in keys})
+        plain = {key: value for key, value in self._as_before().items() if key in keys}
         return {**plain, "run": self.run.identity}
 
     def to_yaml(self, environment: Mapping[str, Any] | None = None) -> str:
@@ -298,31 +318,59 @@ def overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, An
     return result if learners is None else {**result, "learners": learners}
 
 
-def on_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys in long form above those of their recipe."""
-    learners = given.get("learners") or [{}, {}]
-    many = isinstance(learners, list | tuple)
-    methods = {str(_part(learner, "method", "darts")) for learner in learners} if many else {""}
+def variant(given: Mapping[str, Any]) -> tuple[Any, dict[str, str]]:
+    """The recipe that keys in long form name, and what its variants depend on."""
+    learners, methods = given.get("learners") or [{}, {}], _methods_of(given)
     name = given.get("recipe", recipes.DEFAULT)
     what = {
-        "dataset": str(_part(given.get("data"), "dataset", "digits")).partition(":")[0],
+        "dataset": recipe_variant(str(_part(given.get("data"), "dataset", "digits"))),
         "method": next(iter(methods)) if len(methods) == 1 else "",
-        "learners": "alone" if many and len(learners) == 1 else "group",
+        "learners": "alone" if isinstance(learners, list | tuple) and len(learners) == 1 else "group",
     }
     space = _part(given.get("space"), "name", None) or recipes.keys(name, {**what, "space": ""})["space"]["name"]
-    below = recipes.keys(name, {**what, "space": str(space)})
+    return name, {**what, "space": str(space)}
+
+
+def _methods_of(given: Mapping[str, Any]) -> set[str]:
+    learners = given.get("learners") or [{}, {}]
+    many = isinstance(learners, list | tuple)
+    return {str(_part(learner, "method", "darts")) for learner in learners} if many else {""}
+
+
+def on_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys in long form above those of their recipe."""
+    below = of_recipe(given)
+    space = _part(given.get("space"), "name", None) or below["space"]["name"]
+    result = recipes.merged(for_space(below, space), given)
+    if isinstance(result.get("learners"), list | tuple):
+        result["learners"] = [_in_group(learner, space) for learner in result["learners"]]
+    return result
+
+
+def _in_group(learner: object, space: object) -> object:
+    """A learner whose own section `space` does not say which space: that of the group."""
+    own = learner.get("space") if isinstance(learner, Mapping) else None
+    if not isinstance(learner, Mapping) or not isinstance(own, Mapping) or "name" in own:
+        return learner
+    return {**learner, "space": {"name": space, **own}}
+
+
+def of_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of the recipe for such data, space and learners, those of other spaces among them."""
+    name, what = variant(given)
+    methods, below = _methods_of(given), recipes.keys(name, what)
     # Options of methods that nobody has are left out, and architectures first does not fit second order in a group.
     below["methods"] = {name: options for name, options in below.get("methods", {}).items() if name in methods}
     asked = given.get("search")
     if what["learners"] == "group" and _part(asked, "hypergradient", "first-order") != "first-order":
-        below["search"].pop("order", None)
+        below["search"]["order"] = "v-w-a"
     if _part(asked, "order", below["search"].get("order", "v-w-a")) == "v-w-a":  # where a look-ahead is the step taken
         below["search"].pop("clip_lookahead", None)
     # Two ways to say how fast the architecture moves: who gives the one does not mean the recipe's other.
     for one, other in (("lr", "travel"), ("travel", "lr")):
         if _part(_part(asked, "architecture", None), one, None) is not None:
-            below["search"]["architecture"].pop(other, None)
-    return recipes.merged(below, given)
+            below["search"]["architecture"][other] = None
+    return below
 
 
 def _different(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
@@ -415,8 +463,36 @@ def keys_of_any(config: object) -> Mapping[str, Any]:
 
 
 def load_own(path: Path) -> dict[str, Any]:
-    """The keys of the file of a run, which an earlier version may have written."""
-    return migrated(_keys(read_regular(path, LARGEST), path))
+    """The keys of the file of a run, which an earlier version may have written.
+
+    Plugins that it names are not imported: a folder may come from anywhere. Without what they register it is refused.
+    """
+    keys = migrated(_keys(read_regular(path, LARGEST), path))
+    named = keys.get("plugins")
+    plugins = [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
+    if unknown := _not_registered(keys):
+        which = " ".join(f"--plugin {shown(name)}" for name in plugins) or "--plugin MODULE"
+        raise ValueError(
+            f"{shown(path)} needs {unknown}, which is not registered here; import what registers it by {which}"
+        )
+    return {**keys, "plugins": [name for name in plugins if is_imported(name)]}
+
+
+def _not_registered(keys: Mapping[str, Any]) -> str | None:
+    """What a config names that no registry has; a damaged file may have anything in place of a name."""
+    learners = keys.get("learners")
+    learners = learners if isinstance(learners, list) else []
+    spaces = [keys.get("space"), *(_part(learner, "space", None) for learner in learners)]
+    named: list[tuple[str, Collection[str], list[object]]] = [
+        ("method", METHODS, [_part(learner, "method", None) for learner in learners]),
+        ("space", SPACES, [_part(space, "name", None) for space in spaces]),
+        ("dataset", {*DATASETS, *MADE}, [str(_part(keys.get("data"), key, "train")).partition(":")[0] for key in DATA]),
+    ]
+    for kind, known, names in named:
+        for name in names:
+            if isinstance(name, str) and name not in known:
+                return f"{kind} {shown(name)[:60]!r}"
+    return None
 
 
 def check_run(folder: Path) -> None:
@@ -548,30 +624,32 @@ def _no_key(path: str) -> str:
 
 def keys_of(model: type[BaseModel]) -> list[str]:
     """Every key of a config, sections and what is in them."""
-    return [key for key, _ in _fields_of(model)]
+    return [key for key, _ in fields_of(model)]
 
 
 def help_of_keys() -> dict[str, str]:
     """A line on every key that can be set."""
     found = {
         key: " ".join((field.description or "").split())
-        for key, field in _fields_of(Config)
+        for key, field in fields_of(Config)
         if not any(_is_section(kind) for kind in _kinds(field))
     }
-    for name, method in METHODS.items():
+    for name, method in METHODS.usable():
         for option, kind in method_options(name).items():
             own = getattr(method, option)
             found[f"methods.{name}.{option}"] = f"{_kind_in_words(kind)}; as published: {own}"
     return found
 
 
-def _fields_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    for name, field in model.model_fields.items():
+def fields_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Every key of a model with its field, sections and what is in them."""
+    known = model.known_fields() if issubclass(model, SpaceSection) else model.model_fields
+    for name, field in known.items():
         key = f"{prefix}{field.alias or name}"
         yield key, field
         for kind in _kinds(field):
             if _is_section(kind):
-                yield from _fields_of(kind, f"{key}.")
+                yield from fields_of(kind, f"{key}.")
 
 
 def _kinds(field: FieldInfo) -> tuple[Any, ...]:

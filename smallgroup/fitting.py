@@ -8,15 +8,21 @@ from dataclasses import dataclass
 from smallgroup.api import LOWER_IN_SEARCH, LOWER_IN_TRAINING, machine, make_job, make_training, training_data_of
 from smallgroup.config import Config, resolve
 from smallgroup.data.training_data import TrainingData
-from smallgroup.networks import build_network
-from smallgroup.phases.evaluation.config import NetworkConfig
-from smallgroup.phases.evaluation.size import images_of, ladder, within_limits
-from smallgroup.phases.evaluation.trainee import Build
 from smallgroup.phases.passes import FORWARD
-from smallgroup.phases.search.timing import fitted, measure
+from smallgroup.phases.search.timing import fitted as fitted_steps
+from smallgroup.phases.search.timing import measure
+from smallgroup.phases.training.size import ladder, within_limits
+from smallgroup.phases.training.trainee import Build
 from smallgroup.runtime.budget import Budget
 from smallgroup.runtime.memory import memory_explained
-from smallgroup.spaces.genotypes import AnyGenotype, space_of
+from smallgroup.spaces.config import NetworkConfig
+from smallgroup.spaces.genotype import Genotype
+from smallgroup.spaces.networks import build_network
+
+SPENT = 0.93
+"""The part of a time budget that is shared out; checkpoints and the last look at the images take the rest."""
+SEARCH_SHARE = 0.7
+"""The most of a time budget that goes to the steps of a search, where a play-off follows."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +43,18 @@ def search_within(config: Config, budget: Budget, share: float = 1.0) -> FittedS
         whole = cost.of(job.course)
         if whole <= share * budget.left:
             return FittedSearch(config, whole)
-        epochs, steps = fitted(job, cost, share * budget.left)
+        epochs, steps = fitted_steps(job, cost, share * budget.left)
     shorter = resolve(config.to_dict(), [f"search.epochs={epochs}", f"search.steps_per_epoch={steps}"])
     return FittedSearch(shorter, share * budget.left)
+
+
+def search_in_time(config: Config, budget: Budget) -> Config:
+    """Shorten a search until it fits into a budget, measuring included; a play-off takes what the search leaves."""
+    answer = config.search.answer
+    fitted = search_within(config, budget, SEARCH_SHARE if answer == "play-off" else 1.0)
+    if answer != "play-off":
+        return fitted.config
+    return resolve(fitted.config.to_dict(), [f"playoff.seconds={max(1.0, budget.left - fitted.seconds):.3f}"])
 
 
 @dataclass(frozen=True)
@@ -68,7 +83,7 @@ class _Pace:
 
 
 def training_within(
-    config: Config, genotype: AnyGenotype, budget: Budget, share: float = 1.0, build: Build = build_network
+    config: Config, genotype: Genotype, budget: Budget, share: float = 1.0, build: Build = build_network
 ) -> Config:
     """As many epochs as fit into a share of what is left, of the largest network that leaves time for enough steps.
 
@@ -99,13 +114,13 @@ def training_within(
     return resolve(sized.to_dict(), [f"training.epochs={number}", f"training.steps_per_epoch={steps}"])
 
 
-def _networks(config: Config, genotype: AnyGenotype, data: TrainingData) -> Iterator[NetworkConfig]:
+def _networks(config: Config, genotype: Genotype, data: TrainingData) -> Iterator[NetworkConfig]:
     """The networks to choose from, from small to large; none of them above the limits."""
-    own, limits, images = config.training.network, config.training.limits, images_of(data)
+    own, limits, images = config.training.network, config.training.limits, data.dataset.spec
     if config.training.least_steps is None:
         yield within_limits(genotype, own, limits, images)
         return
-    for network in ladder(space_of(genotype), own):
+    for network in ladder(genotype.space, own):
         narrowed = within_limits(genotype, network, limits, images)
         yield narrowed
         if narrowed != network:
@@ -116,7 +131,7 @@ def _with_network(config: Config, network: NetworkConfig) -> Config:
     return config.model_copy(update={"training": config.training.model_copy(update={"network": network})})
 
 
-def _pace(config: Config, genotype: AnyGenotype, data: TrainingData, budget: Budget, build: Build) -> _Pace:
+def _pace(config: Config, genotype: Genotype, data: TrainingData, budget: Budget, build: Build) -> _Pace:
     with closing(make_training(config, genotype, data, build)) as job:
         step = job.measure(clock=budget.now)
         image = FORWARD * step / config.training.batch_size

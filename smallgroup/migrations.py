@@ -10,7 +10,7 @@ from copy import deepcopy
 from typing import Any
 
 SPACE = {"derive": "benchmark"}
-"""Runs without `derive` chose among all operations of NAS-Bench-201, `none` included."""
+"""Runs without `derive` chose among all operations, `none` included."""
 LATER: dict[str, Any] = {
     "data": {"skip_bad_images": False},
     "space": SPACE,
@@ -26,20 +26,61 @@ LATER: dict[str, Any] = {
     },
 }
 """Keys that runs of earlier versions do not have, with the value that says what those runs did."""
+EARLIER: dict[str, Any] = {
+    "space": {"cells": 3, "cells_per_stage": 1, "stem": "auto"},
+    "playoff": {
+        "network": {
+            "cells": 5,
+            "cells_per_stage": 1,
+            "stages": 2,
+            "halvings": "auto",
+            "reduction": "pool",
+            "pooling": "maximum",
+            "stem": "auto",
+            "auxiliary": "none",
+        }
+    },
+    "training": {
+        "network": {
+            "cells": 20,
+            "cells_per_stage": 5,
+            "stages": 3,
+            "halvings": 0,
+            "reduction": "residual",
+            "pooling": "average",
+            "stem": "auto",
+            "auxiliary": "two-norms",
+        }
+    },
+}
+"""Keys that runs of earlier versions have whatever space they are in, with the value they had where nobody gave one.
+
+Today a config has those of its own space, and what a user gives besides.
+"""
 
 
 def migrated(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys of a run's own config with those that were added after it was written."""
     result = deepcopy(dict(config))
+    if "plugins" in result:  # younger than all of those: what is missing is of another space
+        return result
     _fill(result, LATER)
     for learner in _learners(result):
         _fill(learner, {"space": SPACE})
     return result
 
 
-def without_later_keys(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a resolved config without later keys whose value says what earlier versions did."""
+def as_before(config: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a resolved config as earlier versions wrote it: what a run is known by.
+
+    Later keys are left out where their value says what earlier versions did, and keys of other spaces are there: as the
+    recipe has them, or as they were where nobody gave them.
+    """
     result = deepcopy(dict(config))
+    _fill(result, _like(EARLIER, recipe))
+    _fill(result, EARLIER)
+    for learner in _learners(result):
+        _fill(learner, {"space": EARLIER["space"]})
     _drop(result, LATER)
     for section in (result, *_learners(result)):
         _drop(section, {"space": SPACE})
@@ -47,6 +88,17 @@ def without_later_keys(config: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(space, dict) and space.get("name") == "darts":  # there the key means nothing
             space.pop("derive", None)
     return result
+
+
+def _like(values: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the same keys with the values of another config, as far as it has them."""
+    found = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            found[key] = _like(value, other[key]) if isinstance(other.get(key), Mapping) else {}
+        elif key in other:
+            found[key] = other[key]
+    return found
 
 
 def _fill(section: dict[str, Any], values: Mapping[str, Any]) -> None:

@@ -14,11 +14,11 @@ from smallgroup.report.run import PARTS, at, told_apart, whole
 from smallgroup.runner.lock import held
 from smallgroup.runner.place import FACTS
 from smallgroup.runtime.files import write_whole
-from smallgroup.spaces import genotypes
-from smallgroup.spaces.genotypes import AnyGenotype
+from smallgroup.runtime.image_spec import ImageSpec
+from smallgroup.spaces.genotype import Genotype
 
 if TYPE_CHECKING:
-    from smallgroup.networks import NetworkDesign
+    from smallgroup.spaces.design import NetworkDesign
 
 REPORT = "report.html"
 
@@ -115,7 +115,7 @@ def _steps(run: Run, config: Config) -> Steps | None:
     return Steps(course.steps, course.labeller_steps if config.search.labellers is None else 0)
 
 
-def trained_network(run: Run) -> "tuple[AnyGenotype, NetworkDesign] | None":
+def trained_network(run: Run) -> "tuple[Genotype, NetworkDesign] | None":
     """The cell and the network that a run trains, or has trained; None where its config or images are not known."""
     training = run.parts.get("training")
     own = training if training is not None and training.result else run
@@ -129,12 +129,8 @@ def _design(run: Run, config: Config) -> "NetworkDesign | None":
     if run.cell is None or not isinstance(image, dict) or not isinstance(classes, list):
         return None
     try:
-        return config.training.network.design(
-            classes=len(classes),
-            image_channels=image["channels"],
-            image_size=image["size"],
-            space=genotypes.space_of(run.cell),
-        )
+        images = ImageSpec(len(classes), image["channels"], image["size"])
+        return config.training.network.design(images, run.cell.space)
     except KeyError as error:
         raise ValueError(f"{FACTS} must say what the images are like, but {error} is missing") from None
     except TypeError as error:
@@ -149,11 +145,12 @@ def _size(run: Run, config: Config, problems: list[str]) -> Size | None:
             return None
         import torch  # noqa: PLC0415 -- takes seconds, and a config that is refused does not need it
 
-        from smallgroup.networks import build_network, multiply_adds, parameters  # noqa: PLC0415
+        from smallgroup.spaces.count import multiply_adds, parameters  # noqa: PLC0415
+        from smallgroup.spaces.networks import build_network  # noqa: PLC0415
 
         with torch.device("meta"):
             network = build_network(run.cell, design)
-        cost = multiply_adds(network, design.image_size, design.image_channels)
+        cost = multiply_adds(network, design.images.size, design.images.channels)
         return Size(parameters(network), cost, "as the config would train it")
     except ValueError as error:
         problems.append(f"the network that the config would train cannot be counted: {error}")

@@ -10,23 +10,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from smallgroup import api
 from smallgroup.api import PLAY_OFF
-from smallgroup.config import CONFIG, Config, keys_of_any, load_own, long_form, resolve
+from smallgroup.baseline_names import BASELINES, DEFAULT_BASELINES, Baseline
+from smallgroup.config import CONFIG, Config, load_own, long_form, resolve
+from smallgroup.data.given import takes_data
+from smallgroup.data.own import LabeledImages, OwnData
 from smallgroup.display.display import Display
 from smallgroup.display.search import SearchDisplay
 from smallgroup.display.training import TrainingDisplay
 from smallgroup.fitting import search_within, training_within
-from smallgroup.phases.evaluation import TrainResult
-from smallgroup.phases.evaluation.place import TRAINING
-from smallgroup.phases.evaluation.result import read_wrong
-from smallgroup.phases.evaluation.size import images_of, of_same_cost
 from smallgroup.phases.search.config import AnswerRule
 from smallgroup.phases.search.result import SearchResult
+from smallgroup.phases.training import TrainResult
+from smallgroup.phases.training.place import TRAINING
+from smallgroup.phases.training.result import read_wrong
+from smallgroup.phases.training.size import of_same_cost
 from smallgroup.places import PLAN, check_for_run
 from smallgroup.runner import Watcher
 from smallgroup.runtime import stream
@@ -34,24 +37,12 @@ from smallgroup.runtime.budget import Budget, Clock
 from smallgroup.runtime.checks import check_choice
 from smallgroup.runtime.durations import written
 from smallgroup.runtime.files import check_not_link, read_regular, write_whole
-from smallgroup.spaces.choices import random_genotype
-from smallgroup.spaces.genotypes import FILE, AnyGenotype, read, space_of
-from smallgroup.spaces.nas_bench_201.cell import Cell
+from smallgroup.spaces import definition_of
+from smallgroup.spaces.choices import known_genotype, random_genotype
+from smallgroup.spaces.genotype import Genotype
+from smallgroup.spaces.genotypes import FILE, read
 from smallgroup.statistics.same_images import ImageComparison, compare_on_images
 
-Baseline = Literal["resnet", "random", "all-3x3"]
-RESNET = Cell.parse("|nor_conv_3x3~0|+|none~0|nor_conv_3x3~1|+|skip_connect~0|none~1|skip_connect~2|")
-"""Two 3x3 convolutions with a skip connection around them: the residual block, as the benchmark writes it."""
-ALL_3X3 = Cell(("nor_conv_3x3",) * 6)
-BASELINES: dict[Baseline, str] = {
-    "resnet": "a ResNet: residual blocks in the same skeleton",
-    "random": "a random cell of the same space",
-    "all-3x3": "the cell of 3x3 convolutions alone",
-}
-"""Networks that the found one is compared with: as wide as gives the same multiply-adds, with the same settings."""
-SKELETON = {"halvings": "auto", "reduction": "pool", "stages": 2, "pooling": "maximum", "cells_per_stage": 1}
-"""What surrounds a ResNet beside a network of the DARTS space, which has a skeleton of its own."""
-DEFAULT_BASELINES: tuple[Baseline, ...] = ("resnet", "random")
 VERDICT = "verdict.json"
 SEARCH_SHARE = 0.12
 """The most of a time budget that a search takes. In minutes, more training is worth more than a better cell."""
@@ -73,6 +64,10 @@ class Plan:
     baselines: tuple[Baseline, ...]
     search_seconds: float | None = None
     """What the search was expected to take when its length was chosen."""
+    measuring_seconds: float = 0.0
+    """What choosing it took of the budget."""
+    training: dict[str, Any] | None = None
+    """The section of the config for the network found, once a budget has decided its size."""
 
     @staticmethod
     def read(folder: Path) -> "Plan | None":
@@ -85,6 +80,10 @@ class Plan:
             return _PLAN.validate_json(content)
         except ValueError:
             raise ValueError(f"{folder / PLAN} must be the plan of a run, but it is not") from None
+
+    def dumps(self) -> str:
+        """The text of the file."""
+        return json.dumps(asdict(self)) + "\n"
 
     @property
     def trainings(self) -> int:
@@ -148,6 +147,7 @@ class RunResult:
         }
 
 
+@takes_data
 def run(
     config: Config | Mapping[str, Any] | Path | str | None = None,
     *,
@@ -163,6 +163,7 @@ def run(
     recorders: Callable[[Path], Sequence[Watcher]] | None = None,
     before_training: Callable[[], None] | None = None,
     answer: AnswerRule | None = None,
+    data: OwnData | LabeledImages | None = None,
 ) -> RunResult:
     """Search a cell, train it from scratch, train baselines beside it, and say how they compare.
 
@@ -181,11 +182,13 @@ def run(
         before_training: called when the cell is known and its training is about to begin.
         answer: how the group answers, in place of `search.answer`. None: as the config says, and in a run of the recipe
             quick that does not say it, by a play-off.
+        data: images of your own, as in `search`.
     """
     for baseline in baselines or ():
         check_choice("baseline", baseline, tuple(BASELINES))
-    given = {} if isinstance(config, Config) else keys_of_any(config)
-    resolved = config if isinstance(config, Config) else resolve(given)
+    asked = api.on_data(config, data)
+    given = {} if isinstance(asked, Config) else asked
+    resolved = asked if isinstance(asked, Config) else resolve(given)
     if answer is None and says_answer(given):
         answer = resolved.search.answer
     if resume and out is not None and (Path(out) / CONFIG).exists():
@@ -274,7 +277,8 @@ class _Run:
         plan = asked
         if budget is not None:
             fitted = search_within(self.config, budget, SEARCH_SHARE)
-            plan = replace(asked, search_seconds=fitted.seconds)
+            measuring = OVERHEAD * asked.seconds - budget.left if asked.seconds is not None else 0.0
+            plan = replace(asked, search_seconds=fitted.seconds, measuring_seconds=measuring)
             self.config = fitted.config
             left = max(0.0, budget.left - fitted.seconds)
             parts = [f"search {written(fitted.seconds)}"]
@@ -287,7 +291,7 @@ class _Run:
             parts.append(f"training {written(each)}" + (" each" if plan.baselines else ""))
             beside = "" if not plan.baselines else f": the network found and {', '.join(plan.baselines)}"
             self.tell(f"time: {', '.join(parts)}{beside}")
-        self.files = {PLAN: json.dumps(asdict(plan)) + "\n"}
+        self.files = {PLAN: plan.dumps()}
         return plan
 
     def _take_up_sizes(self, plan: Plan) -> None:
@@ -317,13 +321,19 @@ class _Run:
         """What is left for the trainings; of a resumed run, what the search did not take of the whole budget."""
         if plan.seconds is None or budget is not None:
             return budget
-        return Budget(max(0.0, OVERHEAD * plan.seconds - found.seconds), plan.clock)
+        return Budget(max(0.0, OVERHEAD * plan.seconds - plan.measuring_seconds - found.seconds), plan.clock)
 
     # The trainings.
 
-    def _sized(self, cell: AnyGenotype, plan: Plan, budget: Budget | None) -> Config:
-        """The config of the training of a cell: as long and as large as its part of the time allows."""
-        config = resolve({**load_own(self.folder / CONFIG), "space": {"name": space_of(cell)}})
+    def _sized(self, cell: Genotype, plan: Plan, budget: Budget | None) -> Config:
+        """The config of the training of a cell: as long and as large as its part of the time allows.
+
+        The choice is written down at once: it is kept if the run is interrupted before the training begins.
+        """
+        keys = {**load_own(self.folder / CONFIG), "space": {"name": cell.space}}
+        if plan.training is not None:
+            return resolve({**keys, "training": plan.training})
+        config = resolve(keys)
         if budget is None or plan.seconds is None:
             return config
         least = LEAST_SHARE * OVERHEAD * plan.seconds / plan.trainings
@@ -332,30 +342,27 @@ class _Run:
                 f"search and play-off took longer than planned: the trainings get {written(least)} each all the same"
             )
             budget = Budget(least * plan.trainings, budget.clock)
-        return training_within(config, cell, budget, 1 / plan.trainings)
+        sized = training_within(config, cell, budget, 1 / plan.trainings)
+        write_whole(self.folder / PLAN, replace(plan, training=sized.to_dict()["training"]).dumps())
+        return sized
 
     def _beside(self, name: Baseline, own: TrainResult, seed: int) -> TrainResult:
         """Train a baseline of the same multiply-adds with the settings and the length of the found network."""
         space = own.space
-        cells: dict[Baseline, Callable[[], AnyGenotype]] = {
-            "resnet": lambda: RESNET,
-            "all-3x3": lambda: ALL_3X3,
-            "random": lambda: random_genotype(space, stream(seed, "random cell")),
-        }
-        cell = cells[name]()
+        cell = random_genotype(space, stream(seed, "random cell")) if name == "random" else known_genotype(name, space)
 
         def config() -> Config:
             base = resolve(load_own(self.folder / TRAINING / CONFIG))
-            base = resolve({**base.to_dict(), "space": {"name": space_of(cell)}})
+            base = resolve({**base.to_dict(), "space": {"name": cell.space}})
             network = base.training.network
-            if space_of(cell) != space:  # a ResNet beside a network of the DARTS space
-                network = network.model_copy(update=SKELETON)
-            sized = of_same_cost(cell, network, own.multiply_adds, images_of(api.training_data_of(base)))
+            if cell.space != space:  # such as a ResNet beside a network of a space that has none: its own skeleton
+                network = network.model_copy(update=dict(definition_of(cell.space).short_training))
+            sized = of_same_cost(cell, network, own.multiply_adds, api.training_data_of(base).dataset.spec)
             return base.model_copy(update={"training": base.training.model_copy(update={"network": sized})})
 
         return self._train(cell, name, config)
 
-    def _train(self, cell: AnyGenotype, name: str, config: Callable[[], Config]) -> TrainResult:
+    def _train(self, cell: Genotype, name: str, config: Callable[[], Config]) -> TrainResult:
         """Train a cell in a folder of its own; the config of one that was begun is there."""
         folder = self.folder / name
         check_not_link(folder)

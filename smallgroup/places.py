@@ -7,6 +7,7 @@ from pathlib import Path
 from smallgroup.config import CONFIG
 from smallgroup.runner.lock import FILE as LOCK
 from smallgroup.runner.place import CHECKPOINTS, METRICS, RESULT
+from smallgroup.runtime.files import check_not_link
 
 RUNS = Path("runs")
 """Where commands make folders for runs that have no `--out`."""
@@ -31,6 +32,12 @@ def is_begun(folder: Path) -> bool:
     return any((folder / name).exists() for name in (CONFIG, CHECKPOINTS, SEEDS))
 
 
+def check_part(folder: Path) -> None:
+    """Refuse a link in the place of a part of another run, such as the training of a search."""
+    if (folder.parent / CONFIG).exists():
+        check_not_link(folder)
+
+
 def check_for_run(folder: Path) -> None:
     """Refuse a folder that holds anything else than a run; nothing is written to it."""
     if (folder / SEEDS).exists():
@@ -44,7 +51,7 @@ def check_for_seeds(folder: Path) -> None:
     if holds_run(folder):
         raise ValueError(f"several searches need a folder of their own, but {folder} holds a run")
     if not (folder / SEEDS).exists():
-        check_empty(folder, "several searches")
+        check_empty(folder, "a search of several seeds")
 
 
 def check_empty(folder: Path, what: str) -> None:
@@ -80,7 +87,7 @@ def nothing_to_resume(folder: Path, how: str) -> ValueError:
 def nearest_run(folder: Path) -> Path | None:
     """Return the run whose folder has the name most like this one: beside it, in `runs`, or beside its parent."""
     parent = folder.parent
-    above = [parent, parent / RUNS] if parent.is_dir() else _folders(parent.parent)
+    above = [parent, parent / RUNS] if parent.is_dir() else [parent.parent, *_folders(parent.parent)]
     found = {str(each): each for place in above for each in _folders(place) if is_begun(each)}
     near = difflib.get_close_matches(str(folder), list(found), n=1, cutoff=0.0)
     return found[near[0]] if near else None

@@ -18,10 +18,11 @@ import smallgroup
 from smallgroup.cli import describe as describe_module
 from smallgroup.cli import lists, main
 from smallgroup.cli.app import app
-from smallgroup.recipes import Row
+from smallgroup.recipes import PaperRow
 from smallgroup.spaces.darts import Genotype
+from smallgroup.spaces.darts.published import published
 from smallgroup.spaces.drawing import draw
-from smallgroup.spaces.genotypes import from_plain, published, write
+from smallgroup.spaces.genotypes import from_plain, write
 from smallgroup.study import row_times
 from smallgroup.study.row_times import RowTime
 
@@ -34,7 +35,7 @@ Captured = pytest.CaptureFixture[str]
 def _rows_are_timed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """One row needs more memory than there is; to measure all networks takes a minute."""
 
-    def timed(rows: Sequence[Row], tell: Callable[[str], None]) -> list[RowTime]:
+    def timed(rows: Sequence[PaperRow], tell: Callable[[str], None]) -> list[RowTime]:
         tell("a network")
         rest = [RowTime(100.0, 1e9)] * (len(rows) - 2)
         return [RowTime(1.234 * 86400, 123 * 86400), RowTime(1.234 * 86400, None), *rest]
@@ -187,7 +188,7 @@ def test_doctor_looks_at_folders(capsys: Captured, tmp_path: Path) -> None:
     code, out, _ = run(capsys, "doctor", "--data-root", str(tmp_path), f"folder:{tmp_path / 'none'}")
     assert code == 1
     assert f"folder:{tmp_path / 'none'}  missing" in out
-    assert "must be given as folder:PATH, but got 'images'" in refused(capsys, "doctor", "images")
+    assert "folder:PATH, hf:NAME, own:NAME, but got 'images'" in refused(capsys, "doctor", "images")
 
 
 @pytest.mark.skipif("SMALLGROUP_DATA" not in os.environ, reason="needs SMALLGROUP_DATA")
@@ -211,8 +212,8 @@ def test_doctor_finds_the_data_of_the_environment(capsys: Captured) -> None:
         (["describe", "DARTS_V2", "--netwrk", "x"], "No such option: --netwrk"),
         (
             ["list", "networks"],
-            "what to list must be one of genotypes, methods, spaces, datasets, recipes, studies, rows, keys, but got "
-            "'networks'",
+            "what to list must be one of genotypes, methods, spaces, datasets, exporters, recipes, studies, rows, "
+            "keys, but got 'networks'",
         ),
         (["list"], "Missing argument"),
         (["searhc"], "No such command 'searhc'"),
@@ -311,9 +312,9 @@ def test_rows_have_the_days_that_they_take_here(capsys: Captured, monkeypatch: p
     assert "busy" not in error
     monkeypatch.setattr(row_times, "machine_is_busy", lambda: True)
     error = run(capsys, "list", "rows")[2]
-    assert error.startswith("measuring every network once, about a minute; --no-estimate ")
+    assert error.startswith("measuring every network once, a few minutes; --no-estimate ")
     assert "right to about a factor of 2" in error
-    assert error.endswith("warning: the machine is busy: the days are too many, and are not kept\n")
+    assert error.endswith("warning: the machine is busy: the days may be off by a large factor, and are not kept\n")
     assert max(map(len, error.splitlines())) <= 80
     code, out, error = run(capsys, "list", "rows", "--no-estimate")
     assert (code, error) == (0, "")
@@ -328,7 +329,7 @@ def test_lists_in_a_pipe_have_one_line_per_entry(capsys: Captured, monkeypatch: 
 
 
 def process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "smallgroup.cli", *arguments]
+    command = [sys.executable, "-m", "smallgroup", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, **options)
 
 
@@ -352,7 +353,7 @@ LATE = "from smallgroup.cli import lists, main; lists.print_columns = print; rai
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="needs pipes of POSIX")
-@pytest.mark.parametrize("program", [["-m", "smallgroup.cli", "list", "genotypes"], ["-c", LATE]])
+@pytest.mark.parametrize("program", [["-m", "smallgroup", "list", "genotypes"], ["-c", LATE]])
 def test_a_reader_that_leaves(program: list[str]) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     reader, writer = os.pipe()
@@ -371,4 +372,4 @@ def test_a_reader_that_leaves(program: list[str]) -> None:
 
 
 def test_the_doctor_is_not_sent_to_nowhere(capsys: Captured) -> None:
-    assert "folder:PATH, but got 'folder:'" in refused(capsys, "doctor", "folder:")
+    assert "folder:PATH, hf:NAME, own:NAME, but got 'folder:'" in refused(capsys, "doctor", "folder:")

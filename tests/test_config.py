@@ -6,6 +6,9 @@ import yaml
 from pydantic import ValidationError
 
 from smallgroup.config import Config, keys_of, load, resolve
+from smallgroup.runtime.image_spec import ImageSpec
+from smallgroup.spaces import DartsSpace, definition_of
+from smallgroup.spaces.darts.config import DartsConfig
 
 
 def test_common_keys_may_stand_at_the_top() -> None:
@@ -215,6 +218,9 @@ def test_a_config_cannot_be_changed() -> None:
         Config().seed = 3
 
 
+OF_ANOTHER_SPACE: Any = object()
+
+
 def test_every_key_can_be_set() -> None:
     """What a config says of itself, set again key by key, is the same config."""
     config = Config()
@@ -222,11 +228,41 @@ def test_every_key_can_be_set() -> None:
     for key in keys_of(Config):
         value: Any = plain
         for part in key.split("."):
-            value = value[part]
-        assert (
-            resolve({}, [f"{key}={yaml.safe_dump(value, default_flow_style=True).strip().removesuffix('...').strip()}"])
-            == config
-        )
+            value = value.get(part, OF_ANOTHER_SPACE)
+        if value is not OF_ANOTHER_SPACE:
+            text = yaml.safe_dump(value, default_flow_style=True).strip().removesuffix("...").strip()
+            assert resolve({}, [f"{key}={text}"]) == config
+
+
+def test_keys_of_another_space_are_kept_and_checked() -> None:
+    """A file may be for several spaces; what none of them takes is refused, by the name of the key."""
+    config = resolve({"space": "nas-bench-201"}, ["space.cells=5", "training.network.stem=small"])
+    assert (config.space.cells, config.training.network.stem) == (5, "small")
+    assert resolve(config.to_dict()) == config
+    moved = resolve({**config.to_dict(), "space": {**config.to_dict()["space"], "name": "darts"}})
+    assert moved.space.build(ImageSpec(10, 1, 8)) == DartsSpace(8, 5, "small", ImageSpec(10, 1, 8))
+    with pytest.raises(ValueError, match=r"^space.cells: Input should be greater than or equal to 3, but got '2'$"):
+        resolve({"space": "nas-bench-201"}, ["space.cells=2"])
+    with pytest.raises(ValueError, match=r"^a config has no key 'training.network.cels'; the nearest is .*cells"):
+        Config(training={"network": {"cels": 2}})
+    with pytest.raises(ValueError, match=r"^a config has no key 'space.cels'; the nearest is space.cells"):
+        Config(space={"name": "darts", "cels": 2})
+
+
+def test_a_config_has_the_keys_of_its_own_space_alone() -> None:
+    """All of them, so that later defaults do not change what a run was."""
+    for name, own in {"darts": {"cells", "stem"}, "nas-bench-201": {"cells_per_stage", "derive"}}.items():
+        for recipe in ("quick", "paper"):
+            plain = resolve({"space": name, "recipe": recipe}).to_dict()
+            assert plain["space"].keys() == {"name", "channels"} | own
+            for section in ("training", "playoff"):
+                network = definition_of(name).network_config
+                assert plain[section]["network"].keys() == network.model_fields.keys()
+
+
+def test_a_learners_own_size_is_one_of_the_groups_space() -> None:
+    config = resolve({"space": "darts", "learners": [{}, {"space": {"channels": 4}}]})
+    assert config.learners[1].space == DartsConfig(name="darts", channels=4)
 
 
 def test_a_config_in_python_is_refused_in_the_same_sentence() -> None:

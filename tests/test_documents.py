@@ -38,7 +38,9 @@ def test_python_in_the_readme_runs_and_prints(
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_in_the_pages_have_options_that_exist(page: Path) -> None:
-    commands = cast(Any, typer.main.get_command(app)).commands
+    whole = cast(Any, typer.main.get_command(app))
+    commands, everywhere = whole.commands, {"--help", "--debug", "--plugin"}
+    assert everywhere - {"--help"} <= {name for each in whole.params for name in each.opts}
     for block in re.findall(r"```console\n(.*?)```", page.read_text(), re.DOTALL):
         for line in block.splitlines():
             words = line.partition("#")[0].split()
@@ -47,7 +49,7 @@ def test_commands_in_the_pages_have_options_that_exist(page: Path) -> None:
             command = commands[words[1]]
             if hasattr(command, "commands"):  # one of several of its own
                 command = command.commands[words[2]]
-            known = {name for each in command.params for name in each.opts} | {"--help"}
+            known = {name for each in command.params for name in each.opts} | everywhere
             assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known, line
 
 
@@ -55,7 +57,7 @@ def test_commands_in_the_pages_have_options_that_exist(page: Path) -> None:
 def test_what_a_page_writes_as_an_example_keeps_to_the_contract(
     tmp_path: Path, page: str, lines: int, passed: int
 ) -> None:
-    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
+    block, *_ = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
     assert len([line for line in block.splitlines() if line]) <= lines
     (tmp_path / "test_example.py").write_text(block)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]

@@ -8,12 +8,12 @@ from smallgroup import fitting
 from smallgroup.api import make_job, training_data_of
 from smallgroup.config import Config, resolve
 from smallgroup.fitting import search_within, training_within
-from smallgroup.phases.evaluation import TrainingJob
-from smallgroup.phases.evaluation.config import Limits
-from smallgroup.phases.evaluation.size import WIDTHS, images_of, size_of
 from smallgroup.phases.passes import FORWARD
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.timing import FEWEST_STEPS, Cost, Part
+from smallgroup.phases.training import TrainingJob
+from smallgroup.phases.training.config import Limits
+from smallgroup.phases.training.size import WIDTHS, size_of
 from smallgroup.runtime import budget as budgets
 from smallgroup.runtime.budget import Budget
 from smallgroup.spaces.nas_bench_201.cell import Cell
@@ -81,7 +81,7 @@ def resolved_to(asked: Config, channels: int, epochs: int) -> Config:
 
 
 def test_limits_hold_however_much_time_there_is() -> None:
-    asked, images = config(least_steps=10), images_of(training_data_of(config()))
+    asked, images = config(least_steps=10), training_data_of(config()).dataset.spec
     network = asked.training.network
     limit = size_of(CELL, network.model_copy(update={"channels": 14}), images).parameters
     limited = resolve(asked.to_dict(), [f"training.max_parameters={limit}"])

@@ -85,7 +85,7 @@ def test_smaller_images_of_files_are_those_of_a_folder_of_that_size(tmp_path: Pa
 
 def test_networks_memory_and_what_is_said_follow() -> None:
     whole, small = (make_job(resolve(with_search(image_size=size))) for size in (None, 4))
-    assert [job.searchers[0].relaxed.space.image_shape for job in (whole, small)] == [(1, 8, 8), (1, 4, 4)]
+    assert [job.searchers[0].relaxed.space.images.shape for job in (whole, small)] == [(1, 8, 8), (1, 4, 4)]
     assert activations(small.searchers[0]) < activations(whole.searchers[0]) / 2
     said = "\n".join(brief(small))
     assert "10 classes, 4x4 pixels" in said

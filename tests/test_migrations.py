@@ -1,26 +1,59 @@
 """Configs of earlier versions keep their meaning and their identity."""
 
+import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from smallgroup import recipes
 from smallgroup.config import CONFIG, Config, load_own, resolve
-from smallgroup.migrations import LATER, migrated, without_later_keys
+from smallgroup.migrations import EARLIER, LATER, as_before, migrated
 
 
 def earlier(**given: Any) -> dict[str, Any]:
     """The keys of a config as a version wrote them that had none of the later ones."""
     plain = resolve(given).to_dict()
+    recipe = recipes.keys(plain["recipe"], {"dataset": "digits", "space": "", "method": "", "learners": "group"})
+    network = {**EARLIER["training"]["network"], **recipe["training"]["network"]}
+    plain["training"]["network"] = {**network, **plain["training"]["network"]}
+    plain["space"] = {**EARLIER["space"], **plain["space"]}
+    for learner in plain["learners"]:
+        learner["space"] = learner["space"] and {**EARLIER["space"], **learner["space"]}
     for section in (plain["space"], *(one["space"] or {} for one in plain["learners"])):
         section.pop("derive", None)
+    del plain["plugins"]
     del plain["data"]["skip_bad_images"], plain["search"]["clip_lookahead"], plain["search"]["weights"]["nesterov"]
     del plain["search"]["image_size"], plain["search"]["answer"], plain["playoff"]
     for key in ("warmup_rate", "optimizer", "average", "least_steps", "validation"):
         del plain["training"][key]
     del plain["training"]["network"]["halvings"]
     return plain
+
+
+IDENTITIES = {
+    ("quick", "nas-bench-201", "retained"): ("7996c7cdbd710531", "8b014fcbb9d2d529"),
+    ("quick", "darts", "play-off"): ("161f2112704ed295", "8b014fcbb9d2d529"),
+    ("paper", "nas-bench-201", "play-off"): ("b1d574e24a51d912", "0e92fa78469ba7c2"),
+    ("paper", "darts", "retained"): ("98843435b1ae4ebd", "634a1c5f9e17e677"),
+    ("released-code", "nas-bench-201", "retained"): ("4967b0aed50b5144", "f32470534bea2974"),
+    ("released-code", "darts", "play-off"): ("61c3dd99f336fd88", "6178e1d5cf738261"),
+}
+"""Of a search and a training by recipe, space and answer, by the version that wrote the keys of every space."""
+
+
+@pytest.mark.parametrize("case", IDENTITIES, ids="-".join)
+def test_runs_of_the_version_with_the_keys_of_every_space_are_found_again(case: tuple[str, str, str]) -> None:
+    recipe, space, answer = case
+    keys = {"recipe": recipe, "space": space, "dataset": "cifar10", "method": "darts", "learners": 2}
+    config = resolve({**keys, "search": {"answer": answer}})
+    found = (config.of_search(), config.of_training())
+    assert (
+        tuple(hashlib.sha256(json.dumps(one, sort_keys=True).encode()).hexdigest()[:16] for one in found)
+        == (IDENTITIES[case])
+    )
 
 
 def test_a_run_of_an_earlier_version_is_read_as_what_it_did(tmp_path: Path) -> None:
@@ -48,10 +81,21 @@ def test_a_run_is_known_by_what_it_did_before_there_were_later_keys() -> None:
     assert resolve({"search": {"answer": "consensus"}}).of_search()["search"]["answer"] == "consensus"
 
 
+@pytest.mark.parametrize("space", ["darts", "nas-bench-201"])
+@pytest.mark.parametrize("recipe", ["quick", "paper"])
+def test_a_run_is_the_same_when_its_file_is_read_again(space: str, recipe: str, tmp_path: Path) -> None:
+    """What the file does not have because it is another space's is not filled in."""
+    config = resolve({"space": space, "recipe": recipe}, ["search.answer=play-off"])
+    (tmp_path / CONFIG).write_text(config.to_yaml())
+    read = resolve(load_own(tmp_path / CONFIG))
+    assert read == config
+    assert (read.of_search(), read.of_training()) == (config.of_search(), config.of_training())
+
+
 @pytest.mark.parametrize("damaged", [{}, {"space": 3, "learners": "two"}, {"learners": [None, 4]}, {"search": []}])
 def test_damaged_files_are_left_to_the_reader(damaged: dict[str, Any]) -> None:
     assert migrated(damaged) == damaged
-    assert without_later_keys(damaged) == damaged
+    assert as_before(damaged, {}) == damaged
 
 
 def test_later_keys_exist() -> None:

@@ -8,20 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import smallgroup
 from smallgroup import fitting, pipeline
 from smallgroup.api import training_data_of
+from smallgroup.baseline_names import BASELINES
 from smallgroup.cli import main
 from smallgroup.config import Config, load_own, resolve
-from smallgroup.phases.evaluation import TrainingJob, TrainResult
-from smallgroup.phases.evaluation.size import images_of, size_of
 from smallgroup.phases.passes import FORWARD
 from smallgroup.phases.search.timing import Cost, Part
-from smallgroup.pipeline import ALL_3X3, BASELINES, LEAST_SHARE, OVERHEAD, PLAY_OFF_SHARE, RESNET, RunResult
+from smallgroup.phases.training import TrainingJob, TrainResult
+from smallgroup.phases.training.size import size_of
+from smallgroup.pipeline import LEAST_SHARE, OVERHEAD, PLAY_OFF_SHARE, SEARCH_SHARE, RunResult
 from smallgroup.runner import read_rows
 from smallgroup.runtime import budget as budgets
 from smallgroup.runtime import files
+from smallgroup.spaces.choices import known_genotype
 from smallgroup.spaces.genotypes import from_plain
 from smallgroup.statistics.same_images import ImageComparison
 
@@ -56,6 +59,7 @@ KEYS: dict[str, Any] = {
     },
 }
 ALL = tuple(BASELINES)
+RESNET, ALL_3X3 = (str(known_genotype(name, "nas-bench-201")) for name in ("resnet", "all-3x3"))
 STEP = 0.005
 """Seconds of a step of a training, where the clock stands still."""
 
@@ -102,7 +106,8 @@ def test_every_part_has_its_folder(finished: tuple[Path, RunResult]) -> None:
     for name, own in trainings.items():
         assert TrainResult.read(folder / name) == own
     assert json.loads((folder / "plan.json").read_text()) == {
-        "seconds": None, "clock": "wall", "baselines": list(ALL), "search_seconds": None,
+        "seconds": None, "clock": "wall", "baselines": list(ALL), "search_seconds": None, "measuring_seconds": 0.0,
+        "training": None,
     }  # fmt: skip
     assert result.search.answer.rule == "play-off"
     assert len(list(read_rows(folder / "play-off" / "metrics.jsonl"))) == 3 + 2
@@ -113,9 +118,9 @@ def test_baselines_have_the_steps_and_the_cost_of_the_network_found(finished: tu
     """A channel more or less would be no nearer."""
     folder, result = finished
     own = result.training
-    cells = {"resnet": str(RESNET), "all-3x3": str(ALL_3X3)}
+    cells = {"resnet": RESNET, "all-3x3": ALL_3X3}
     base = resolve(load_own(folder / "training" / "config.yaml"))
-    images = images_of(training_data_of(base))
+    images = training_data_of(base).dataset.spec
     for name, other in result.baselines.items():
         assert (other.steps, other.epochs, other.seed) == (own.steps, own.epochs, own.seed) == (6, 2, base.seed)
         assert other.genotype == cells.get(name, other.genotype)
@@ -237,6 +242,7 @@ DAMAGED = [
     '{"seconds": "long", "clock": "wall", "baselines": []}',
     '{"seconds": 1, "clock": "wall", "baselines": ["vgg"]}',
     '{"seconds": 1, "clock": "sun", "baselines": []}',
+    '{"seconds": 1, "clock": "wall", "baselines": [], "training": 5}',
 ]
 
 
@@ -285,7 +291,7 @@ def test_a_resnet_stands_beside_a_network_of_the_darts_space(tmp_path: Path) -> 
     given = {**KEYS, "learners": 1, "space": {"name": "darts", "channels": 2, "cells": 3}}
     result = run(tmp_path / "run", given, answer="retained", baselines=("resnet",))
     own, other = result.training, result.baselines["resnet"]
-    assert (own.space, other.space, other.genotype) == ("darts", "nas-bench-201", str(RESNET))
+    assert (own.space, other.space, other.genotype) == ("darts", "nas-bench-201", RESNET)
     assert other.steps == own.steps
     assert 0.5 < other.multiply_adds / own.multiply_adds < 2
     assert result.comparisons[0].comparison is not None
@@ -322,9 +328,12 @@ def test_a_time_budget_is_shared_out_written_down_and_kept(tmp_path: Path) -> No
     assert told == ["time: search 0 s, play-off 0 s, training 0 s each: the network found and resnet"]
     fitted, whole = steps(out), load_own(out / "training" / "config.yaml")["training"]["steps_per_epoch"]
     assert fitted > 2 * whole
-    # Interrupted after the search: the rest of the budget is what the search and the play-off did not take of it.
-    found = json.loads((out / "result.json").read_text())
-    for seconds, left in ((0.45, OVERHEAD - 0.45), (100.0, LEAST_SHARE * OVERHEAD)):
+    # Interrupted after the search, before a size was chosen: the rest of the budget is what choosing the length of the
+    # search, the search and the play-off did not take of it.
+    found, plan = (json.loads((out / name).read_text()) for name in ("result.json", "plan.json"))
+    unsized = {**plan, "measuring_seconds": 0.05, "training": None}
+    for seconds, left in ((0.4, OVERHEAD - 0.45), (100.0, LEAST_SHARE * OVERHEAD)):
+        (out / "plan.json").write_text(json.dumps(unsized))
         (out / "result.json").write_text(json.dumps({**found, "seconds": seconds}))
         shutil.rmtree(out / "training")
         shutil.rmtree(out / "resnet")
@@ -344,6 +353,20 @@ def steps(out: Path) -> int:
     training = load_own(out / "training" / "config.yaml")["training"]
     found: int = training["epochs"] * training["steps_per_epoch"]
     return found
+
+
+@pytest.mark.usefixtures("still")
+def test_a_training_that_was_not_begun_keeps_the_size_that_was_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "run"
+    given = keys(answer="retained")
+    whole = run(out, given, seconds=1.0, baselines=())
+    expected = (out / "training" / "config.yaml").read_bytes()
+    shutil.rmtree(out / "training")
+    monkeypatch.setattr(TrainingJob, "measure", lambda *_, **__: 3 * STEP)  # the machine has become busy
+    assert untimed(run(out, given, resume=True)) == untimed(whole)
+    assert (out / "training" / "config.yaml").read_bytes() == expected
 
 
 @pytest.mark.usefixtures("still")
@@ -397,3 +420,24 @@ def test_quick_plays_off_where_nobody_says_otherwise(
     monkeypatch.setattr("smallgroup.api.search", search)
     with pytest.raises(AssertionError, match=f"^{rule}$"):
         run(tmp_path / "run", given, answer=answer)
+
+
+def test_the_help_names_the_share_of_the_search(capsys: Captured) -> None:
+    assert main(["run", "--help"]) == 0
+    assert f"the search takes {100 * SEARCH_SHARE:g} % at most" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_part_is_not_begun_where_the_search_would_not_be_resumed(copied: Path) -> None:
+    """Torch without oneDNN, as another machine or a variable would make it."""
+    for name in ("training", *ALL):
+        shutil.rmtree(copied / name)
+    told: list[str] = []
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        with pytest.raises(ValueError, match=r"but these computations round differently: stem, .*--allow-drift"):
+            run(copied, resume=True)
+        assert not (copied / "training" / "config.yaml").exists()
+        with pytest.warns(UserWarning, match="may differ from that of an uninterrupted run: these computations"):
+            run(copied, resume=True, allow_drift=True, say=told.append)
+    finally:
+        torch._C._set_mkldnn_enabled(True)

@@ -1,13 +1,14 @@
 """The recipes: what they say, that every key has its line of help, and that what a user gives stands above them."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 import yaml
 
 from smallgroup import recipes
-from smallgroup.config import Config, check_key, overlaid, resolve
+from smallgroup.config import Config, check_key, fields_of, overlaid, resolve
 
 DATASETS = ("digits", "cifar10", "cifar100", "imagenet", "folder:images")
 
@@ -290,3 +291,21 @@ def test_learners_given_in_two_places(below: dict[str, Any], above: dict[str, An
 def test_learners_that_differ_are_not_counted() -> None:
     with pytest.raises(ValueError, match="learners=3 needs learners that are alike"):
         resolve({"learners": [{"method": "gdas"}, {"method": "darts"}]}, ["learners=3"])
+
+
+def _stated(keys: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The keys that a recipe gives a value, with their path."""
+    found: dict[str, Any] = {}
+    for key, value in keys.items():
+        found |= _stated(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return found
+
+
+def test_every_default_lives_in_one_place() -> None:
+    """In the recipe `quick`, or in the model of the key; the size of networks is the space's, which recipes change."""
+    stated = _stated(recipes.layers("quick", {"dataset": "", "space": "", "method": "", "learners": ""})[0][1])
+    ours = {key for key in stated if not key.startswith(("methods.", "space.")) and ".network." not in key}
+    required = {key for key, field in fields_of(Config) if field.is_required() and "." in key} - {"space.name"}
+    sections = {key for key in required if any(other.startswith(f"{key}.") for other in required)}
+    assert ours == required - sections
+    assert len(ours) > 30

@@ -13,7 +13,7 @@ from smallgroup.data.augment import Augmentation
 from smallgroup.data.dataset import Dataset
 from smallgroup.data.images import TensorImages
 from smallgroup.data.splits import Splits
-from smallgroup.recipes import Row
+from smallgroup.recipes import PaperRow
 from smallgroup.runtime import stream
 
 CLASSES = {"cifar10": 10, "cifar100": 100, "imagenet": 1000}
@@ -33,7 +33,7 @@ ROWS = list({str(row.keys): row for row in reversed(recipes.rows())}.values())[:
 """Rows that transfer a cell to other data are searches of other rows."""
 
 
-def kind(row: Row) -> str:
+def kind(row: PaperRow) -> str:
     """What a step of a row depends on; CIFAR-10 and CIFAR-100 differ in the number of classes alone."""
     config = resolve(row.keys)
     return str((config.search, config.learners, config.methods, config.space, row.search["dataset"] == "imagenet"))
@@ -56,7 +56,7 @@ def generated(dataset: str) -> SearchData:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.recipe}-{row.table}-{row.name}")
-def test_a_row_is_a_search_at_full_size(row: Row) -> None:
+def test_a_row_is_a_search_at_full_size(row: PaperRow) -> None:
     """Batches of two images and steps that move everything; what a row promises is read off the job itself.
 
     Of the rows that differ in nothing but CIFAR-10 and CIFAR-100, one takes a step.

@@ -17,16 +17,18 @@ from smallgroup.methods import Method, Relaxed
 from smallgroup.methods.darts import Darts
 from smallgroup.methods.p_darts import PDarts
 from smallgroup.methods.pc_darts import PcDarts
-from smallgroup.networks import NetworkDesign, build_network
-from smallgroup.phases.evaluation.model import read_model
+from smallgroup.phases.training.model import read_model
 from smallgroup.report.page import page
-from smallgroup.report.run import Row
+from smallgroup.report.run import MetricsRow
 from smallgroup.report.teaching import teaching_of
 from smallgroup.runtime.bounds import MOST
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.runtime.memory import OutOfMemory, check_batch, check_room, memory_explained
 from smallgroup.spaces.darts import CellGenotype, DartsSpace, Edge, Genotype, supernet
+from smallgroup.spaces.darts.design import DartsDesign
 from smallgroup.spaces.darts.supernet import MixedCell
 from smallgroup.spaces.genotypes import resolve as resolve_genotype
+from smallgroup.spaces.networks import build_network
 from tests.report.makers import make_run
 
 HUGE = 1_000_000_000
@@ -117,7 +119,7 @@ def test_rows_of_absurd_epochs_learners_and_classes_are_left_out(tmp_path: Path)
     (folder / "metrics.jsonl").write_text("\n".join([line, *map(json.dumps, rows)]) + "\n")
     found = pages.read_one_run(folder)
     assert (found.epochs, found.learners) == ([1], [0])
-    assert Row(1, {"many": [0.5] * (MOST["classes"] + 1)}).numbers("many") is None
+    assert MetricsRow(1, {"many": [0.5] * (MOST["classes"] + 1)}).numbers("many") is None
 
 
 def test_imagenet_with_all_its_classes_can_be_drawn(tmp_path: Path) -> None:
@@ -132,13 +134,13 @@ def test_the_work_of_a_page_grows_with_the_classes_and_not_with_their_square(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[tuple[str, ...]] = []
-    numbers = Row.numbers
+    numbers = MetricsRow.numbers
 
-    def counted(row: Row, *path: str) -> list[float] | None:
+    def counted(row: MetricsRow, *path: str) -> list[float] | None:
         calls.append(path)
         return numbers(row, *path)
 
-    monkeypatch.setattr(Row, "numbers", counted)
+    monkeypatch.setattr(MetricsRow, "numbers", counted)
     counts = []
     for classes in (3, 30):
         folder = make_run(tmp_path / str(classes), classes=tuple(map(str, range(classes))))
@@ -153,7 +155,7 @@ def test_sizes_that_are_too_large_together() -> None:
     cell = resolve_genotype("PDARTS")[1]
     rule = "a network must have at most 1,000,000,000 parameters, but this one would have "
     with pytest.raises(ValueError, match=rule):
-        build_network(cell, NetworkDesign(classes=10, image_size=32, channels=4096, cells=5), device="meta")
+        build_network(cell, DartsDesign(images=ImageSpec(10, 3, 32), channels=4096, cells=5), device="meta")
     with pytest.raises(ValueError, match=rule):
         Relaxed(DartsSpace(channels=4096, cells=3), Darts())
 

@@ -33,7 +33,7 @@ class Case(Protocol):
 
 
 @dataclass(frozen=True)
-class Row:
+class BenchRow:
     """Two ways of one computation, side by side."""
 
     name: str
@@ -59,10 +59,10 @@ class Row:
         return {**found, **sizes}
 
 
-def row(case: Case, plain: Measured, fast: Measured, path: str) -> Row:
+def row(case: Case, plain: Measured, fast: Measured, path: str) -> BenchRow:
     """What came of a case."""
     found = ratio(plain, fast)
-    return Row(
+    return BenchRow(
         name=case.name,
         plain_seconds=plain.median,
         fast_seconds=fast.median,

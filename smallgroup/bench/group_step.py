@@ -10,6 +10,7 @@ from torch import Tensor
 from smallgroup.bench.student import Rates, Student
 from smallgroup.bench.textbook import Textbook
 from smallgroup.bench.timing import Call
+from smallgroup.config import resolve
 from smallgroup.group import SmallGroup
 from smallgroup.group.hypergradients import Hypergradient
 from smallgroup.methods import METHODS, Relaxed
@@ -18,6 +19,7 @@ from smallgroup.phases.search.learners import make_searcher
 from smallgroup.phases.search.schedule import Schedule
 from smallgroup.runtime import stream
 from smallgroup.runtime.checks import check_choice, check_counts
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces import SPACES, DartsSpace, NasBench201Space, Space
 
 CLASSES = 10
@@ -45,7 +47,7 @@ class GroupStep:
     """Height and width of an image."""
 
     def __post_init__(self) -> None:
-        check_choice("space", self.space, tuple(SPACES))
+        check_choice("space", self.space, SPACES.built_in)
         check_choice("method", self.method, tuple(METHODS))
         check_choice("hypergradient", self.hypergradient, get_args(Hypergradient))
         check_counts(learners=self.learners, batch=self.batch)
@@ -69,9 +71,9 @@ class GroupStep:
     def build_space(self) -> Space:
         """The search space at this size."""
         if self.space == DartsSpace.name:
-            return DartsSpace(channels=self.channels, cells=self.cells, classes=CLASSES, image_size=self.size)
+            return DartsSpace(channels=self.channels, cells=self.cells, images=ImageSpec(CLASSES, 3, self.size))
         return NasBench201Space(
-            channels=self.channels, cells_per_stage=self.cells_per_stage, classes=CLASSES, image_size=self.size
+            channels=self.channels, cells_per_stage=self.cells_per_stage, images=ImageSpec(CLASSES, 3, self.size)
         )
 
     def plain(self) -> Call:
@@ -117,7 +119,7 @@ class GroupStep:
 
     def batches(self) -> tuple[tuple[Tensor, Tensor], Tensor, tuple[Tensor, Tensor]]:
         """Labelled, unlabelled and validation images, always the same."""
-        shape = (self.batch, *self.build_space().image_shape)
+        shape = (self.batch, *self.build_space().images.shape)
 
         def images(purpose: str) -> Tensor:
             return torch.randn(shape, generator=stream("bench", purpose))
@@ -133,7 +135,8 @@ class GroupStep:
 
 
 def _settings(hypergradient: str) -> SearchConfig:
-    return SearchConfig.model_validate({"hypergradient": hypergradient})
+    """The rates of the papers: how long a step takes does not depend on them."""
+    return resolve({"recipe": "paper", "search": {"hypergradient": hypergradient, "label_path": True}}).search
 
 
 def _losses(values: Sequence[float]) -> Sequence[Tensor]:

@@ -10,16 +10,19 @@ from torch.nn import functional
 from torch.optim import SGD
 
 from smallgroup.bench.timing import Call
+from smallgroup.config import resolve as resolve_config
 from smallgroup.data import Augmentation
 from smallgroup.data.dataset import Dataset
 from smallgroup.data.images import TensorImages
 from smallgroup.data.training_data import TrainingData
-from smallgroup.networks import Outputs, build_network
-from smallgroup.phases.evaluation.config import NetworkConfig, TrainingConfig
-from smallgroup.phases.evaluation.trainee import Trainee
+from smallgroup.phases.training.config import TrainingConfig
+from smallgroup.phases.training.trainee import Trainee
 from smallgroup.runtime import stream
 from smallgroup.runtime.checks import check_counts
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.genotypes import resolve
+from smallgroup.spaces.networks import build_network
+from smallgroup.spaces.outputs import Outputs
 
 CLASSES, CHANNELS = 10, 3
 _SEED = 0
@@ -60,15 +63,14 @@ class NetworkStep:
     @property
     def config(self) -> TrainingConfig:
         """The published settings at this size."""
-        network = NetworkConfig(
-            channels=self.channels, cells=self.cells, auxiliary="two-norms" if self.size >= _HEAD else "none"
-        )
-        return TrainingConfig(network=network)
+        auxiliary = "two-norms" if self.size >= _HEAD else "none"
+        network = {"channels": self.channels, "cells": self.cells, "auxiliary": auxiliary}
+        return resolve_config({"recipe": "paper", "training": {"network": network}}).training
 
     def plain(self) -> Call:
         """The loop of the textbook, in NCHW."""
         config, (images, labels) = self.config, self._batch()
-        design = config.network.design(classes=CLASSES, image_channels=CHANNELS, image_size=self.size, space="darts")
+        design = config.network.design(ImageSpec(CLASSES, CHANNELS, self.size), "darts")
         _, cell = resolve(self.genotype)
         network = build_network(cell, design, generator=stream(_SEED, "evaluation", "weights"))
         network.drop_path = config.drop(config.epochs // 2)

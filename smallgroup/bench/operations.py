@@ -8,16 +8,17 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from smallgroup.bench.cases import Row, contenders, row
+from smallgroup.bench.cases import BenchRow, contenders, row
 from smallgroup.bench.timing import Call, Watch, alternate
 from smallgroup.runtime import stream
 from smallgroup.runtime.checks import check_choice, check_counts
 from smallgroup.spaces import SPACES, DartsSpace
 from smallgroup.spaces.darts import operations as darts
 from smallgroup.spaces.edges import MixedEdge, MixedNodes
+from smallgroup.spaces.kinds import Kind
 from smallgroup.spaces.layers import SEARCH
 from smallgroup.spaces.nas_bench_201 import operations as nas_bench_201
-from smallgroup.spaces.space import Kind, Mixture
+from smallgroup.spaces.space import Mixture
 from smallgroup.spaces.weights import initial_weights
 
 ROUNDS = 7
@@ -39,7 +40,7 @@ class Operation:
     size: int = 32
 
     def __post_init__(self) -> None:
-        check_choice("space", self.space, tuple(SPACES))
+        check_choice("space", self.space, SPACES.built_in)
         check_counts(channels=self.channels, batch=self.batch, size=self.size)
 
     @property
@@ -99,7 +100,7 @@ def every_operation(**sizes: int) -> list[Operation]:
     """All but `none`, which nobody computes; in NAS-Bench-201 no operation has a stride."""
     return [
         Operation(space=space, operation=name, stride=stride, **sizes)
-        for space in SPACES
+        for space in SPACES.built_in
         for name in next(iter(SPACES[space].kinds.values())).operations
         for stride in ((1, 2) if space == DartsSpace.name else (1,))
         if name != "none"
@@ -108,7 +109,7 @@ def every_operation(**sizes: int) -> list[Operation]:
 
 def measure(
     cases: Sequence[Operation], path: str, rounds: int, *, least: float = LEAST, watch: Watch | None = None
-) -> list[Row]:
+) -> list[BenchRow]:
     """All of them in turn."""
     calls: dict[str, Call] = {}
     for case in cases:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise, product
 from typing import Any
 
-from smallgroup.bench.cases import Row, row
+from smallgroup.bench.cases import BenchRow, row
 from smallgroup.bench.group_step import GroupStep
 from smallgroup.bench.network_step import NetworkStep
 from smallgroup.bench.one_row import Contender, measured
@@ -61,7 +61,7 @@ class Plan:
 class Steps:
     """What came of it."""
 
-    rows: list[Row]
+    rows: list[BenchRow]
     growth: list[Growth]
     at_least: list[float | None]
 

@@ -12,7 +12,7 @@ from smallgroup.methods import Relaxed
 from smallgroup.runtime import Phase
 
 Tensors = dict[str, Tensor]
-Batch = tuple[Tensor, Tensor]
+TrainBatch = tuple[Tensor, Tensor]
 Loss = Callable[[Tensors], tuple[Tensor, Tensor]]
 """Of weights: the loss, and the log-probabilities behind it."""
 
@@ -69,7 +69,7 @@ class Student:
         """The log-probabilities of the classes."""
         return functional.log_softmax(self.apply(weights, self.a, inputs, phase=phase), dim=1)
 
-    def on_labels(self, batch: Batch, phase: Phase) -> Loss:
+    def on_labels(self, batch: TrainBatch, phase: Phase) -> Loss:
         """Cross-entropy with human labels."""
 
         def loss(weights: Tensors) -> tuple[Tensor, Tensor]:

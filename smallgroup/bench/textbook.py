@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from smallgroup.bench.student import Batch, Loss, Moved, Student, Tensors, gradients_of, norm
+from smallgroup.bench.student import Loss, Moved, Student, Tensors, TrainBatch, gradients_of, norm
 
 
 class Along(NamedTuple):
@@ -43,7 +43,7 @@ class Textbook:
         self.second_order = hypergradient != "first-order"
         self.steps = 0
 
-    def step(self, train: Batch, unlabeled: Tensor, validation: Batch) -> list[float]:
+    def step(self, train: TrainBatch, unlabeled: Tensor, validation: TrainBatch) -> list[float]:
         """One iteration; the validation losses."""
         for student in self.students:
             student.apply.begin_step(self.steps)
@@ -74,7 +74,7 @@ class Textbook:
         self.steps += 1
         return losses
 
-    def _train_v(self, student: Student, train: Batch) -> Moved:
+    def _train_v(self, student: Student, train: TrainBatch) -> Moved:
         """V learns from people."""
         _backward(student, student.v, [student.on_labels(train, "v")])
         return student.move(student.v, student.step_v, remember=self.second_order)
@@ -122,7 +122,7 @@ def _backward(student: Student, weights: Tensors, parts: Sequence[Loss]) -> list
     return found
 
 
-def _validate(student: Student, validation: Batch) -> tuple[float, Tensors]:
+def _validate(student: Student, validation: TrainBatch) -> tuple[float, Tensors]:
     """The validation loss, and its gradient in A; that in W is left where it is."""
     ((loss, _),) = _backward(student, student.w, [student.on_labels(validation, "val")])
     penalty = student.apply.penalty(student.a)

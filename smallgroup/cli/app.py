@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from smallgroup import __version__
 from smallgroup.cli import bench, options
+from smallgroup.version import __version__
 
 app = typer.Typer(
     name="smallgroup",
@@ -18,6 +18,9 @@ app = typer.Typer(
 )
 
 
+PLUGINS: list[str] = []
+"""Those of the command line, taken from it before it is parsed."""
+
 app.add_typer(bench.app)
 
 
@@ -28,6 +31,14 @@ def top(
     debug: Annotated[  # noqa: ARG001 -- taken from the command line before it is parsed, wherever it stands
         bool, typer.Option("--debug", help="Show where an error comes from. May stand anywhere in the line.")
     ] = False,
+    plugin: Annotated[  # noqa: ARG001 -- likewise
+        list[str] | None,
+        typer.Option(
+            metavar="MODULE",
+            help="Import a module, or a file that ends in .py, that registers methods, spaces or data of your own. May "
+            "stand anywhere in the line, and several times.",
+        ),
+    ] = None,
 ) -> None:
     """What may stand before a command."""
     if version:
@@ -46,7 +57,7 @@ def describe(
         typer.Argument(
             metavar="GENOTYPE",
             help="A published name, a file or a run's folder, JSON, the notation Genotype(normal=[...], ...) of the "
-            "DARTS papers, or a NAS-Bench-201 cell |op~0|+|op~0|op~1|+|op~0|op~1|op~2|.",
+            "DARTS papers, or that of another space, such as |op~0|+|op~0|op~1|+|op~0|op~1|op~2|.",
         ),
     ],
     network: Annotated[
@@ -68,11 +79,11 @@ def describe(
     """Parameters, multiply-adds and a drawing of genotypes.
 
     Multiply-adds are those of convolutions and linear layers for one image, which has 32x32 pixels for CIFAR and
-    224x224 for ImageNet. Around a cell of NAS-Bench-201, imagenet is that benchmark's own: 16x16 and 120 classes.
+    224x224 for ImageNet, unless the space of a cell has an ImageNet of its own, such as one of 16x16 pixels.
     """
     from smallgroup.cli import early  # noqa: PLC0415
 
-    early.check_described(genotypes, network)
+    early.check_described(genotypes, network, auxiliary)
     from smallgroup.cli.describe import run  # noqa: PLC0415
 
     run(genotypes, network, auxiliary, as_json=json)
@@ -114,7 +125,7 @@ def search(
     from smallgroup.cli import early  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
 
-    given = _given(
+    given = _run_given(
         dataset=dataset,
         unlabeled=unlabeled,
         data_root=data_root,
@@ -186,7 +197,7 @@ def train(
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
 
     training = _training(track_test, max_parameters, max_multiply_adds)
-    given = _given(
+    given = _run_given(
         dataset=dataset,
         data_root=data_root,
         size=size,
@@ -249,7 +260,7 @@ def mutual(
     from smallgroup.cli import early  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
 
-    given = _given(
+    given = _run_given(
         dataset=dataset,
         data_root=data_root,
         seed=seed,
@@ -259,9 +270,10 @@ def mutual(
     )
     wanted = Wanted(given, changes or (), config, out, None, None, resume=resume, allow_drift=allow_drift)
     early.check_training(genotypes, wanted)
+    group = early.peers_of(genotypes, wanted, learners, weight)
     from smallgroup.cli.mutual import run as carry_out  # noqa: PLC0415
 
-    carry_out(genotypes, wanted, learners, weight, as_json=json)
+    carry_out(genotypes, group, wanted, as_json=json)
 
 
 @app.command()
@@ -298,14 +310,14 @@ def run(
 
     Networks are trained from scratch. Without options, handwritten digits: a few minutes. The folder is that of the
     search, with the trainings in `training`, `resnet` and `random`. A time budget is for everything together: the
-    search takes a third at most, and what is left is shared between the play-off and the trainings. The size of the
+    search takes 12 % at most, and what is left is shared between the play-off and the trainings. The size of the
     network follows the time. Baselines have about the same multiply-adds and are trained with the same settings for
     the same number of steps.
     """
     from smallgroup.cli import early  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
 
-    given = _given(
+    given = _run_given(
         dataset=dataset,
         unlabeled=unlabeled,
         data_root=data_root,
@@ -332,11 +344,11 @@ def run(
         allow_drift=allow_drift,
         tensorboard=tensorboard,
     )
+    beside, rule = early.baselines_of(baselines), early.answer_of(answer)
     early.check_search(wanted)
-    from smallgroup.cli.run import answer_of, baselines_of  # noqa: PLC0415
     from smallgroup.cli.run import run as carry_out  # noqa: PLC0415
 
-    carry_out(wanted, baselines_of(baselines), answer_of(answer), as_json=json)
+    carry_out(wanted, beside, rule, as_json=json)
 
 
 @app.command()
@@ -367,7 +379,7 @@ def study(
     """
     from smallgroup.cli import early  # noqa: PLC0415
 
-    early.check_study(name, recipe, seeds, changes or ())
+    early.check_study(name, recipe, seeds, changes or (), workers)
     from smallgroup.cli.study import Asked, run  # noqa: PLC0415
 
     run(
@@ -458,9 +470,9 @@ def predict(
     images below it are classified, sorted by name. A file that cannot be used gets a line that says why; the others
     are classified all the same, and the exit code is 1.
     """
-    from smallgroup.phases.evaluation.place import find_model  # noqa: PLC0415
+    from smallgroup.cli import early  # noqa: PLC0415
 
-    find_model(run)
+    early.check_predict(run, top)
     from smallgroup.cli.predict import run as carry_out  # noqa: PLC0415
 
     carry_out(run, images, top, as_json=json)
@@ -472,7 +484,9 @@ def export(
     format_: Annotated[
         str,
         typer.Option(
-            "--format", metavar="onnx|pt2", help="ONNX (needs `pip install 'smallgroup[onnx]'`), or torch.export."
+            "--format",
+            metavar="onnx|pt2",
+            help="ONNX (needs `pip install 'smallgroup[onnx]'`), torch.export, or one of `smallgroup list exporters`.",
         ),
     ] = "onnx",
     out: Annotated[
@@ -486,9 +500,9 @@ def export(
     the trained model on random images before it is written. A pt2 file of ours has no pickle in it; loading one of a
     stranger can run code.
     """
-    from smallgroup.phases.evaluation.place import find_model  # noqa: PLC0415
+    from smallgroup.cli import early  # noqa: PLC0415
 
-    find_model(run)
+    early.check_export(run, format_)
     from smallgroup.cli.export import run as carry_out  # noqa: PLC0415
 
     carry_out(run, format_, out, as_json=json)
@@ -498,6 +512,11 @@ def _training(track_test: bool, max_parameters: int | None, max_multiply_adds: i
     """The section `training` out of options of its own."""
     track = True if track_test else None
     return _given(track_test=track, max_parameters=max_parameters, max_multiply_adds=max_multiply_adds) or None
+
+
+def _run_given(**values: Any) -> dict[str, Any]:  # noqa: ANN401
+    """The options of a run that were given, and the plugins that it needs."""
+    return _given(**values, plugins=PLUGINS or None)
 
 
 def _given(**values: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -510,28 +529,45 @@ def list_(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="WHAT", help="One of genotypes, methods, spaces, datasets, recipes, studies, rows and keys."
+            metavar="WHAT",
+            help="One of genotypes, methods, spaces, datasets, exporters, recipes, studies, rows and keys.",
         ),
     ],
+    *,
     estimate: Annotated[
         bool,
         typer.Option(
             "--estimate/--no-estimate",
-            help="Of rows: how many days each takes on this machine. Measured once, about a minute, and then kept.",
+            help="Of rows: how many days each takes on this machine. Measured once, a few minutes, and then kept.",
         ),
     ] = True,
+    recipe: options.Recipe = None,
+    dataset: options.Dataset = None,
+    method: options.Method = None,
+    space: options.Space = None,
+    learners: options.Learners = None,
+    config: options.ConfigFile = None,
+    changes: options.Changes = None,
     json: options.Json = False,
 ) -> None:
-    """What there is to choose from, with a line on each."""
-    from smallgroup.cli.lists import run  # noqa: PLC0415
+    """What there is to choose from, with a line on each.
 
-    run(what, as_json=json, estimate=estimate)
+    `list keys` has the value of every key under what is given here, and where it comes from: you, a recipe or a variant
+    of it, the method, or the default of the key.
+    """
+    from smallgroup.cli.lists import run  # noqa: PLC0415
+    from smallgroup.config import load, overlaid  # noqa: PLC0415
+
+    options_ = _given(recipe=recipe, dataset=dataset, method=method, space=space, learners=learners)
+    given = options_ if config is None else overlaid(load(config), options_)
+    run(what, as_json=json, estimate=estimate, given=given, changes=changes or ())
 
 
 @app.command()
 def doctor(
     folders: Annotated[
-        list[str] | None, typer.Argument(metavar="folder:PATH", help="Folders of images to look at as well.")
+        list[str] | None,
+        typer.Argument(metavar="folder:PATH", help="Data to look at as well, such as folders of images."),
     ] = None,
     data_root: options.DataRoot = None,
     json: options.Json = False,
@@ -540,6 +576,13 @@ def doctor(
 
     The exit code is 1 if data is damaged or a folder named here cannot be used. Data that is not there is no error.
     """
+    from smallgroup.cli import early  # noqa: PLC0415
+
+    early.check_examined(folders or ())
     from smallgroup.cli.doctor import run  # noqa: PLC0415
 
     run(data_root, tuple(folders or ()), as_json=json)
+
+
+for command in app.registered_commands:
+    command.epilog = "--debug and --plugin MODULE may stand anywhere in the line: see `smallgroup --help`."

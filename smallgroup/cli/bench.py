@@ -36,7 +36,7 @@ Quick = Annotated[
 Channels = Annotated[int | None, _count("Channels of the first cells.", "C")]
 Cells = Annotated[int | None, _count("Cells in all, in the DARTS space.")]
 CellsPerStage = Annotated[int | None, _count("Cells of each of the three stages, in NAS-Bench-201.")]
-Batch = Annotated[int | None, _count("Images of a batch.")]
+BatchOption = Annotated[int | None, _count("Images of a batch.")]
 Size = Annotated[int | None, _count("Height and width of an image. The default is 32.", "PIXELS")]
 Spaces = Annotated[
     list[str] | None, typer.Option("--space", metavar="darts|nas-bench-201", help="May stand several times.")
@@ -73,7 +73,7 @@ def step(
     channels: Channels = None,
     cells: Cells = None,
     cells_per_stage: CellsPerStage = None,
-    batch: Batch = None,
+    batch: BatchOption = None,
     size: Size = None,
     rounds: Rounds = None,
     threads: Threads = None,
@@ -102,7 +102,7 @@ def step(
 def ops(
     *,
     channels: Channels = None,
-    batch: Batch = None,
+    batch: BatchOption = None,
     size: Size = None,
     rounds: Rounds = None,
     threads: Threads = None,
@@ -136,7 +136,7 @@ def scaling(
     channels: Channels = None,
     cells: Cells = None,
     cells_per_stage: CellsPerStage = None,
-    batch: Batch = None,
+    batch: BatchOption = None,
     size: Size = None,
     rounds: Rounds = None,
     threads: Threads = None,
@@ -170,7 +170,7 @@ def memory(
     channels: Channels = None,
     cells: Cells = None,
     cells_per_stage: CellsPerStage = None,
-    batch: Batch = None,
+    batch: BatchOption = None,
     size: Size = None,
     threads: Threads = None,
     path: Path = "auto",

@@ -12,7 +12,7 @@ from smallgroup.bench import memory as peaks
 from smallgroup.bench import operations as single
 from smallgroup.bench import scaling as growth
 from smallgroup.bench import step as steps
-from smallgroup.bench.cases import Row
+from smallgroup.bench.cases import BenchRow
 from smallgroup.bench.group_step import GroupStep
 from smallgroup.bench.machine import head
 from smallgroup.bench.paths import fast_path
@@ -165,7 +165,7 @@ def _show(top: Mapping[str, Any], table: Table) -> None:
     console.print(table)
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: BenchRow) -> tuple[str, ...]:
     return row.name, _seconds(row.plain_seconds), _seconds(row.fast_seconds), f"{row.ratio:.2f}", _range(row.spread)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from smallgroup.bench.machine import head
 from smallgroup.bench.outcome.plan import Table, Unit, tables
-from smallgroup.bench.outcome.table import HEADER, Row, cells, markdown, rows
+from smallgroup.bench.outcome.table import HEADER, OutcomeRow, cells, markdown, rows
 from smallgroup.bench.outcome.work import Crew, prepare, waiting
 from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_columns, print_json, say
@@ -57,7 +57,7 @@ def _name(unit: Unit) -> str:
     return f"{unit.task.name}, {unit.arm}, seed {unit.seed}"
 
 
-def _plain(row: Row) -> dict[str, Any]:
+def _plain(row: OutcomeRow) -> dict[str, Any]:
     compared = row.paired
     return {
         "arm": row.arm,

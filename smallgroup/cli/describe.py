@@ -8,7 +8,7 @@ what else papers count:
 - `multiply_adds_with_elementwise`: 2 more for each number of a batch norm, 1 for each of a ReLU.
 
 Around the cell of a run, the network is the one that the run trains, as `smallgroup show` counts it (`network` is then
-`run`), unless another one is asked for. The networks of NAS-Bench-201 have no such head: the count with one is null.
+`run`), unless another one is asked for. Where the networks of a space have no head, the count with one is null.
 """
 
 from dataclasses import dataclass, replace
@@ -20,19 +20,20 @@ import torch
 from smallgroup import pages
 from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.config import CONFIG
-from smallgroup.networks import NetworkDesign, build_network, design_of, operations, parameters
-from smallgroup.runtime.checks import check_choice
+from smallgroup.spaces import definition_of
+from smallgroup.spaces.count import operations, parameters
+from smallgroup.spaces.design import NetworkDesign
 from smallgroup.spaces.drawing import draw
-from smallgroup.spaces.genotypes import AnyGenotype, imagenet_head, resolve, space_of, to_plain
+from smallgroup.spaces.genotype import Genotype
+from smallgroup.spaces.genotypes import resolve, to_plain
+from smallgroup.spaces.networks import build_network, design_of
 
-HEADS = ("auto", "one-norm", "two-norms")
 DEFAULT, RUN = "cifar10", "run"
 """The network around a cell, and around that of a run."""
 
 
 def run(texts: list[str], network: str | None, auxiliary: str, *, as_json: bool) -> None:
     """Everything is read before anything is printed: a typo in the last one is not found after a page of output."""
-    check_choice("auxiliary", auxiliary, HEADS)
     subjects = [_subject(text, network, auxiliary) for text in texts]
     descriptions = [describe(subject) for subject in subjects]
     if as_json:
@@ -58,7 +59,7 @@ class Subject:
     """A cell and the network around it."""
 
     name: str
-    genotype: AnyGenotype
+    genotype: Genotype
     network: str
     """That of the papers for a dataset, by its name, or that of the run: `RUN`."""
     design: NetworkDesign
@@ -75,16 +76,17 @@ def _subject(text: str, network: str | None, auxiliary: str) -> Subject:
         network = network or DEFAULT
         design = design_of(genotype, network, auxiliary=True)
     if design.auxiliary != "none" and (auxiliary != "auto" or network == "imagenet"):
-        head: Any = imagenet_head(genotype) if auxiliary == "auto" else auxiliary
+        published = definition_of(genotype.space).published_auxiliary
+        head = published(genotype, network) if auxiliary == "auto" else auxiliary
         design = replace(design, auxiliary=head)
     return Subject(name, genotype, network, design)
 
 
 def _network_in_words(subject: Subject) -> str:
-    design, size = subject.design, f"{subject.design.image_size}x{subject.design.image_size}"
+    design, size = subject.design, f"{subject.design.images.size}x{subject.design.images.size}"
     if subject.network != RUN:
         return f"{subject.network}, images of {size}"
-    return f"that of the run: {design.channels} channels, {design.classes} classes, images of {size}"
+    return f"that of the run: {design.channels} channels, {design.images.classes} classes, images of {size}"
 
 
 def describe(subject: Subject) -> dict[str, Any]:
@@ -93,10 +95,10 @@ def describe(subject: Subject) -> dict[str, Any]:
     has_head = design.auxiliary != "none"
     with torch.device("meta"):
         module = build_network(genotype, design)
-    counted = operations(module, design.image_size, design.image_channels)
+    counted = operations(module, design.images.size, design.images.channels)
     return {
         "name": subject.name,
-        "space": space_of(genotype),
+        "space": genotype.space,
         "network": subject.network,
         "parameters": parameters(module),
         "parameters_with_auxiliary": parameters(module, auxiliary=True) if has_head else None,

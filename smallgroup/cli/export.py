@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from smallgroup.cli.output import print_columns, print_json
-from smallgroup.phases.evaluation.export import export_model
+from smallgroup.exporters import export_model
 
 
 def run(folder: Path, format: str, out: Path | None, *, as_json: bool) -> None:

@@ -1,9 +1,13 @@
 """`smallgroup list`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from smallgroup import recipes
 from smallgroup.cli.output import print_entries, print_json, say
+from smallgroup.data import DATASETS
+from smallgroup.data.names import usage_of
+from smallgroup.exporters import EXPORTERS
 from smallgroup.methods import METHODS
 from smallgroup.runtime.checks import check_choice
 from smallgroup.spaces import SPACES
@@ -11,9 +15,21 @@ from smallgroup.spaces.genotypes import published_about
 from smallgroup.study.names import built_in, keys_of_built_in
 
 
-def run(what: str, *, as_json: bool, estimate: bool = True) -> None:
-    """Names, and a line on each; of rows also how long they take here."""
+def run(
+    what: str,
+    *,
+    as_json: bool,
+    estimate: bool = True,
+    given: Mapping[str, Any] | None = None,
+    changes: Sequence[str] = (),
+) -> None:
+    """Names, and a line on each; of rows also how long they take here, of keys what is given for a run."""
     check_choice("what to list", what, tuple(LISTS))
+    if what == "keys":
+        _print_keys(given or {}, changes, as_json=as_json)
+        return
+    if given or changes:
+        raise ValueError(f"options of a run go with keys, but what is listed is {what}")
     if what == "rows" and estimate:
         rows_with_times(as_json=as_json)
         return
@@ -30,6 +46,10 @@ def _methods() -> dict[str, str]:
 
 def _spaces() -> dict[str, str]:
     return {name: SPACES.about(name) for name in SPACES}
+
+
+def _exporters() -> dict[str, str]:
+    return {name: EXPORTERS.about(name) for name in EXPORTERS}
 
 
 def _recipes() -> dict[str, str]:
@@ -66,12 +86,12 @@ def rows_with_times(*, as_json: bool) -> None:
         say(_WHILE_BUSY, err=True)
 
 
-_MEASURING = "measuring every network once, about a minute; --no-estimate leaves it out"
+_MEASURING = "measuring every network once, a few minutes; --no-estimate leaves it out"
 _ROUGHLY = (
     "Days on this machine with the threads of the recipe, from passes of a few",
     "images: right to about a factor of 2. Reading images is not in it.",
 )
-_WHILE_BUSY = "warning: the machine is busy: the days are too many, and are not kept"
+_WHILE_BUSY = "warning: the machine is busy: the days may be off by a large factor, and are not kept"
 
 
 def _days(seconds: float | None) -> float | None:
@@ -103,20 +123,20 @@ def _studies() -> dict[str, str]:
     return {name: str(keys_of_built_in(name).get("about", "")) for name in built_in()}
 
 
-def _keys() -> dict[str, str]:
-    from smallgroup.config import help_of_keys  # noqa: PLC0415
+def _print_keys(given: Mapping[str, Any], changes: Sequence[str], *, as_json: bool) -> None:
+    """Every key with its value under a recipe, where that comes from, and a line of help."""
+    from smallgroup.origins import key_values  # noqa: PLC0415
 
-    return help_of_keys()
+    found = key_values(given, changes)
+    if as_json:
+        print_json([{"name": k.key, "value": k.value, "from": k.origin, "about": k.help} for k in found])
+    else:
+        print_entries((k.key, k.line) for k in found)
 
 
 def _datasets() -> dict[str, str]:
-    return {
-        "digits": "handwritten digits of 8x8 pixels, part of scikit-learn: no download",
-        "cifar10": "CIFAR-10, from the folder cifar-10-batches-py in the data root",
-        "cifar100": "CIFAR-100, from the folder cifar-100-python in the data root",
-        "imagenet": "ImageNet (ILSVRC 2012), from the folder imagenet in the data root",
-        "folder:PATH": "your own images: one sub-folder per class, or train/ and val/ of those",
-    }
+    usable = dict(DATASETS.usable())
+    return {usage_of(name) if name in usable else name: DATASETS.about(name) for name in DATASETS}
 
 
 LISTS: dict[str, Callable[[], dict[str, str]]] = {
@@ -124,8 +144,9 @@ LISTS: dict[str, Callable[[], dict[str, str]]] = {
     "methods": _methods,
     "spaces": _spaces,
     "datasets": _datasets,
+    "exporters": _exporters,
     "recipes": _recipes,
     "studies": _studies,
     "rows": _rows,
-    "keys": _keys,
+    "keys": dict,  # printed apart, with their values
 }

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 import typer
 
-from smallgroup.cli.app import app
+from smallgroup.cli.app import PLUGINS, app
 from smallgroup.cli.output import say
 from smallgroup.cli.streams import guarded_streams
+from smallgroup.registry import import_plugins
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 _OF_THE_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
@@ -25,12 +26,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     end = words.index("--") if "--" in words else len(words)
-    # Where it stands does not matter: who sees an error adds it at the end of the line.
+    # Where they stand does not matter: who sees an error adds --debug or --plugin at the end of the line.
     debug = "--debug" in words[:end]
-    words = [word for word in words[:end] if word != "--debug"] + words[end:]
+    options, plugins = _without_plugins([word for word in words[:end] if word != "--debug"])
+    words = options + words[end:]
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a letter shows another
     try:
+        PLUGINS[:] = plugins
+        import_plugins(plugins)
         code = app(args=words, prog_name="smallgroup", standalone_mode=False)
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
@@ -48,6 +52,20 @@ def _run(words: list[str]) -> int:
     if code == INTERRUPTED:
         say("error: interrupted", err=True)
     return code if isinstance(code, int) else FAILED if code else 0
+
+
+def _without_plugins(words: list[str]) -> tuple[list[str], list[str]]:
+    """The words of a command line without --plugin, and the plugins."""
+    left, plugins = [], []
+    given = iter(words)
+    for word in given:
+        if word == "--plugin":
+            plugins.append(next(given, ""))
+        elif word.startswith("--plugin="):
+            plugins.append(word.removeprefix("--plugin="))
+        else:
+            left.append(word)
+    return left, plugins
 
 
 def _sentence(error: Exception) -> str:

@@ -9,7 +9,7 @@ from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.config import keys_for_training
 from smallgroup.display.training import TrainingDisplay
-from smallgroup.phases.evaluation import MutualResult, Peers, peers
+from smallgroup.phases.training import MutualResult, Peers
 from smallgroup.spaces import genotypes
 
 ALONE = "alone"
@@ -18,16 +18,10 @@ LONGEST = 24
 """Letters of a name in the table; the text of a cell has more, and its space stands for it."""
 
 
-def run(texts: list[str], wanted: Wanted, learners: int | None, weight: float | None, *, as_json: bool) -> None:
+def run(texts: list[str], group: Peers, wanted: Wanted, *, as_json: bool) -> None:
     """Networks together, and then each of them alone."""
     wanted = replace(wanted, base=keys_for_training(texts[0], wanted.given()))
     named = [genotypes.resolve(text) for text in texts]
-    cells = tuple(cell for _, cell in named)
-    begun = _begun(wanted)
-    if begun is not None:  # a resumed run need not be told again what it is
-        weight = begun.weight if weight is None else weight
-        learners = len(begun.genotypes) if learners is None and len(cells) == 1 else learners
-    group = Peers.of(cells, learners, 1.0 if weight is None else weight)
     together, folder = train_group(group, wanted, wanted.out, "together")
     alone = together
     if group.weight:
@@ -37,13 +31,13 @@ def run(texts: list[str], wanted: Wanted, learners: int | None, weight: float | 
     if as_json:
         print_json({"mutual": together.to_dict(), "alone": alone.to_dict(), "run": str(folder)})
     else:
-        names = [name if len(name) <= LONGEST else genotypes.space_of(cell) for name, cell in named]
+        names = [name if len(name) <= LONGEST else cell.space for name, cell in named]
         _show(names * (len(together.learners) // len(names)), together, alone, folder)
 
 
 def train_group(group: Peers, wanted: Wanted, folder: Path | None, title: str) -> tuple[MutualResult, Path]:
     """Train networks together in a folder, and watch them."""
-    config = wanted.resolved({"space": genotypes.space_of(group.genotypes[0])}, folder)
+    config = wanted.resolved({"space": group.genotypes[0].space}, folder)
     folder = folder or next_folder("mutual", config.data.dataset)
     with TrainingDisplay(title=title) as display:
         finished = wanted.resume and MutualResult.read(folder) is not None
@@ -60,12 +54,6 @@ def train_group(group: Peers, wanted: Wanted, folder: Path | None, title: str) -
         if finished:
             display.say(f"the run in {folder} is finished; there is nothing to resume")
     return result, folder
-
-
-def _begun(wanted: Wanted) -> Peers | None:
-    """Who learns together in the run that is resumed, if there is one."""
-    known = wanted.resume and wanted.out is not None and (wanted.out / peers.FILE).is_file()
-    return Peers.read(wanted.out) if known and wanted.out is not None else None
 
 
 def _show(names: list[str], together: MutualResult, alone: MutualResult, folder: Path) -> None:

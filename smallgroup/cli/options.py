@@ -29,7 +29,11 @@ DataRoot = Annotated[
     ),
 ]
 Dataset = Annotated[
-    str | None, typer.Option(metavar="NAME", help="digits (the default), cifar10, cifar100, imagenet or folder:PATH.")
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="digits (the default), cifar10, cifar100, imagenet, folder:PATH or another of `smallgroup list datasets`.",
+    ),
 ]
 Unlabeled = Annotated[
     str | None,

@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from smallgroup.cli.output import print_columns, print_json, say
-from smallgroup.phases.evaluation.predict import Prediction, predict
+from smallgroup.phases.training.predict import Prediction, predict
 
 
 def run(folder: Path, images: list[str], top: int, *, as_json: bool) -> None:

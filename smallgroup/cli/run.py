@@ -1,37 +1,15 @@
 """`smallgroup run`: search, train from scratch, and baselines beside it."""
 
 from smallgroup import pipeline
+from smallgroup.baseline_names import Baseline
 from smallgroup.cli.durations import seconds_of, written
 from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.cli.wanted import Wanted, next_folder
-from smallgroup.phases.evaluation import TrainResult
-from smallgroup.phases.search.config import ANSWERS, AnswerRule
-from smallgroup.pipeline import BASELINES, Baseline, RunResult
-from smallgroup.runtime.checks import check_choice
-from smallgroup.runtime.text import shown
+from smallgroup.phases.search.config import AnswerRule
+from smallgroup.phases.training import TrainResult
+from smallgroup.pipeline import RunResult
 from smallgroup.spaces.drawing import draw
 from smallgroup.spaces.genotypes import from_plain
-
-
-def baselines_of(text: str | None) -> tuple[Baseline, ...] | None:
-    """Read `resnet,random`, or `none`; None: nothing was said."""
-    if text is None:
-        return None
-    names = [name.strip() for name in text.split(",")]
-    if names == ["none"]:
-        return ()
-    for name in names:
-        check_choice("a baseline", name, ("none", *BASELINES))
-    if "none" in names or len(set(names)) < len(names):
-        raise ValueError(f"--baselines takes none, or names that differ, but got {shown(text)!r}")
-    return tuple(name for name in BASELINES if name in names)
-
-
-def answer_of(text: str | None) -> AnswerRule | None:
-    """Read the name of a rule."""
-    if text is not None:
-        check_choice("an answer", text, tuple(ANSWERS))
-    return next((rule for rule in ANSWERS if rule == text), None)
 
 
 def run(wanted: Wanted, baselines: tuple[Baseline, ...] | None, answer: AnswerRule | None, *, as_json: bool) -> None:

@@ -3,28 +3,24 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any
 
 from smallgroup import api
-from smallgroup.cli.durations import written
+from smallgroup.cli.durations import seconds_of, written
 from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.cli.wanted import Wanted, next_folder
-from smallgroup.config import Config, load_own, resolve, seeds_of
-from smallgroup.display.display import MEASURING, Display
+from smallgroup.config import Config, load_own, seeds_of
+from smallgroup.display.display import MEASURING
 from smallgroup.display.search import SearchDisplay
-from smallgroup.fitting import search_within
+from smallgroup.fitting import search_in_time
 from smallgroup.phases.search.config import ANSWERS
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.places import SEEDS, check_for_seeds
-from smallgroup.runtime.files import check_not_link, write_whole
-from smallgroup.spaces.darts.truth import COLUMN
+from smallgroup.seeds import SeedResults, search_seeds
+from smallgroup.spaces import GROUND_TRUTHS
 from smallgroup.spaces.drawing import draw
 from smallgroup.spaces.genotypes import from_plain
-from smallgroup.spaces.ground_truth import CAVEAT
-
-SEARCH_SHARE = 0.7
-"""The most of a time budget that goes to the steps of a search, where a play-off follows."""
+from smallgroup.spaces.ground_truth import caveat_of
 
 
 def run(wanted: Wanted, *, as_json: bool) -> None:
@@ -37,12 +33,11 @@ def run(wanted: Wanted, *, as_json: bool) -> None:
         else:
             _show(result, folder)
         return
-    folder, wanted = _for_all(wanted, seeds)
-    results = [search_one(wanted, _of_seed(folder, seed), {"seed": seed}, f"seed {seed}")[0] for seed in seeds]
+    found, folder = _search_all(wanted, seeds)
     if as_json:
-        print_json({"runs": [result.to_dict() for result in results], **spread(results), "run": str(folder)})
+        print_json({**found.to_dict(), "run": str(folder)})
     else:
-        _show_seeds(results, folder)
+        _show_seeds(found, folder)
 
 
 def search_one(
@@ -57,7 +52,8 @@ def search_one(
         recorders = wanted.recorders(folder)
         if wanted.time_budget is not None:
             api.check_place(folder, config, resume=wanted.resume)  # before its steps are measured
-            config = _sized(config, wanted, display)
+            display.say(MEASURING)
+            config = search_in_time(config, wanted.budget())
         result = api.search(
             config,
             out=folder,
@@ -71,68 +67,32 @@ def search_one(
     return result, folder
 
 
-def _for_all(wanted: Wanted, seeds: Sequence[int]) -> tuple[Path, Wanted]:
-    """The folder of several searches, and what holds for all of them: a time budget is measured once.
-
-    It is written down, so that searches that are not begun yet when the others are resumed are of the same size.
-    """
+def _search_all(wanted: Wanted, seeds: Sequence[int]) -> tuple[SeedResults, Path]:
+    """Search with every seed, and watch it."""
     folder = wanted.out
     if folder is not None:
         check_for_seeds(folder)
         wanted.check_begun(folder, lambda _: None)  # it is said of every search
         if wanted.resume and (folder / SEEDS).exists():
             wanted = replace(wanted, base=load_own(folder / SEEDS))
-    configs = [wanted.resolved({"seed": seed}) for seed in seeds]  # all of them before hours are spent
-    folder = folder or next_folder(configs[0].data.dataset, configs[0].method_names)
-    for seed, config in zip(seeds, configs, strict=True):
-        check_not_link(_of_seed(folder, seed))
-        api.check_place(_of_seed(folder, seed), config, resume=wanted.resume)
-    if wanted.time_budget is not None:
-        with SearchDisplay() as display:
-            sized = _sized(configs[0], wanted, display)
-        size: tuple[str, ...] = (
-            f"search.epochs={sized.search.epochs}",
-            f"search.steps_per_epoch={sized.search.steps_per_epoch}",
-        )
-        if sized.playoff.seconds is not None:
-            size = (*size, f"playoff.seconds={sized.playoff.seconds}")
-        wanted = replace(wanted, changes=(*wanted.changes, *size), time_budget=None)
-    if not (folder / SEEDS).exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / SEEDS, wanted.resolved({"seed": seeds[0]}).to_yaml())
-    return folder, wanted
+    config = wanted.resolved({"seed": seeds[0]})
+    folder = folder or next_folder(config.data.dataset, config.method_names)
 
+    def search(one: Config, place: Path) -> SearchResult:
+        # A search that was begun is resumed with its own config, the others with the one they share.
+        own = replace(wanted, base=one.to_dict(), changes=(), options={}, config=None, time_budget=None)
+        return search_one(own, place, {"seed": one.seed}, f"seed {one.seed}")[0]
 
-def _of_seed(folder: Path, seed: int) -> Path:
-    """The folder of one of several searches."""
-    return folder / f"seed-{seed}"
-
-
-def _sized(config: Config, wanted: Wanted, display: Display) -> Config:
-    """A config that fits into the time budget, that of measuring included; a play-off takes what the search leaves."""
-    display.say(MEASURING)
-    budget, answer = wanted.budget(), config.search.answer
-    fitted = search_within(config, budget, SEARCH_SHARE if answer == "play-off" else 1.0)
-    if answer != "play-off":
-        return fitted.config
-    return resolve(fitted.config.to_dict(), [f"playoff.seconds={max(1.0, budget.left - fitted.seconds):.3f}"])
-
-
-def spread(results: Sequence[SearchResult]) -> dict[str, dict[str, float]]:
-    """Mean and standard deviation over the searches of what can be compared."""
-    numbers: dict[str, list[float]] = {
-        "validation_error": [result.validation_error for result in results],
-        "validation_loss": [result.validation_loss for result in results],
-        "seconds": [result.seconds for result in results],
-    }
-    known = [set(result.true_accuracy or {}) for result in results]
-    for column in sorted(set.intersection(*known)):  # learners of other spaces have none
-        numbers[f"true_accuracy_{column}"] = [(result.true_accuracy or {})[column] for result in results]
-        numbers[f"percentile_{column}"] = [(result.percentile or {})[column] for result in results]
-    return {
-        "mean": {name: fmean(values) for name, values in numbers.items()},
-        "std": {name: stdev(values) if len(values) > 1 else 0.0 for name, values in numbers.items()},
-    }
+    found = search_seeds(
+        config,
+        seeds,
+        out=folder,
+        seconds=None if wanted.time_budget is None else seconds_of(wanted.time_budget),
+        resume=wanted.resume,
+        search_one=search,
+        measuring=lambda: say(MEASURING, err=True),
+    )
+    return found, folder
 
 
 def _show(result: SearchResult, folder: Path) -> None:
@@ -140,7 +100,7 @@ def _show(result: SearchResult, folder: Path) -> None:
     say(result.answer.sentence, "")
     # Learners of other spaces have no true accuracy.
     columns = list(next((one.true_accuracy for one in result.group if one.true_accuracy), {}))
-    kinds = ["predicted" if column == COLUMN else "true" for column in columns]
+    kinds = ["predicted" if caveat_of(column) else "true" for column in columns]
     titles = [f"{kind} {column} %" for kind, column in zip(kinds, columns, strict=True)]
     titles += [f"percentile {column}" for column in columns]
     derived = any(learner.derived_error is not None for learner in result.group)
@@ -164,20 +124,21 @@ def _show(result: SearchResult, folder: Path) -> None:
         truths += [_number(result.percentile, column, 1) for column in columns]
         rows.append((result.answer.whose, result.method, "", "", "", *[""] * derived, *truths))
     print_columns(rows)
-    if COLUMN in columns:
-        say(f"{COLUMN}: {CAVEAT}; skips in the normal cell of {_skips(result)}")
+    for column in columns:
+        if (caveat := caveat_of(column)) is not None:
+            say(f"{column}: {caveat}; skips in the normal cell of {_skips(result, column)}")
     say(f"architecture gradient: {result.gradient}")
     say("", *draw(from_plain(result.answer_space, result.genotype)).split("\n"), "")
     memory = f"{result.peak_memory_mb / 1000:.1f} GB"
     say(f"{result.steps} steps in {written(result.seconds)}, {memory}; everything is in {folder}")
 
 
-def _skips(result: SearchResult) -> str:
+def _skips(result: SearchResult, column: str) -> str:
     """Skip connections of the learners of which a surrogate says something."""
     return ", ".join(
-        f"learner {k}: {from_plain('darts', learner.genotype).skips}"
+        f"learner {k}: {from_plain(GROUND_TRUTHS[column].space, learner.genotype).skips}"
         for k, learner in enumerate(result.group)
-        if COLUMN in (learner.true_accuracy or {})
+        if column in (learner.true_accuracy or {})
     )
 
 
@@ -185,17 +146,17 @@ def _number(known: Mapping[str, float] | None, column: str, digits: int) -> str:
     return "" if known is None or column not in known else f"{known[column]:.{digits}f}"
 
 
-def _show_seeds(results: Sequence[SearchResult], folder: Path) -> None:
+def _show_seeds(found: SeedResults, folder: Path) -> None:
     """A row per search, then mean and spread."""
-    over = spread(results)
-    names = list(over["mean"])
+    names = list(found.mean)
     rows = [("seed", "answer", *(name.replace("_", " ") for name in names))]
-    for result in results:
-        own = spread([result])["mean"]
+    for result in found.results:
+        own = SeedResults((result,)).mean
         rows.append((str(result.seed), result.answer.whose, *(f"{own[name]:.3f}" for name in names)))
-    rows += [(which, "", *(f"{over[which][name]:.3f}" for name in names)) for which in ("mean", "std")]
+    for which, values in (("mean", found.mean), ("std", found.std)):
+        rows.append((which, "", *(f"{values[name]:.3f}" for name in names)))
     print_columns(rows)
-    rules = dict.fromkeys(result.answer.rule for result in results)
+    rules = dict.fromkeys(result.answer.rule for result in found.results)
     say(*(f"answer: {rule}: {ANSWERS[rule]}" for rule in rules))
-    gradients = "; ".join(dict.fromkeys(result.gradient for result in results))
-    say(f"architecture gradient: {gradients}", "", f"{len(results)} searches; everything is in {folder}")
+    gradients = "; ".join(dict.fromkeys(result.gradient for result in found.results))
+    say(f"architecture gradient: {gradients}", "", f"{len(found.results)} searches; everything is in {folder}")

@@ -1,11 +1,9 @@
 """`smallgroup study`."""
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.progress import Progress
 from rich.table import Table as Drawn
@@ -13,16 +11,12 @@ from rich.text import Text
 
 from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_columns, print_json, say
-from smallgroup.config import changed
 from smallgroup.display.console import CleanConsole, bar_columns, console_for_table
-from smallgroup.runtime.files import write_whole
 from smallgroup.runtime.text import printable
-from smallgroup.study import Plan, Store, Table, carry_out_all, open_study, planned, progress, tabulated
-from smallgroup.study.figures import draw
-from smallgroup.study.footer import footer
-from smallgroup.study.formats import comma_separated, grid, latex, markdown, sentences
+from smallgroup.study import Plan, Store, Table, carry_out, opened, planned, progress
+from smallgroup.study.formats import grid, sentences
 from smallgroup.study.reckoning import reckon
-from smallgroup.study.table import Entry, check_measurable
+from smallgroup.study.table import check_measurable
 from smallgroup.study.work import Progress as Standing
 
 WIDTH = 160
@@ -52,39 +46,25 @@ class Asked:
 
 def run(asked: Asked) -> None:
     """Carry a study out and show its table."""
-    name, study = open_study(asked.name)
-    above: dict[str, Any] = {"recipe": asked.recipe} if asked.recipe is not None else {}
-    if asked.seeds is not None:
-        above["seeds"] = asked.seeds
-    if asked.changes:
-        above["over"] = changed(study.over, asked.changes)
-    _, study = open_study(asked.name, above)  # what rows `controls` stand for depends on all of it
-    plan, store = planned(name, study, asked.only), Store(asked.out)
+    name, study = opened(asked.name, recipe=asked.recipe, seeds=asked.seeds, changes=asked.changes)
+    plan = planned(name, study, asked.only)
     if asked.dry_run:
         try:
             check_measurable(plan)
         except ValueError as error:
             say(f"note: not to be carried out as it is: {error}", err=True)
-        _list(plan, store, asked)
+        _list(plan, Store(asked.out), asked)
         return
-    check_measurable(plan)
-    if asked.retry:
-        store.check_links(plan)
-        for each in plan.runs:
-            store.forget_failure(each)
     with _watched(plan, asked) as watch:
-        carry_out_all(plan, store, asked.workers, watch)
-    table = tabulated(plan, store, footer(plan, store))
-    folder = asked.out / name
-    files = written_down(plan, table, store, folder)
+        found = carry_out(plan, asked.out, workers=asked.workers, retry=asked.retry, watch=watch)
     if asked.as_json:
-        print_json({**as_dict(plan, table), "files": [str(file) for file in files]})
+        print_json({**found.to_dict(), "files": [str(file) for file in found.files]})
     else:
-        show(table)
-        say("", *files)
-    failed = sum(store.state(each) == "failed" for each in plan.runs)
-    if failed:
-        raise RunsFailedError(f"{failed} of {len(plan.runs)} runs failed, as the table says; --retry tries them again")
+        show(found.table)
+        say("", *found.files)
+    if found.failed:
+        total = len(plan.runs)
+        raise RunsFailedError(f"{found.failed} of {total} runs failed, as the table says; --retry tries them again")
 
 
 def show(table: Table) -> None:
@@ -99,70 +79,6 @@ def show(table: Table) -> None:
     console.print(drawn)
     for said in sentences(table):
         console.print(f"- {printable(said)}")
-
-
-def written_down(plan: Plan, table: Table, store: Store, folder: Path) -> list[Path]:
-    """The table in every format, and the figures."""
-    folder.mkdir(parents=True, exist_ok=True)
-    texts = {"table.md": markdown(table), "values.csv": comma_separated(table), "table.tex": latex(table)}
-    texts["table.json"] = json.dumps(as_dict(plan, table), indent=2) + "\n"
-    for name, text in texts.items():
-        write_whole(folder / name, text)
-    made = [folder / name for name in texts]
-    for number, figure in enumerate(plan.study.figures):
-        made += draw(plan, table, store, figure, folder / f"figure-{number}-{figure.kind}")
-    return made
-
-
-def as_dict(plan: Plan, table: Table) -> dict[str, Any]:
-    """As `--json` prints it."""
-    rows = [
-        {
-            "name": row.name,
-            "wanted": row.wanted,
-            "failed": list(row.failed),
-            "measures": {name: _plain(entry) for name, entry in row.entries.items()},
-            "all_learners": _plain(row.all_learners),
-        }
-        for row in table.rows
-    ]
-    verdicts = [
-        {
-            "says": verdict.claim.says,
-            "at": dict(verdict.point),
-            "holds": verdict.holds,
-            "comparisons": {
-                name: None
-                if found is None
-                else {
-                    **asdict(found),
-                    "adjusted_p": verdict.adjusted[name],
-                    "smallest_adjusted_p": verdict.possible[name],
-                }
-                for name, found in verdict.comparisons.items()
-            },
-        }
-        for verdict in table.verdicts
-    ]
-    footer_ = list(table.footer)
-    return {
-        "study": plan.name,
-        "title": table.title,
-        "primary": table.primary,
-        "rows": rows,
-        "claims": verdicts,
-        "footer": footer_,
-    }
-
-
-def _plain(entry: Entry) -> dict[str, Any]:
-    return {
-        "values": {str(seed): value for seed, value in entry.values.items()},
-        "theirs": entry.theirs,
-        "retrainings": {str(seed): list(values) for seed, values in entry.retrained.items()},
-        "over_retrainings": entry.over_retrainings,
-        **({} if entry.summary is None else asdict(entry.summary)),
-    }
 
 
 def _list(plan: Plan, store: Store, asked: Asked) -> None:

@@ -11,9 +11,9 @@ from smallgroup.config import CONFIG, keys_for_training
 from smallgroup.display.display import MEASURING
 from smallgroup.display.training import TrainingDisplay
 from smallgroup.fitting import training_within
-from smallgroup.phases.evaluation import TrainResult
+from smallgroup.phases.training import TrainResult
 from smallgroup.spaces import genotypes
-from smallgroup.spaces.genotypes import AnyGenotype
+from smallgroup.spaces.genotype import Genotype
 
 
 def run(genotype: str, wanted: Wanted, *, as_json: bool) -> None:
@@ -28,12 +28,10 @@ def run(genotype: str, wanted: Wanted, *, as_json: bool) -> None:
         show(result, folder)
 
 
-def train(
-    genotype: AnyGenotype | Path, wanted: Wanted, folder: Path | None, title: str = ""
-) -> tuple[TrainResult, Path]:
+def train(genotype: Genotype | Path, wanted: Wanted, folder: Path | None, title: str = "") -> tuple[TrainResult, Path]:
     """Train a cell, or that of a search, in a folder, and watch it."""
     cell = genotypes.read(genotype / genotypes.FILE, links=False)[0] if isinstance(genotype, Path) else genotype
-    config = wanted.resolved({"space": genotypes.space_of(cell)}, folder)
+    config = wanted.resolved({"space": cell.space}, folder)
     folder = folder or next_folder("train", config.data.dataset)
     with TrainingDisplay(title=title) as display:
         finished = wanted.resume and TrainResult.read(folder) is not None

@@ -7,17 +7,16 @@ from typing import Any
 
 from smallgroup.cli.durations import seconds_of
 from smallgroup.config import CONFIG, Config, changed, load, load_own, overlaid, resolve
-from smallgroup.places import RUNS, is_begun, nothing_to_resume
+from smallgroup.places import RUNS, check_for_run, check_for_seeds, check_part, is_begun, nothing_to_resume
+from smallgroup.runner.metrics import check_free
 from smallgroup.runner.tensorboard import EVENTS, EventFiles, check_installed
 from smallgroup.runner.watcher import Watcher
 from smallgroup.runtime.budget import Budget
 from smallgroup.runtime.files import check_not_link
 
-_NOT_WHAT = ("data_root", "on_nonfinite")
+_NOT_WHAT = ("data_root", "on_nonfinite", "plugins")
 """Options that say where and how to run, and not what."""
 _NOT_WHAT_CHANGES = ("run.", *(f"{name}=" for name in _NOT_WHAT), "data.data_root=")
-OVERHEAD = 0.93
-"""The part of a time budget that is shared out; checkpoints and the last look at the images take the rest."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +61,28 @@ class Wanted:
 
     def check_begun(self, folder: Path, say: Callable[[str], None]) -> None:
         """Say that there is no run to resume and a new one begins; refuse that unless it is known what to run."""
-        if not self.resume or is_begun(folder):
+        if self.resume and not is_begun(folder):
+            self._check_known(folder)
+            say(f"there is nothing to resume in {folder}; a new run begins")
+
+    def check_folder(self) -> None:
+        """Refuse a folder that the run cannot have; most of it, before torch is loaded."""
+        if self.out is None:
             return
+        check_part(self.out)
+        if self.resume and not is_begun(self.out):
+            self._check_known(self.out)
+        if self.seeds is not None:
+            check_for_seeds(self.out)
+            return
+        check_for_run(self.out)
+        if not self.resume:
+            check_free(self.out)
+
+    def _check_known(self, folder: Path) -> None:
+        """Refuse to begin a run of which nothing is said."""
         if not self._says_what:
             raise nothing_to_resume(folder, "say what to run, such as --dataset, --method, --recipe or --config")
-        say(f"there is nothing to resume in {folder}; a new run begins")
 
     @property
     def _says_what(self) -> bool:
@@ -78,7 +94,9 @@ class Wanted:
     def budget(self) -> Budget:
         """The time budget from now on."""
         assert self.time_budget is not None
-        return Budget(OVERHEAD * seconds_of(self.time_budget))
+        from smallgroup.fitting import SPENT  # noqa: PLC0415 -- it loads torch
+
+        return Budget(SPENT * seconds_of(self.time_budget))
 
     @property
     def _file(self) -> dict[str, Any]:

@@ -1,11 +1,14 @@
 """`smallgroup watch`."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from smallgroup import pages
 from smallgroup.cli.output import say
 from smallgroup.config import check_run
+from smallgroup.registry import import_plugins, imported_plugins
 from smallgroup.report.run import PARTS
 from smallgroup.report.server import make_server
 from smallgroup.runner.lock import held
@@ -20,7 +23,8 @@ def run(folder: Path, port: int) -> None:
     if not 0 <= port <= 65535:
         raise ValueError(f"0 <= port <= 65535 must hold, but got port={port}")
     check_run(folder)  # refused now rather than in the browser
-    with Apart(pages.live_page, DEADLINE) as reader, make_server(partial(reader.call, str(folder)), port) as server:
+    read = partial(_live_page, imported_plugins())
+    with Apart(read, DEADLINE) as reader, make_server(partial(reader.call, str(folder)), port) as server:
         reader.start()
         say(f"{server.address} shows {folder}; Ctrl-C ends it")
         try:
@@ -28,3 +32,9 @@ def run(folder: Path, port: int) -> None:
         except KeyboardInterrupt:
             going = any(held(place) for place in (folder, *(folder / name for name in PARTS)) if place.is_dir())
             say("stopped; the run goes on" if going else "stopped", err=True)
+
+
+def _live_page(plugins: Sequence[str], *arguments: Any) -> Any:  # noqa: ANN401 -- passed on
+    """Draw the page in a process of its own, which has imported nothing yet."""
+    import_plugins(plugins)
+    return pages.live_page(*arguments)

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from smallgroup.registry import Registry
 from smallgroup.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -12,9 +13,10 @@ if TYPE_CHECKING:
     from smallgroup.data.errors import DataError
     from smallgroup.data.images import FileImages, Images, TensorImages
     from smallgroup.data.loader import Reader, Stream, ordered
-    from smallgroup.data.names import NAMES
+    from smallgroup.data.own import OwnData
     from smallgroup.data.roots import data_root
     from smallgroup.data.search_data import SearchData, open_search_data
+    from smallgroup.data.source import Source
     from smallgroup.data.sources import open_dataset, open_unlabeled
     from smallgroup.data.splits import Splits, split
 else:
@@ -28,16 +30,35 @@ else:
             "errors": ["DataError"],
             "images": ["FileImages", "Images", "TensorImages"],
             "loader": ["Reader", "Stream", "ordered"],
-            "names": ["NAMES"],
+            "own": ["OwnData"],
             "roots": ["data_root"],
             "search_data": ["SearchData", "open_search_data"],
+            "source": ["Source"],
             "sources": ["open_dataset", "open_unlabeled"],
             "splits": ["Splits", "split"],
         },
     )
 
+DATASETS: "Registry[Source]" = Registry(
+    "dataset",
+    "smallgroup.datasets",
+    "smallgroup.data.source:Source",
+    {
+        "digits": "smallgroup.data.built_in:Digits",
+        "cifar10": "smallgroup.data.built_in:Cifar10",
+        "cifar100": "smallgroup.data.built_in:Cifar100",
+        "imagenet": "smallgroup.data.built_in:ImageNet",
+        "folder": "smallgroup.data.built_in:Folder",
+        "hf": "smallgroup.data.hub:Hub",
+        "own": "smallgroup.data.built_in:Own",
+    },
+)
+"""Datasets by name: the built-in ones, those of installed packages, and those of plugins."""
+register = DATASETS.register
+"""The decorator that registers a dataset of your own under its `name`."""
+
 __all__ = [
-    "NAMES",
+    "DATASETS",
     "Augmentation",
     "AugmentationConfig",
     "DataConfig",
@@ -46,9 +67,11 @@ __all__ = [
     "FileImages",
     "Finding",
     "Images",
+    "OwnData",
     "Proportions",
     "Reader",
     "SearchData",
+    "Source",
     "Splits",
     "Stream",
     "TensorImages",
@@ -58,5 +81,6 @@ __all__ = [
     "open_search_data",
     "open_unlabeled",
     "ordered",
+    "register",
     "split",
 ]

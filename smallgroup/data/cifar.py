@@ -13,7 +13,6 @@ from smallgroup.data.augment import Augmentation
 from smallgroup.data.dataset import Dataset, imbalance
 from smallgroup.data.errors import DataError
 from smallgroup.data.images import TensorImages
-from smallgroup.data.names import require_data
 from smallgroup.data.unpickle import read_pickle
 from smallgroup.runtime.text import shown
 
@@ -64,6 +63,7 @@ CIFAR100 = Layout(
     mean=(0.5071, 0.4867, 0.4408),
     std=(0.2675, 0.2565, 0.2761),
 )
+LAYOUTS = {layout.name: layout for layout in (CIFAR10, CIFAR100)}
 OFFICIAL_TRAIN, OFFICIAL_TEST = 50_000, 10_000
 
 
@@ -77,9 +77,8 @@ class Part:
     changed: tuple[str, ...]
 
 
-def open_cifar(layout: Layout, root: Path, size: int | None = None) -> Dataset:
+def open_cifar(layout: Layout, folder: Path, size: int | None = None) -> Dataset:
     """Read a CIFAR; what is not the official files is used all the same if it is sound, and the notes say so."""
-    folder = require_data(layout.name, root)
     train, test = _part(layout, folder, layout.train), _part(layout, folder, layout.test)
     if train is None:
         raise DataError(f"{shown(folder)} must hold {' or '.join(layout.train)}, but it holds none of them")

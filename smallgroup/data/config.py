@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from smallgroup.data.names import check_name, require_data
+from smallgroup.data.names import check_name, source_of
 from smallgroup.data.roots import data_root
 from smallgroup.runtime.bounds import MOST
 
@@ -46,7 +46,7 @@ class DataConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     dataset: str = "digits"
-    """`digits`, `cifar10`, `cifar100`, `imagenet` or `folder:PATH`."""
+    """One of `smallgroup list datasets`, such as `digits`, `cifar10` or `folder:PATH`."""
     unlabeled: str = "split"
     """The same names, or `split` (part of the training images) or `train` (the training images again)."""
     data_root: Path | None = None
@@ -95,9 +95,9 @@ class DataConfig(BaseModel):
     def require(self, *, unlabeled: bool) -> None:
         """Refuse data whose folder is not there, and unlabeled data too where they are used. Nothing is read."""
         root = data_root(self.data_root)
-        require_data(self.dataset, root)
+        source_of(self.dataset, root).require()
         if unlabeled and self.unlabeled not in MADE:
-            require_data(self.unlabeled, root, "unlabelled images")
+            source_of(self.unlabeled, root).require("unlabelled images")
 
     def proportions(self, own: "Proportions") -> "Proportions":
         """The dataset's own proportions with the departures given here."""

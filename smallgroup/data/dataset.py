@@ -8,8 +8,8 @@ from torch import Tensor
 
 from smallgroup.data.augment import Augmentation
 from smallgroup.data.images import Images
-from smallgroup.data.names import FOLDER
 from smallgroup.data.overlap import everything, overlap_note
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.runtime.text import shown
 
 IMBALANCE = 1.5
@@ -51,6 +51,11 @@ class Dataset:
     """What a user should know about what was found: a subset, classes of unequal size, ..."""
     proportions: Proportions = field(default_factory=Proportions)
 
+    @property
+    def spec(self) -> ImageSpec:
+        """What a network has to know about the images."""
+        return ImageSpec(len(self.classes), self.channels, self.size)
+
     @cached_property
     def overlap(self) -> tuple[str, ...]:
         """A note on test images that occur among the training images, if there are any."""
@@ -63,7 +68,7 @@ class Dataset:
     @property
     def digest(self) -> str:
         """A text that changes with the training images, and with statistics that are their own."""
-        measured = self.name.startswith(FOLDER)
+        measured = ":" in self.name  # a folder and the like: names without an argument have published images
         return self.train.digest() + (f" {self.mean} {self.std}" if measured else "")
 
     def resized(self, size: int, where: str) -> "Dataset":

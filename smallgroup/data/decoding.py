@@ -110,6 +110,21 @@ def picture(
     return array[None] if channels == 1 else np.ascontiguousarray(array.transpose(2, 0, 1))
 
 
+def whole(image: Image.Image) -> NDArray[np.uint8]:
+    """All pixels of an image in memory as it is shown, [channels, height, width]: 1 channel if it is stored so, else 3.
+
+    The image is not changed.
+    """
+    with _any_failure_told(), _copied(image) as copied:
+        turn = _orientation(copied)
+        pixels = _eight_bits(copied)
+        pixels = pixels if pixels.mode == "L" else pixels.convert("RGB")
+        if turn in TURNS:
+            pixels = pixels.transpose(TURNS[turn])
+        array = np.array(pixels)
+    return array[None] if array.ndim == 2 else np.ascontiguousarray(array.transpose(2, 0, 1))
+
+
 def fingerprint(path: str, size: int | None = None) -> tuple[str, list[int]]:
     """Return a text that two images share if their pixels are the same, and with a size their sums (see `sums_of`).
 

@@ -6,9 +6,7 @@ from smallgroup.data.augment import Augmentation
 from smallgroup.data.dataset import Dataset
 from smallgroup.data.images import TensorImages
 from smallgroup.data.normalization import statistics_of
-from smallgroup.data.splits import stratified
-
-TEST_SHARE = 0.2
+from smallgroup.data.splits import set_aside
 
 
 def open_digits(size: int | None = None) -> Dataset:
@@ -22,7 +20,9 @@ def open_digits(size: int | None = None) -> Dataset:
     pixels = torch.from_numpy(found.images).mul(255 / 16).round().to(torch.uint8).unsqueeze(1)
     labels = torch.from_numpy(found.target).to(torch.int64)
     classes = tuple(str(digit) for digit in range(10))
-    test, train = stratified(labels, classes, (TEST_SHARE, 1 - TEST_SHARE), "digits", "test part")
+    parts = set_aside(labels, classes, "digits")
+    assert parts is not None
+    test, train = parts
     mean, std = statistics_of(pixels[train])
     return Dataset(
         name="digits",

@@ -7,13 +7,12 @@ from typing import Literal
 
 import torch
 
-from smallgroup.data.checking import listed, usable
+from smallgroup.data.checking import BadImages, listed, usable
 from smallgroup.data.decoding import Unreadable, header
 from smallgroup.data.errors import DataError, NoClassesError, reason
 from smallgroup.data.folder import images_below
 from smallgroup.data.images import FileImages, Images
-from smallgroup.data.names import FOLDER, NAMES
-from smallgroup.data.roots import expanded
+from smallgroup.data.names import names_alone, source_of
 from smallgroup.data.sources import open_dataset
 from smallgroup.runtime import stream
 from smallgroup.runtime.text import shown
@@ -34,23 +33,27 @@ class Finding:
     sentence: str
 
 
-def examine(root: Path, names: tuple[str, ...] = NAMES) -> list[Finding]:
-    """Look for each named dataset; bad data is a finding, never an error."""
-    return [_finding(name, root) for name in names]
+def examine(root: Path, names: tuple[str, ...] | None = None) -> list[Finding]:
+    """Look for each named dataset, or all that are named by one word; bad data is a finding, never an error."""
+    return [_finding(name, root) for name in (names_alone() if names is None else names)]
 
 
 def _finding(name: str, root: Path) -> Finding:
-    folders = {"digits": "scikit-learn", "cifar10": "cifar-10-batches-py", "cifar100": "cifar-100-python"}
-    place = expanded(name.removeprefix(FOLDER)) if name.startswith(FOLDER) else root / folders.get(name, name)
-    where = folders["digits"] if name == "digits" else shown(place)
+    try:
+        source = source_of(name, root)
+    except DataError as error:
+        return Finding(name, shown(name), "missing", str(error))
+    place = source.where()
+    where = shown(place)
     status: Status
     try:
-        if name in NAMES[1:] and not place.exists():
+        if not source.takes and isinstance(place, Path) and not place.exists():
             return Finding(name, where, "missing", f"{name} is not here: there is no {where}")
         try:
-            status, sentence = _labelled(name, root)
+            # All files of a folder are decoded; ImageNet is looked at whenever somebody asks for a doctor.
+            status, sentence = _labelled(name, root, "refuse" if source.takes else None)
         except NoClassesError as error:
-            if not name.startswith(FOLDER):
+            if not source.takes or not isinstance(place, Path):
                 raise
             status, sentence = _without_classes(place, error)
     except DataError as error:
@@ -60,9 +63,8 @@ def _finding(name: str, root: Path) -> Finding:
     return Finding(name, where, status, sentence)
 
 
-def _labelled(name: str, root: Path) -> tuple[Status, str]:
-    # All files of a folder that is named are decoded; ImageNet is looked at whenever somebody asks for a doctor.
-    dataset = open_dataset(name, root, bad="refuse" if name.startswith(FOLDER) else None)
+def _labelled(name: str, root: Path, bad: BadImages | None) -> tuple[Status, str]:
+    dataset = open_dataset(name, root, bad=bad)
     if unreadable := [line for part in (dataset.train, dataset.test) if part for line in damaged_files(part)]:
         return "damaged", f"{len(unreadable):,} images cannot be used: {listed(unreadable)}"
     test = "no test images" if dataset.test is None else f"{len(dataset.test):,} test images"
@@ -84,9 +86,9 @@ def _without_classes(folder: Path, why: NoClassesError) -> tuple[Status, str]:
     return "ok", what if flat else f"{what}, but not for a dataset: {why}"
 
 
-def _exists(path: Path) -> bool:
+def _exists(place: Path | str) -> bool:
     try:
-        return path.exists()
+        return isinstance(place, Path) and place.exists()
     except (OSError, ValueError):  # a name no file can have
         return False
 

@@ -14,17 +14,15 @@ from smallgroup.data.dataset import Dataset, Proportions, imbalance
 from smallgroup.data.decoding import SUFFIXES
 from smallgroup.data.errors import DataError, NoClassesError, reason, require_folder
 from smallgroup.data.images import FileImages
-from smallgroup.data.names import require_data
 from smallgroup.data.normalization import statistics_of_sums
 from smallgroup.data.sizes import LARGEST_DEFAULT, read_shapes
-from smallgroup.data.splits import stratified
+from smallgroup.data.splits import set_aside
 from smallgroup.runtime.text import shown
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """ImageNet's statistics as published, for all of it and for subsets; other folders have their own."""
 IMAGENET_SIZE = 224
 IMAGENET_PROPORTIONS = Proportions(labelled=0.125, train=0.8, unlabeled=0.1)
-TEST_SHARE = 0.2
 
 
 def open_folder(path: Path, size: int | None = None, bad: BadImages | None = None) -> Dataset:
@@ -61,7 +59,6 @@ def open_folder(path: Path, size: int | None = None, bad: BadImages | None = Non
     channels = 1 if rows and all(len(row) == 2 for row in rows) else 3
     mean, std = statistics_of_sums(rows, own * own, channels)
     known: Any = {"size": own, "channels": channels, "checked": bad is not None, "prints": checked.prints}
-    small = own <= LARGEST_DEFAULT
     return Dataset(
         name=f"folder:{path}",
         classes=classes,
@@ -71,15 +68,22 @@ def open_folder(path: Path, size: int | None = None, bad: BadImages | None = Non
         std=std,
         channels=channels,
         size=own,
-        augmentation=Augmentation(crop_padding=own // 8) if small else Augmentation(smallest_area=0.08, crop_padding=0),
+        augmentation=usual_augmentation(own),
         about=shapes.reason(size) + ("; gray: 1 channel" if channels == 1 else "; color: 3 channels"),
         notes=(*notes, *imbalance(labels, classes)),
     )
 
 
-def open_imagenet(root: Path, size: int | None = None, bad: BadImages | None = None) -> Dataset:
-    """ImageNet as `imagenet/train` and `imagenet/val`, one folder per class; a search uses 10 %, 2.5 % and 10 %."""
-    folder, size = require_data("imagenet", root).parent, size or IMAGENET_SIZE
+def usual_augmentation(size: int) -> Augmentation:
+    """Return what suits images of a size about which nothing else is known."""
+    if size <= LARGEST_DEFAULT:
+        return Augmentation(crop_padding=size // 8)
+    return Augmentation(smallest_area=0.08, crop_padding=0)
+
+
+def open_imagenet(folder: Path, size: int | None = None, bad: BadImages | None = None) -> Dataset:
+    """ImageNet as `train` and `val` of a folder, one folder per class; a search uses 10 %, 2.5 % and 10 %."""
+    size = size or IMAGENET_SIZE
     classes, files, labels = scan_classes(folder / "train")
     test = scan_classes(folder / "val", classes) if (folder / "val").is_dir() else None
     checked, (_, files, labels), test = _readable(folder, (classes, files, labels), test, bad)
@@ -155,6 +159,18 @@ def scan_classes(folder: Path, known: tuple[str, ...] | None = None) -> Scan:
     return classes, files, torch.tensor(labels, dtype=torch.int64)
 
 
+def open_images_below(folder: Path, size: int, channels: int, bad: BadImages | None = None) -> FileImages:
+    """Open all images below a folder, without labels; `bad` is as in `open_folder`."""
+    if not (files := images_below(folder)):
+        raise DataError(f"{shown(folder)} must hold images for the unlabelled set, but there is none in it")
+    checked = Checked() if bad is None else usable(files, bad, folder)
+    files = [path for path in files if path not in checked.bad]
+    if not files:
+        raise DataError(f"{shown(folder)} must hold images for the unlabelled set, but none can be decoded")
+    note, skipped = "".join(skipped_note(checked)), tuple(checked.bad)
+    return FileImages(files, None, size=size, channels=channels, note=note, skipped=skipped)
+
+
 def images_below(folder: Path) -> list[str]:
     """Every image file below a folder, sorted; hidden ones are ignored, a folder linked twice counts once."""
     files: list[str] = []
@@ -209,10 +225,11 @@ def _parts(whole: Scan, test: Scan | None, notes: list[str]) -> tuple[Scan, Scan
     if test is not None:
         return whole, test
     classes, files, labels = whole
-    if torch.bincount(labels).min() < 5:
+    parts = set_aside(labels, classes, "folder")
+    if parts is None:
         notes.append("there is no val/ or test/, and classes of fewer than 5 images leave none for a test part")
         return whole, None
-    chosen, train = stratified(labels, classes, (TEST_SHARE, 1 - TEST_SHARE), "folder", "test part")
+    chosen, train = parts
     notes.append(f"there is no val/ or test/: {len(chosen):,} of {len(files):,} images are set aside as the test part")
     trained, tested = ((classes, [files[i] for i in part.tolist()], labels[part]) for part in (train, chosen))
     return trained, tested

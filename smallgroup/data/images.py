@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -40,6 +40,9 @@ class Images(Protocol):
     def resized(self, size: int) -> "Images":
         """Return the same images, fetched in another size; bilinear, over all pixels that a smaller one covers."""
 
+    def without_labels(self, size: int, channels: int) -> "Images":
+        """Return the same images without their labels, in the size and the channels of others."""
+
 
 class TensorImages:
     """Images in memory as one uint8 tensor [n, c, h, w]; another size or number of channels is made on the way out."""
@@ -70,30 +73,24 @@ class TensorImages:
 
     def digest(self) -> str:
         """See `Images`."""
-        return _digest(self.pixels.contiguous().numpy().tobytes(), self.labels)
+        return digest_of(self.pixels.contiguous().numpy().tobytes(), self.labels)
 
     def fetch(self, indices: Tensor, parts: Parts | None = None) -> Tensor:
         """See `Images`."""
         if parts is None:
             return self._centres(indices) if self._kept is None else self._kept.get(indices, self._centres)
-        pixels = self._in_channels(indices)
+        pixels = in_channels(self.pixels.index_select(0, indices), self.channels)
         height, width = pixels.shape[2:]
         result = torch.empty(len(pixels), self.channels, self.size, self.size, dtype=torch.uint8)
         for row, draws in enumerate(parts.draws.tolist()):
             left, top, right, bottom = (int(edge) for edge in random_box(width, height, parts.smallest, draws))
-            result[row] = _resized(pixels[row : row + 1, :, top:bottom, left:right], self.size)[0]
+            result[row] = resized_to(pixels[row : row + 1, :, top:bottom, left:right], self.size)[0]
         return result
 
-    def _in_channels(self, indices: Tensor) -> Tensor:
-        pixels = self.pixels.index_select(0, indices)
-        if pixels.shape[1] == self.channels:
-            return pixels
-        return grey_of(pixels).to(torch.uint8).expand(-1, self.channels, -1, -1)
-
     def _centres(self, indices: Tensor) -> Tensor:
-        pixels = self._in_channels(indices)
+        pixels = in_channels(self.pixels.index_select(0, indices), self.channels)
         left, top, right, bottom = (int(edge) for edge in centre_box(pixels.shape[3], pixels.shape[2], 1))
-        return _resized(pixels[:, :, top:bottom, left:right], self.size)
+        return resized_to(pixels[:, :, top:bottom, left:right], self.size)
 
     @cached_property
     def _kept(self) -> Kept | None:
@@ -105,6 +102,15 @@ class TensorImages:
     def resized(self, size: int) -> "TensorImages":
         """See `Images`."""
         return TensorImages(self.pixels, self.labels, size=size, channels=self.channels, note=self.note)
+
+    def without_labels(self, size: int, channels: int) -> "TensorImages":
+        """See `Images`."""
+        return TensorImages(self.pixels, None, size=size, channels=channels, note=self.note)
+
+    def chosen(self, places: Tensor) -> "TensorImages":
+        """Return some of the images, with their labels."""
+        labels = None if self.labels is None else self.labels[places]
+        return TensorImages(self.pixels[places], labels, size=self.size, channels=self.channels, note=self.note)
 
 
 class FileImages:
@@ -142,7 +148,7 @@ class FileImages:
     def digest(self) -> str:
         """See `Images`: the files by the last two parts of their names, so that a folder may be moved."""
         names = "\0".join("/".join(path.rsplit("/", 2)[-2:]) for path in self.paths)
-        return _digest(names.encode(errors="surrogateescape"), self.labels)
+        return digest_of(names.encode(errors="surrogateescape"), self.labels)
 
     def request(self, indices: Tensor, parts: Parts | None = None) -> dict[str, object]:
         """What is to be decoded, in plain values: the same words to a worker and to this process."""
@@ -180,18 +186,32 @@ class FileImages:
         vars(other).pop("_kept", None)  # in the size it had
         return other
 
+    def without_labels(self, size: int, channels: int) -> "FileImages":
+        """See `Images`."""
+        rest: Any = {"margin": self.margin, "note": self.note, "skipped": self.skipped}
+        return FileImages(self.paths, None, size=size, channels=channels, **rest)
+
 
 def skipped_of(*sets: Images) -> tuple[str, ...]:
     """Image files that cannot be decoded and are left out of some sets, each once."""
     return tuple(dict.fromkeys(path for one in sets if isinstance(one, FileImages) for path in one.skipped))
 
 
-def _digest(content: bytes, labels: Tensor | None) -> str:
+def digest_of(content: bytes, labels: Tensor | None) -> str:
+    """Return a text that changes with the content of images and with their labels."""
     known = b"" if labels is None else labels.numpy().tobytes()
     return hashlib.sha256(content + known).hexdigest()[:16]
 
 
-def _resized(pixels: Tensor, size: int) -> Tensor:
+def in_channels(pixels: Tensor, channels: int) -> Tensor:
+    """Return uint8 images [n, c, h, w] with so many channels: gray where they have another number."""
+    if pixels.shape[1] == channels:
+        return pixels
+    return grey_of(pixels).to(torch.uint8).expand(-1, channels, -1, -1)
+
+
+def resized_to(pixels: Tensor, size: int) -> Tensor:
+    """Return uint8 images [n, c, h, w] in size x size pixels; bilinear, over all pixels that a smaller one covers."""
     if pixels.shape[2:] == (size, size):
         return pixels
     scaled = functional.interpolate(pixels.float(), (size, size), mode="bilinear", antialias=True)

@@ -15,10 +15,10 @@ from smallgroup.data.workers import answers
 from smallgroup.runtime import stream
 
 Labelled = tuple[Tensor, Tensor]
-Batch = TypeVar("Batch", Labelled, Tensor)
+BatchType = TypeVar("BatchType", Labelled, Tensor)
 
 
-class Stream(Generic[Batch]):
+class Stream(Generic[BatchType]):
     """Endless batches for training, shuffled anew in every epoch.
 
     Every image occurs exactly once per epoch: the last batch of an epoch holds what is left. A single image left
@@ -87,13 +87,13 @@ class Stream(Generic[Batch]):
         low, high = self._bounds[place]
         return self._order[1][low:high]
 
-    def batch(self, step: int) -> Batch:
+    def batch(self, step: int) -> BatchType:
         """Inputs and labels of a step, or the inputs alone."""
         indices = self.indices_of(step)
         parts = draw_parts(self.augmentation, len(indices), *self._key(step))
         return self._finished(step, self.images.fetch(indices, parts))
 
-    def batches(self, start: int = 0) -> Generator[Batch, None, None]:
+    def batches(self, start: int = 0) -> Generator[BatchType, None, None]:
         """The batches from a step on, without end; files are decoded ahead by the workers, if there are any.
 
         Images in memory need no workers. Closing the iterator, or dropping it, ends the worker processes.
@@ -111,7 +111,7 @@ class Stream(Generic[Batch]):
             indices = self.indices_of(step)
             yield self.images.request(indices, draw_parts(self.augmentation, len(indices), *self._key(step)))
 
-    def _finished(self, step: int, pixels: Tensor) -> Batch:
+    def _finished(self, step: int, pixels: Tensor) -> BatchType:
         key = self._key(step)
         pixels = augment_pixels(pixels.to(self.device), self.augmentation, *key)
         inputs = finish(pixels, self.mean, self.std, self.dtype, self.augmentation, *key)
@@ -124,15 +124,15 @@ class Stream(Generic[Batch]):
         return (self.seed, "augment", self.purpose, step)
 
 
-class Reader(Generic[Batch]):
+class Reader(Generic[BatchType]):
     """The batches of a stream by step. Asked for one after the other, as a run does, files are decoded ahead."""
 
-    def __init__(self, stream_: Stream[Batch]) -> None:
+    def __init__(self, stream_: Stream[BatchType]) -> None:
         self.stream: Stream[Any] = stream_
-        self._ahead: Generator[Batch, None, None] | None = None
+        self._ahead: Generator[BatchType, None, None] | None = None
         self._next = -1
 
-    def batch(self, step: int) -> Batch:
+    def batch(self, step: int) -> BatchType:
         """The batch of a step."""
         if self._ahead is None or step != self._next:
             self.close()

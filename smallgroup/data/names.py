@@ -1,51 +1,47 @@
-"""Names of data, and where each lies; checked before anything that reads images is imported."""
+"""Names of data; checked before anything that reads images is imported."""
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from smallgroup.data.errors import DataError, require_folder
-from smallgroup.data.roots import expanded
+from smallgroup.data import DATASETS
+from smallgroup.data.errors import DataError
+from smallgroup.data.source import Source
 from smallgroup.runtime.checks import suggestion
 from smallgroup.runtime.text import shown
 
-NAMES = ("digits", "cifar10", "cifar100", "imagenet")
-FOLDER = "folder:"
-SOURCE = "https://www.cs.toronto.edu/~kriz/cifar.html"
-_ROOT = "looked for under the data root (--data-root, SMALLGROUP_DATA)"
-_PLACES = {
-    "cifar10": ("cifar-10-batches-py", "CIFAR-10, python version,", f"; CIFAR-10 comes from {SOURCE} and is {_ROOT}"),
-    "cifar100": ("cifar-100-python", "CIFAR-100, python version,", f"; CIFAR-100 comes from {SOURCE} and is {_ROOT}"),
-    "imagenet": ("imagenet/train", "ImageNet", f"; it is {_ROOT}"),
-}
-"""By name: the folder below the data root, and the words for it in an error."""
+
+def source_of(name: str, root: Path) -> Source:
+    """Return what stands behind the name of a dataset."""
+    check_name(name)
+    key, _, argument = name.partition(":")
+    return DATASETS[key](argument, root)
 
 
 def check_name(name: str, more: Sequence[str] = ()) -> None:
     """Refuse a name under which there is no data; `more` names are allowed beside those of datasets."""
-    if name in NAMES or name in more or is_folder(name):
+    key, colon, argument = name.partition(":")
+    if name in more or (key in DATASETS and bool(DATASETS[key].takes) == bool(colon) == bool(argument)):
         return
-    known = ", ".join((*NAMES, "folder:PATH", *more))
-    hint = suggestion(name, (*NAMES, *more))
-    if os.path.isdir(name) or (name and not hint and not name.startswith(FOLDER)):
+    known = ", ".join((*(usage_of(one) for one, _ in DATASETS.usable()), *more))
+    hint = suggestion(name, (*names_alone(), *more))
+    if os.path.isdir(name) or (name and not hint and key not in DATASETS):
         hint = f"; a folder of images is written folder:{shown(name)}"
     raise DataError(f"data must be one of {known}, but got {shown(name)!r}{hint}")
 
 
-def is_folder(name: str) -> bool:
-    """Whether a name is `folder:PATH`."""
-    return name.startswith(FOLDER) and len(name) > len(FOLDER)
+def usage_of(name: str) -> str:
+    """Return how a dataset is named in commands: `digits`, `folder:PATH`."""
+    takes = DATASETS[name].takes
+    return f"{name}:{takes}" if takes else name
 
 
-def require_data(name: str, root: Path, what: str = "a dataset") -> Path:
-    """Return the folder of a dataset, or refuse the name if that folder is not there; digits have none."""
-    check_name(name)
-    if is_folder(name):
-        folder = expanded(name.removeprefix(FOLDER))
-        require_folder(folder, f"{what} 'folder:PATH'")
-        return folder
-    if name == "digits":
-        return root
-    below, title, help_ = _PLACES[name]
-    require_folder(root / below, title, help_)
-    return root / below
+def names_alone() -> tuple[str, ...]:
+    """Return the datasets that are named by one word: where they are, they are the same for everybody."""
+    return tuple(name for name, source in DATASETS.usable() if not source.takes)
+
+
+def recipe_variant(name: str) -> str:
+    """Return the dataset by which recipes know this one; of a name that is none, its first word."""
+    key = name.partition(":")[0]
+    return DATASETS[key].recipe_variant if key in DATASETS else key

@@ -32,9 +32,14 @@ def statistics_of_sums(rows: Iterable[Sequence[int]], pixels: int, channels: int
 
 def statistics_of(pixels: Tensor) -> Statistics:
     """Return the statistics of images in memory, uint8 [n, c, h, w]."""
+    return statistics_of_sums(sums_of_each(pixels), pixels.shape[2] * pixels.shape[3], pixels.shape[1])
+
+
+def sums_of_each(pixels: Tensor) -> list[list[int]]:
+    """Return for each of some images, uint8 [n, c, h, w], its sum and sum of squares, channel by channel."""
     values = pixels.to(torch.int64)
-    moments = torch.stack([values.sum((0, 2, 3)), values.square().sum((0, 2, 3))], 1)
-    return statistics_of_sums([moments.flatten().tolist()], pixels[:, 0].numel(), pixels.shape[1])
+    found: list[list[int]] = torch.stack([values.sum((2, 3)), values.square().sum((2, 3))], 2).flatten(1).tolist()
+    return found
 
 
 def _mean_and_deviation(total: int, squares: int, count: int) -> tuple[float, float]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from smallgroup.data.images import FileImages, Images, TensorImages
+from smallgroup.data.read_images import ReadImages
 from smallgroup.runtime.text import shown
 
 NAMED = 3
@@ -46,7 +47,7 @@ def _contents(images: Images, indices: Sequence[int]) -> list[str | None]:
     """A text for the pixels of each image; None for a file that is like no other, or was not decoded."""
     if isinstance(images, FileImages):
         return [images.prints.get(images.paths[index]) for index in indices]
-    assert isinstance(images, TensorImages)
+    assert isinstance(images, TensorImages | ReadImages)
     return [images.prints[index] for index in indices]
 
 

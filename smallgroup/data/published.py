@@ -61,6 +61,10 @@ class BlankImages:
         """See `Images`."""
         return replace(self, size=size)
 
+    def without_labels(self, size: int, channels: int) -> "BlankImages":
+        """See `Images`; the labels of black images say nothing."""
+        return replace(self, size=size, channels=channels)
+
     def fetch(self, indices: Tensor, parts: Parts | None = None) -> Tensor:  # noqa: ARG002
         """See `Images`."""
         return torch.zeros(len(indices), self.channels, self.size, self.size, dtype=torch.uint8)

@@ -15,9 +15,11 @@ SAMPLE, LARGEST_DEFAULT = 256, 64
 
 @dataclass(frozen=True)
 class Shapes:
-    """Width and height of a sample of files."""
+    """Width and height of images, such as a sample of files."""
 
     found: tuple[tuple[int, int], ...]
+    noun: str = "files"
+    """What they are called."""
 
     @property
     def usual(self) -> int:
@@ -29,7 +31,7 @@ class Shapes:
         """Say what the size is and why, for the given one or the usual one."""
         size, sides = given or self.usual, sorted(map(min, self.found))
         width, height = (median_low(lengths) for lengths in zip(*self.found, strict=True))
-        files = f"the files have {width}x{height}" + (" in the median" if len(set(self.found)) > 1 else "")
+        files = f"the {self.noun} have {width}x{height}" + (" in the median" if len(set(self.found)) > 1 else "")
         if sides[0] != sides[-1]:
             files += f", their short sides {sides[0]:,} to {sides[-1]:,}"
         if given is not None:
@@ -37,7 +39,7 @@ class Shapes:
         if sides[len(sides) // 2] > LARGEST_DEFAULT:
             return f"{size}x{size}, the largest default; {files}; --size changes it"
         if set(self.found) == {(size, size)}:
-            return f"{size}x{size}, the size of the files"
+            return f"{size}x{size}, the size of the {self.noun}"
         return f"{size}x{size}, the median of the short sides; {files}; --size changes it"
 
 

@@ -15,6 +15,9 @@ from smallgroup.runtime.text import shown
 Order = Literal["stratified", "file"]
 """`stratified`: by class and seed. `file`: first and last images as they lie in the files, as in the released code."""
 
+TEST_SHARE = 0.2
+"""Of data that have no test part."""
+
 
 @dataclass(frozen=True)
 class Splits:
@@ -99,6 +102,14 @@ def stratified(
             part.append(piece)
         before += count
     return tuple(torch.cat(part).sort().values for part in parts)
+
+
+def set_aside(labels: Tensor, classes: tuple[str, ...], *key: int | str) -> tuple[Tensor, Tensor] | None:
+    """Return places of test images, a fifth of every class, and of the others; None where classes are too small."""
+    if min(class_counts(labels, classes)) < 5:
+        return None
+    test, train = stratified(labels, classes, (TEST_SHARE, 1 - TEST_SHARE), *key, "test part")
+    return test, train
 
 
 def in_file_order(count: int, shares: Sequence[float]) -> tuple[Tensor, ...]:

@@ -13,7 +13,8 @@ from smallgroup.phases.search.brief import brief
 from smallgroup.phases.search.timing import Estimate
 from smallgroup.runner import Job
 from smallgroup.spaces.drawing import draw, one_line
-from smallgroup.spaces.genotypes import AnyGenotype, from_plain
+from smallgroup.spaces.genotype import Genotype
+from smallgroup.spaces.genotypes import from_plain
 
 TITLES = {
     "v_loss": "loss V",
@@ -94,5 +95,5 @@ class SearchDisplay(Display):
         if row.get("ended"):
             self.say(f"learner {row['learner']}: its method ends its search: {row['ended']}")
 
-    def _genotype(self, row: Mapping[str, Any]) -> AnyGenotype:
+    def _genotype(self, row: Mapping[str, Any]) -> Genotype:
         return from_plain(self._spaces[row["learner"]], row["genotype"])

@@ -8,10 +8,10 @@ from rich.text import Text
 
 from smallgroup import kernels
 from smallgroup.display.display import Display, numbers
-from smallgroup.networks import multiply_adds, parameters
-from smallgroup.phases.evaluation import MutualJob
-from smallgroup.phases.evaluation.course import Course
+from smallgroup.phases.training import MutualJob
+from smallgroup.phases.training.course import TrainingCourse
 from smallgroup.runner import Job
+from smallgroup.spaces.count import multiply_adds, parameters
 
 TITLES = {
     "loss": "loss",
@@ -30,7 +30,7 @@ class TrainingDisplay(Display):
 
     def introduce(self, job: Job) -> tuple[list[str], int, int]:
         """Data, networks and steps."""
-        assert isinstance(job, Course)
+        assert isinstance(job, TrainingCourse)
         self._began: tuple[int, float] | None = None
         dataset = job.data.dataset
         notes = "".join(f"; {note}" for note in job.data.notes)

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from smallgroup.runtime.lazy import LazyClasses, lazy_names
+from smallgroup.registry import Registry
+from smallgroup.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
     from smallgroup.methods.darts import Darts
@@ -30,7 +31,10 @@ else:
         },
     )
 
-METHODS: "LazyClasses[Method]" = LazyClasses(
+METHODS: "Registry[Method]" = Registry(
+    "method",
+    "smallgroup.methods",
+    "smallgroup.methods.method:Method",
     {
         "darts": "smallgroup.methods.darts:Darts",
         "darts-minus": "smallgroup.methods.darts_minus:DartsMinus",
@@ -38,9 +42,11 @@ METHODS: "LazyClasses[Method]" = LazyClasses(
         "gdas": "smallgroup.methods.gdas:Gdas",
         "p-darts": "smallgroup.methods.p_darts:PDarts",
         "pc-darts": "smallgroup.methods.pc_darts:PcDarts",
-    }
+    },
 )
-"""The built-in methods by name."""
+"""Methods by name: the built-in ones, those of installed packages, and those of plugins."""
+register = METHODS.register
+"""The decorator that registers a method of your own under its `name`."""
 
 __all__ = [
     "METHODS",
@@ -62,4 +68,5 @@ __all__ = [
     "Relaxed",
     "Rollback",
     "Stop",
+    "register",
 ]

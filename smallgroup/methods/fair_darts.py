@@ -9,7 +9,8 @@ from torch import Tensor
 
 from smallgroup.methods.method import Architecture, ArchitectureOptimizer, Method
 from smallgroup.runtime import Phase
-from smallgroup.spaces.space import Rule, Space
+from smallgroup.spaces.kinds import Rule
+from smallgroup.spaces.space import Space
 
 
 @dataclass

@@ -10,7 +10,8 @@ from torch.nn import functional
 from smallgroup.methods.decisions import Progress
 from smallgroup.methods.method import Architecture, Method, Noise
 from smallgroup.runtime import Phase
-from smallgroup.spaces.space import Evaluation, Rule
+from smallgroup.spaces.kinds import Rule
+from smallgroup.spaces.space import Evaluated
 
 
 @dataclass
@@ -22,7 +23,7 @@ class Gdas(Method):
 
     name: ClassVar[str] = "gdas"
     rule: ClassVar[Rule] = Rule("pairs")
-    evaluate: ClassVar[Evaluation] = "active"
+    evaluate: ClassVar[Evaluated] = "active"
 
     first_temperature: float = 10.0
     last_temperature: float = 0.1

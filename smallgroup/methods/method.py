@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from smallgroup.methods.decisions import Continue, Decision, EpochEnd, Progress
 from smallgroup.runtime import Phase
 from smallgroup.spaces.edges import MixedEdge
-from smallgroup.spaces.space import EdgeParts, Evaluation, Mixture, Rule, Space
+from smallgroup.spaces.kinds import Rule
+from smallgroup.spaces.space import EdgeParts, Evaluated, Mixture, Space
 
 Architecture = Mapping[str, Tensor]
 """Named tensors; by default `alpha_<kind>`, [edges, operations], for every kind of cell of the space."""
@@ -45,7 +46,7 @@ class Method:
     name: ClassVar[str]
     rule: ClassVar[Rule] = Rule("top2")
     """How the space derives a genotype from the scores."""
-    evaluate: ClassVar[Evaluation] = "all"
+    evaluate: ClassVar[Evaluated] = "all"
     """Which operations of an edge run."""
     removed: ClassVar[frozenset[str]] = frozenset()
     """Operations of the space that the method does not choose from."""

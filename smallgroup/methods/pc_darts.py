@@ -11,7 +11,8 @@ from smallgroup.methods.method import Architecture, ArchitectureOptimizer, Metho
 from smallgroup.runtime import Phase
 from smallgroup.runtime.checks import check_counts
 from smallgroup.spaces.edges import MixedEdge
-from smallgroup.spaces.space import Choice, EdgeParts, Kind, Mixture, Space
+from smallgroup.spaces.kinds import Kind
+from smallgroup.spaces.space import Choice, EdgeParts, Mixture, Space
 
 
 @dataclass

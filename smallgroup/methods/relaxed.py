@@ -79,7 +79,7 @@ class Relaxed:
         self, weights: Mapping[str, Tensor], architecture: Architecture, inputs: Tensor, *, phase: Phase | None = None
     ) -> Tensor:
         """Logits, [batch, classes]; of a method with several samples [samples, batch, classes]."""
-        channels = self.space.image_shape[0]
+        channels = self.space.images.channels
         if inputs.dim() != 4 or inputs.shape[1] != channels:
             raise ValueError(f"images must be [batch, {channels}, height, width], but got {tuple(inputs.shape)}")
         inputs = inputs.contiguous(memory_format=self.memory_format)

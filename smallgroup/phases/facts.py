@@ -7,9 +7,9 @@ from typing import Any
 import numpy
 import torch
 
-from smallgroup import __version__
 from smallgroup.data import Dataset
 from smallgroup.runtime.environment import cores
+from smallgroup.version import __version__
 
 
 def facts_of(

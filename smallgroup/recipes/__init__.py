@@ -39,17 +39,26 @@ def text(name: str) -> str:
 
 def keys(name: str, what: Mapping[str, str]) -> dict[str, Any]:
     """The keys of a recipe for a dataset, a space, a method and `learners` (alone or group)."""
-    check_choice("recipe", name, names())
-    recipe = _read(name)
-    result: dict[str, Any] = deepcopy(recipe["config"])
-    for variant in recipe.get("variants", ()):
-        if all(what[key] in wanted for key, wanted in variant["for"].items()):
-            result = merged(result, variant["config"])
+    result: dict[str, Any] = {}
+    for _, layer in layers(name, what):
+        result = merged(result, layer)
     return result
 
 
+def layers(name: str, what: Mapping[str, str]) -> list[tuple[str, Mapping[str, Any]]]:
+    """The keys of a recipe and those of its variants that fit, later ones above earlier ones, each with its name."""
+    check_choice("recipe", name, names())
+    recipe = _read(name)
+    found: list[tuple[str, Mapping[str, Any]]] = [(f"recipe {name}", recipe["config"])]
+    for variant in recipe.get("variants", ()):
+        if all(what[key] in wanted for key, wanted in variant["for"].items()):
+            words = " and ".join(f"{key} {what[key]}" for key in variant["for"])
+            found.append((f"recipe {name}, variant for {words}", variant["config"]))
+    return found
+
+
 @dataclass(frozen=True)
-class Row:
+class PaperRow:
     """A row of a table of the paper that is a search."""
 
     recipe: str
@@ -74,9 +83,9 @@ class Row:
 
 
 @cache
-def rows() -> tuple[Row, ...]:
+def rows() -> tuple[PaperRow, ...]:
     """Every row of every recipe."""
-    return tuple(Row(recipe=name, **row) for name in names() for row in _read(name).get("rows", ()))
+    return tuple(PaperRow(recipe=name, **row) for name in names() for row in _read(name).get("rows", ()))
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,7 @@ from smallgroup.report.origins import missing_of, seconds_by_part
 from smallgroup.report.run import BASELINES, VERDICT, Run, at, number_at, section_at, table_at
 from smallgroup.report.shapes import Drawing, svg
 from smallgroup.report.words import count, duration, fact, percent, section, signed, sized, sourced
-from smallgroup.spaces.darts.truth import COLUMN, SAMPLE
-from smallgroup.spaces.ground_truth import CAVEAT, accuracy_on
+from smallgroup.spaces.ground_truth import accuracy_on, caveat_of, cells_compared_with
 
 
 def answer(run: Run, prefix: str = "", told: Markup | None = None) -> Markup:
@@ -146,12 +145,11 @@ def _percentiles(run: Run, column: str) -> str | None:
     at_cost = number_at(run.result, "percentile_at_cost", column)
     parts = []
     if percentile is not None:
-        others = f"{SAMPLE:,} random cells" if column == COLUMN else "all cells"
-        parts.append(f"better than {percentile:.1f} % of {others}")
+        parts.append(f"better than {percentile:.1f} % of {cells_compared_with(column)}")
         if at_cost is not None:
             parts[-1] += f" and than {at_cost:.1f} % of those of the same cost"
-    if column == COLUMN:
-        parts.append(CAVEAT)
+    if (caveat := caveat_of(column)) is not None:
+        parts.append(caveat)
         if run.cell is not None:
             parts.append(f"skip connections in the normal cell: {run.cell.skips}")
     return "; ".join(parts) or None

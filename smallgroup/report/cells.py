@@ -9,14 +9,11 @@ from dataclasses import dataclass
 
 from smallgroup.report import palette
 from smallgroup.report.shapes import Box, Disc, Drawing, Group, Label, Line, Shape
-from smallgroup.spaces import SPACES
-from smallgroup.spaces.darts.genotype import INPUTS
-from smallgroup.spaces.genotypes import AnyGenotype, space_of
-from smallgroup.spaces.nas_bench_201.cell import EDGES, Cell
+from smallgroup.spaces import definition_of
+from smallgroup.spaces.genotype import Genotype
 
 LEFT, LANE, ROW, NODE, TOP = 14.0, 22.0, 25.0, 24.0, 30.0
 PILL = 146.0
-TITLES = {"normal": "normal cell", "reduce": "reduction cell", "cell": "cell"}
 Table = Sequence[Sequence[float | None]]
 """[edges, operations]: scores, None for what has been removed."""
 
@@ -51,6 +48,7 @@ class DrawnCell:
     """One kind of cell of a genotype."""
 
     kind: str
+    title: str
     inputs: tuple[str, ...]
     nodes: tuple[tuple[Way, ...], ...]
     """The ways into each node after the inputs."""
@@ -58,9 +56,10 @@ class DrawnCell:
     """The nodes that are the output."""
 
 
-def drawn(genotype: AnyGenotype, scores: Mapping[str, Table] | None = None) -> dict[str, DrawnCell]:
+def drawn(genotype: Genotype, scores: Mapping[str, Table] | None = None) -> dict[str, DrawnCell]:
     """By kind, what is to be drawn of a genotype."""
-    kinds = SPACES[space_of(genotype)].kinds
+    definition = definition_of(genotype.space)
+    kinds = definition.kinds
 
     def way(kind: str, source: int, node: int, operation: str) -> Way:
         edge = kinds[kind].edges.index((source, node)) if (source, node) in kinds[kind].edges else -1
@@ -69,19 +68,13 @@ def drawn(genotype: AnyGenotype, scores: Mapping[str, Table] | None = None) -> d
         shares = shares_of(kinds[kind].operations, table[edge]) if table is not None and fits else ()
         return Way(source, operation, edge, shares)
 
-    if isinstance(genotype, Cell):
-        nodes = [
-            tuple(way("cell", s, n, op) for (n, s), op in zip(EDGES, genotype.operations, strict=True) if n == node)
-            for node in (1, 2, 3)
-        ]
-        return {"cell": DrawnCell("cell", ("input",), tuple(nodes), (3,))}
     result = {}
-    for kind, cell in (("normal", genotype.normal), ("reduce", genotype.reduce)):
+    for kind, graph in definition.graphs(genotype).items():
         ways = tuple(
             tuple(way(kind, edge.source, node, edge.operation) for edge in edges)
-            for node, edges in enumerate(cell.nodes, start=INPUTS)
+            for node, edges in enumerate(graph.nodes, start=len(graph.inputs))
         )
-        result[kind] = DrawnCell(kind, ("cell before last", "last cell"), ways, tuple(cell.concat))
+        result[kind] = DrawnCell(kind, graph.title, graph.inputs, ways, graph.output)
     return result
 
 
@@ -137,7 +130,7 @@ def draw_cell(cell: DrawnCell, whose: str, slots: Sequence[int] | None = None, f
         shapes.append(Label(LEFT + LANE * number, TOP - 12, str(number), anchor="middle", bold=True))
     names = ", ".join(f"{number}: {name}" for number, name in enumerate(cell.inputs))
     shapes.append(Label(LEFT + LANE * first + 2, TOP - 12, names, "muted"))
-    title = f"{TITLES.get(cell.kind, cell.kind)} of {whose}"
+    title = f"{cell.title} of {whose}"
     data = {"frame": frame, "left": LEFT, "lane": LANE, "pill": pill, "bottom": bottom} if frame else {}
     return Drawing(bus + 10, bottom + 14, shapes, title, described(cell), data, "cell")
 

@@ -11,7 +11,7 @@ from smallgroup.statistics import Comparison, compare_paired
 
 NOT_COMPARED = ("training", "run", "environment")
 """Sections of a config that say nothing of a search."""
-Measure = Callable[[Run], float | None]
+RunValue = Callable[[Run], float | None]
 OF_TRAINING = ("seed", "data", "training")
 """What a test error depends on, beside the cell."""
 
@@ -109,7 +109,7 @@ def _without_lambda(config: Mapping[str, Any]) -> dict[str, Any]:
 def contributions(setting: Setting) -> list[Contribution]:
     """What teaching changed, for each measure that all pairs have."""
     own = setting.pairs
-    measures: list[tuple[str, str, bool, Measure]] = [
+    measures: list[tuple[str, str, bool, RunValue]] = [
         ("validation error of the retained learner", "points", True, lambda run: final(run, "validation_error")),
         ("validation loss of the retained learner", "nats", True, lambda run: final(run, "validation_loss")),
         ("mean validation error of all learners", "points", True, _mean_error),
@@ -128,7 +128,7 @@ def contributions(setting: Setting) -> list[Contribution]:
     return made
 
 
-def _true_accuracy(column: str) -> Measure:
+def _true_accuracy(column: str) -> RunValue:
     return lambda run: number_at(run.result, "true_accuracy", column)
 
 
@@ -171,7 +171,7 @@ def _same_training(pair: Pair) -> bool:
     return bool(one) and all(one.get(key) == other.get(key) for key in OF_TRAINING)
 
 
-def _compared(pair: Pair, measure: Measure) -> tuple[float, float] | None:
+def _compared(pair: Pair, measure: RunValue) -> tuple[float, float] | None:
     one, other = measure(pair.taught), measure(pair.alone)
     if one is None or other is None or (measure is _test_error and not _same_training(pair)):
         return None

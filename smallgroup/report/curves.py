@@ -4,16 +4,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from smallgroup.report.charts import Chart, Point, Series
-from smallgroup.report.run import Row, Run, at, number_at, section_at
+from smallgroup.report.run import MetricsRow, Run, at, number_at, section_at
 from smallgroup.runner.place import METRICS
-from smallgroup.spaces.darts.truth import COLUMN
-from smallgroup.spaces.ground_truth import CAVEAT, accuracy_on
+from smallgroup.spaces.ground_truth import accuracy_on, caveat_of
 
 MOST = 400
 """Epochs that are drawn; of more every n-th, and the last."""
 
 REBUILT = "Dotted upright lines: networks were built anew."
-Measure = Callable[[Row], float | None]
+RowValue = Callable[[MetricsRow], float | None]
 
 
 def thinned(epochs: Sequence[int], most: int = MOST) -> list[int]:
@@ -25,7 +24,7 @@ def thinned(epochs: Sequence[int], most: int = MOST) -> list[int]:
 
 
 def series_of(
-    run: Run, learner: int, name: str, source: str, measure: Measure, *, colour: int = 0, dash: int = 0
+    run: Run, learner: int, name: str, source: str, measure: RowValue, *, colour: int = 0, dash: int = 0
 ) -> Series | None:
     """One line of a learner; None where it has no number."""
     points = []
@@ -37,22 +36,22 @@ def series_of(
     return Series(name, tuple(points), source, colour, dash, f"{run.front}{METRICS}") if points else None
 
 
-def key(*path: str) -> Measure:
+def key(*path: str) -> RowValue:
     """The number below some keys of a row."""
     return lambda row: row.number(*path)
 
 
-def mean_entropy(kind: str) -> Measure:
+def mean_entropy(kind: str) -> RowValue:
     """Of the edges of a kind of cell."""
 
-    def measure(row: Row) -> float | None:
+    def measure(row: MetricsRow) -> float | None:
         values = row.numbers("edge_entropy", kind)
         return None if values is None else sum(values) / len(values)
 
     return measure
 
 
-def gap(row: Row) -> float | None:
+def gap(row: MetricsRow) -> float | None:
     """What discretisation costs, in points."""
     derived, mixed = row.number("derived_error"), row.number("w_error")
     return None if derived is None or mixed is None else derived - mixed
@@ -71,7 +70,7 @@ def _broken(chart: Chart, run: Run) -> Chart:
     return replace(chart, about=f"{chart.about} {REBUILT}", breaks=tuple(run.rebuilds))
 
 
-def _per_learner(run: Run, *wanted: tuple[str, str, Measure]) -> tuple[Series, ...]:
+def _per_learner(run: Run, *wanted: tuple[str, str, RowValue]) -> tuple[Series, ...]:
     """For each learner a line of each (title, source, measure); a learner has a colour, a measure its dashes."""
     made: list[Series] = []
     for dash, (title, source, measure) in enumerate(wanted):
@@ -256,7 +255,7 @@ def _columns(run: Run) -> list[str]:
 
 
 def _origin(column: str) -> str:
-    return CAVEAT if column == COLUMN else "from the benchmark's table"
+    return caveat_of(column) or "from the benchmark's table"
 
 
 def _capital(words: str) -> str:

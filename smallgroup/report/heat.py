@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from PIL import Image
 
 from smallgroup.report import palette
-from smallgroup.report.cells import TITLES, Table, shares_of
+from smallgroup.report.cells import Table, shares_of
 from smallgroup.report.charts import tick_labels
 from smallgroup.report.shapes import Drawing, Label, Raster, Shape
 
 if TYPE_CHECKING:
-    from smallgroup.spaces.space import Kind
+    from smallgroup.spaces.kinds import Kind
 
 WIDTH, LEFT, STRIP, GAP, TOP = 320.0, 98.0, 5.0, 6.0, 8.0
 LABELS = 25.0
@@ -53,7 +53,7 @@ def draw_heat(kind: "Kind", tables: Mapping[int, Table], whose: str, frame: str 
         f"For each edge a band of {len(kind.operations)} strips, from top to bottom: {', '.join(kind.operations)}; "
         "brighter is a larger share of the edge. Beside it the operation with the largest share at the end."
     )
-    title = f"architecture weights of the {TITLES.get(kind.name, kind.name)} of {whose}"
+    title = f"architecture weights of the {kind.title} of {whose}"
     data = {"frame": frame, "left": LEFT, "right": WIDTH - 8, "top": TOP, "band": band + GAP, "strip": strip}
     return Drawing(WIDTH, top + 32, shapes, title, about, data if frame else {}, "heat")
 

@@ -1,6 +1,6 @@
 """What to do next: commands that work on the folder as it is."""
 
-from smallgroup.phases.evaluation.place import ABOUT
+from smallgroup.phases.training.place import ABOUT
 from smallgroup.report.markup import Markup, joined, tag
 from smallgroup.report.run import Run
 from smallgroup.report.words import command, shown_path

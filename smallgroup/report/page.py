@@ -8,7 +8,6 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
-from smallgroup import __version__
 from smallgroup.report.answer import answer, contributed
 from smallgroup.report.classes import confusion_section, gallery_section, teaching_section
 from smallgroup.report.compare import pairs_of, settings_of, twin_of, weight
@@ -21,6 +20,7 @@ from smallgroup.report.run import BASELINES, Run
 from smallgroup.report.side_by_side import side_by_side
 from smallgroup.report.views import Frames, cells_section, curves_section, heat_section
 from smallgroup.report.words import STATES, section, tabs
+from smallgroup.version import __version__
 
 LARGEST = 3_000_000
 """Bytes of a page."""

@@ -16,7 +16,9 @@ from smallgroup.runner.place import FACTS, METRICS, TIMES
 from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.files import NotRegularError, read_regular
 from smallgroup.runtime.text import shown
-from smallgroup.spaces.genotypes import FILE, AnyGenotype, from_plain, read
+from smallgroup.spaces import SPACES
+from smallgroup.spaces.genotype import Genotype
+from smallgroup.spaces.genotypes import FILE, from_plain, read
 
 RESULT = "result.json"
 LARGEST = 200_000_000
@@ -29,12 +31,12 @@ PARTS = ("training", *BASELINES)
 """Folders of trainings within that of a whole run."""
 VERDICT = "verdict.json"
 
-Kind = Literal["search", "training"]
+RunKind = Literal["search", "training"]
 State = Literal["finished", "running", "stopped"]
 
 
 @dataclass(frozen=True)
-class Row:
+class MetricsRow:
     """A line of metrics."""
 
     line: int
@@ -106,9 +108,9 @@ class Run:
     """All that a report knows of a run."""
 
     folder: Path
-    kind: Kind
+    kind: RunKind
     state: State
-    rows: tuple[Row, ...]
+    rows: tuple[MetricsRow, ...]
     result: Mapping[str, Any]
     facts: Mapping[str, Any]
     times: tuple[Mapping[str, Any], ...]
@@ -141,7 +143,7 @@ class Run:
         return sorted({row.epoch for row in self.rows})
 
     @cached_property
-    def _by_place(self) -> dict[tuple[int, int], Row]:
+    def _by_place(self) -> dict[tuple[int, int], MetricsRow]:
         return {(row.learner, row.epoch): row for row in self.rows}
 
     @cached_property
@@ -157,7 +159,7 @@ class Run:
         known = [(memory, file) for memory, file in told if memory is not None]
         return max(known, key=lambda one: one[0], default=(None, RESULT))
 
-    def row(self, learner: int, epoch: int) -> Row | None:
+    def row(self, learner: int, epoch: int) -> MetricsRow | None:
         """The line of a learner and an epoch."""
         return self._by_place.get((learner, epoch))
 
@@ -206,7 +208,7 @@ class Run:
         """Whose cell the answer is, in words."""
         return self.rule if self.answering is None else f"learner {self.answering}"
 
-    def _last(self) -> list[Row]:
+    def _last(self) -> list[MetricsRow]:
         return [row for row in self.rows if self.epochs and row.epoch == self.epochs[-1]]
 
     @property
@@ -237,12 +239,12 @@ class Run:
             return str(at(own[learner], "method") or "")
         return ""
 
-    def genotype(self, row: Row) -> AnyGenotype | None:
+    def genotype(self, row: MetricsRow) -> Genotype | None:
         """The cell that a row derives."""
         return _genotype(self.space(row.learner), row.values.get("genotype"))
 
     @cached_property
-    def cell(self) -> AnyGenotype | None:
+    def cell(self) -> Genotype | None:
         """The cell of the run: of its result, else of its file, else of the best learner so far."""
         if self.result:
             found = _genotype(self.space(self.answering or 0), self.result.get("genotype"))
@@ -259,12 +261,14 @@ class Run:
 def read_run(folder: Path, given: Given | None = None, parts: Mapping[str, Run] | None = None) -> Run:
     """Read a run's folder; `parts` are the trainings within it."""
     problems: list[str] = [*(given.problems if given else ())]
-    rows = tuple(Row(line, values) for line, values in _lines(folder / METRICS, problems) if _counts(values, problems))
+    rows = tuple(
+        MetricsRow(line, values) for line, values in _lines(folder / METRICS, problems) if _counts(values, problems)
+    )
     facts = _document(folder / FACTS, problems)
     if isinstance(names := facts.get("classes"), list) and len(names) > MOST["classes"]:
         problems.append(f"{FACTS} must name at most {MOST['classes']:,} classes, but it names {len(names):,}")
         facts = {key: value for key, value in facts.items() if key != "classes"}
-    kind: Kind = (
+    kind: RunKind = (
         "training" if facts.get("kind") == "training" or any("train_error" in r.values for r in rows) else "search"
     )
     result = _document(folder / RESULT, problems)
@@ -329,7 +333,7 @@ def number_at(value: object, *path: str) -> float | None:
     return finite(at(value, *path))
 
 
-def table_at(row: Row, kind: str) -> Sequence[Sequence[float | None]] | None:
+def table_at(row: MetricsRow, kind: str) -> Sequence[Sequence[float | None]] | None:
     """The scores of a kind of cell in a row."""
     table = at(row.values, "scores", kind)
     if not isinstance(table, list) or not all(isinstance(line, list) for line in table):
@@ -337,8 +341,8 @@ def table_at(row: Row, kind: str) -> Sequence[Sequence[float | None]] | None:
     return [[finite(value) for value in line] for line in table]
 
 
-def _genotype(space: str, plain: object) -> AnyGenotype | None:
-    for name in dict.fromkeys([space, "darts", "nas-bench-201"]):
+def _genotype(space: str, plain: object) -> Genotype | None:
+    for name in dict.fromkeys([space, *SPACES]):
         try:
             return from_plain(name, plain)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):

@@ -10,8 +10,7 @@ from smallgroup.report.markup import Child, Markup, joined, table, tag
 from smallgroup.report.run import Run, number_at, section_at
 from smallgroup.report.views import chart_figure
 from smallgroup.report.words import STATES, duration, percent, section, sized, sourced
-from smallgroup.spaces.darts.truth import COLUMN
-from smallgroup.spaces.ground_truth import CAVEAT, accuracy_on
+from smallgroup.spaces.ground_truth import accuracy_on, caveat_of
 
 
 def side_by_side(runs: Sequence[Run], detail: Detail) -> list[Child]:
@@ -46,12 +45,12 @@ def comparison(runs: Sequence[Run]) -> Markup:
     return section("answer", "Side by side", *parts)
 
 
-Measure = Callable[[Run], tuple[str, str]]
+RunField = Callable[[Run], tuple[str, str]]
 """What a table says of a run, and where it has it from; an empty text is not known."""
 
 
-def _measures(runs: Sequence[Run]) -> list[tuple[str, Measure]]:
-    measures: list[tuple[str, Measure]] = [
+def _measures(runs: Sequence[Run]) -> list[tuple[str, RunField]]:
+    measures: list[tuple[str, RunField]] = [
         ("state", lambda run: (STATES[run.state], "result.json, and whether a process holds .lock")),
         ("learners", lambda run: (str(len(run.learners)), "metrics.jsonl: learner")),
         ("lambda", lambda run: (_known(weight(run), "{:g}".format, search=run), "config.yaml: search.lambda")),
@@ -87,7 +86,7 @@ def _answer(run: Run) -> tuple[str, str]:
     return told if known else "", "result.json: answer"
 
 
-def _result(key: str, write: Callable[[float], str], *, trained: bool = False) -> Measure:
+def _result(key: str, write: Callable[[float], str], *, trained: bool = False) -> RunField:
     """A number of the result; a trained one is that of the training within a run, or of a run that is one."""
 
     def measure(run: Run) -> tuple[str, str]:
@@ -104,7 +103,7 @@ def _memory(run: Run) -> tuple[str, str]:
     return _known(memory, "{:,.0f}".format), f"{file}: peak_memory_mb"
 
 
-def _counted(key: str) -> Measure:
+def _counted(key: str) -> RunField:
     """The size of the network that the config of a search would train: counted alike whether or not it was trained."""
 
     def measure(run: Run) -> tuple[str, str]:
@@ -116,10 +115,11 @@ def _counted(key: str) -> Measure:
 
 
 def _accuracy_title(column: str) -> str:
-    return f"{accuracy_on(column)} ({CAVEAT})" if column == COLUMN else accuracy_on(column)
+    caveat = caveat_of(column)
+    return accuracy_on(column) if caveat is None else f"{accuracy_on(column)} ({caveat})"
 
 
-def _accuracy(column: str) -> Measure:
+def _accuracy(column: str) -> RunField:
     return lambda run: (
         _known(number_at(run.result, "true_accuracy", column), percent),
         f"result.json: true_accuracy.{column}",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from smallgroup.report.run import Row, Run
+from smallgroup.report.run import MetricsRow, Run
 
 MOST_CLASSES = 20
 """Classes that are shown: those in which learners differ most."""
@@ -129,7 +129,7 @@ def _complete(run: Run, epoch: int) -> bool:
 
 
 def _tables(run: Run, epoch: int, name: str) -> list[list[float]]:
-    rows: list[Row | None] = [run.row(k, epoch) for k in run.learners]
+    rows: list[MetricsRow | None] = [run.row(k, epoch) for k in run.learners]
     return [row.numbers(name) or [] for row in rows if row is not None]
 
 

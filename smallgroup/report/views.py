@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from smallgroup.report import palette
-from smallgroup.report.cells import TITLES, DrawnCell, draw_cell, drawn, shares_of, slots_of
+from smallgroup.report.cells import DrawnCell, draw_cell, drawn, shares_of, slots_of
 from smallgroup.report.charts import Chart, draw_chart, in_digits
 from smallgroup.report.curves import charts_of, thinned
 from smallgroup.report.detail import Detail
@@ -14,7 +14,7 @@ from smallgroup.report.markup import Markup, joined, table, tag
 from smallgroup.report.run import Run, table_at
 from smallgroup.report.shapes import svg
 from smallgroup.report.words import section, tabs
-from smallgroup.spaces import SPACES
+from smallgroup.spaces import SPACES, definition_of
 
 HINT = "Point at a row, or reach it with the tab key, for the alternatives."
 
@@ -53,7 +53,11 @@ def courses_of(run: Run, most: int) -> list[CellCourse]:
             genotype = None if row is None else run.genotype(row)
             if row is None or genotype is None:
                 continue
-            scores = {kind: found for kind in TITLES if (found := table_at(row, kind)) is not None}
+            scores = {
+                kind: found
+                for kind in definition_of(genotype.space).kinds
+                if (found := table_at(row, kind)) is not None
+            }
             for kind, cell in drawn(genotype, scores).items():
                 cells.setdefault(kind, {})[epoch] = cell
                 if kind in scores:
@@ -73,7 +77,7 @@ def cells_section(run: Run, frames: Frames, prefix: str) -> Markup | None:
         slots, last = slots_of(list(course.cells.values())), max(course.cells)
         frames.cells[name] = _frames(run, course)
         drawing = draw_cell(course.cells[last], f"learner {course.learner}", slots, frame=name)
-        title = f"Learner {course.learner}, {TITLES.get(course.kind, course.kind)}"
+        title = f"Learner {course.learner}, {course.cells[last].title}"
         kept = " (retained)" if course.learner == run.retained and run.result else ""
         figures.append(tag("figure", tag("figcaption", f"{title}{kept}"), svg(drawing), class_="cell-figure"))
     epochs = sorted({epoch for course in courses for epoch in course.cells})
@@ -222,7 +226,7 @@ def heat_section(run: Run, frames: Frames, prefix: str) -> Markup | None:
         shown = min(shown, len(course.tables))
         name = f"{prefix}{course.learner}-{course.kind}"
         drawing = draw_heat(kind, course.tables, f"learner {course.learner}", name if name in frames.cells else "")
-        caption = tag("figcaption", f"{TITLES.get(course.kind, course.kind)}".capitalize())
+        caption = tag("figcaption", kind.title.capitalize())
         readout = tag("p", drawing.description, class_="note readout", aria_live="polite")
         panels.setdefault(course.learner, []).append(
             tag("figure", caption, svg(drawing), readout, class_="heat-figure")

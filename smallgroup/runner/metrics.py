@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from smallgroup.runner.place import CHECKPOINTS, METRICS
 from smallgroup.runtime.files import bring_to_disk, naming, open_regular
 
 LONGEST_LINE = 50_000_000
@@ -86,3 +87,9 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
             if not isinstance(row, dict):
                 raise ValueError(f"line {number} of {path} must be an object, but it is not")
             yield row
+
+
+def check_free(folder: Path) -> None:
+    """Refuse a folder in which a run was begun: it would have to be resumed."""
+    if Metrics(folder / METRICS).length or (folder / CHECKPOINTS).exists():
+        raise ValueError(f"{folder} must be empty or resumed, but a run was begun in it")

@@ -13,7 +13,7 @@ from signal import Signals
 from typing import Any
 
 from smallgroup.runner.lock import locked
-from smallgroup.runner.metrics import Metrics
+from smallgroup.runner.metrics import Metrics, check_free
 from smallgroup.runner.place import CHECKPOINTS, METRICS
 from smallgroup.runner.saved import parts_of
 from smallgroup.runner.signals import watched
@@ -24,6 +24,8 @@ from smallgroup.runtime.checks import LONGEST
 from smallgroup.runtime.environment import Environment
 from smallgroup.runtime.files import check_not_link, remove_unfinished, write_whole
 from smallgroup.runtime.memory import is_out_of_memory
+
+DRIFT = "the result may differ from that of an uninterrupted run: {}"
 
 
 class Interrupted(Exception):
@@ -165,8 +167,10 @@ class Runner:
         if found is None:
             if not resume:
                 check_free(self.folder)
-            elif metrics.length:
-                self._tell(f"there is no checkpoint in {self.folder}: the run begins anew, and its metrics too")
+            else:
+                self._check_whole()
+                if metrics.length:
+                    self._tell(f"there is no checkpoint in {self.folder}: the run begins anew, and its metrics too")
             remove_unfinished(self.folder)
             metrics.cut(0)
             for name, text in self.files.items():
@@ -174,11 +178,7 @@ class Runner:
             return 0.0
         run, record = parts_of(found)
         check_identity(self.identity, run.identity)
-        drift = _drift(run.environment, self.environment)
-        if drift and not self.allow_drift:
-            raise ValueError(
-                f"a run is resumed where it gives the same bits, but {drift} (--allow-drift goes on anyway)"
-            )
+        drift = self._checked_drift(run.environment)
         metrics.check(run.metrics)
         _load(job, found, record)
         remove_unfinished(self.folder)
@@ -186,7 +186,7 @@ class Runner:
         for sentence in found.passed_over:
             self._tell(sentence)
         if drift:
-            self._tell(f"the result may differ from that of an uninterrupted run: {drift}")
+            self._tell(DRIFT.format(drift))
         if self.environment.canary and not run.environment.shares_canary(self.environment):
             self._tell("the checkpoint is of an earlier version: whether this machine rounds as before is not checked")
         if run.metrics_sha256 not in (None, metrics.digest()):
@@ -197,6 +197,27 @@ class Runner:
         self._tell_all(lambda each: each.resumed(found.step))
         self.skips.in_a_row, self.skips.in_epoch = run.skipped_in_a_row, run.skipped_in_epoch
         return run.seconds
+
+    def _check_whole(self) -> None:
+        """Refuse to begin a part of a run, as its training, where its search would not have been resumed."""
+        whole = Checkpoints(self.folder.parent / CHECKPOINTS)
+        try:
+            found = whole.newest()
+            before = None if found is None else parts_of(found)[0].environment
+        except (ValueError, OSError) as error:
+            self._tell(f"whether this machine rounds as before is not checked: {error}")
+            return
+        if before is not None and (drift := self._checked_drift(before)):
+            self._tell(DRIFT.format(drift))
+
+    def _checked_drift(self, before: Environment) -> str:
+        """Say what may change the bits of a run; unless that is allowed, it is refused."""
+        drift = _drift(before, self.environment)
+        if drift and not self.allow_drift:
+            raise ValueError(
+                f"a run is resumed where it gives the same bits, but {drift} (--allow-drift goes on anyway)"
+            )
+        return drift
 
 
 @contextmanager
@@ -233,12 +254,6 @@ def check_folder(folder: Path, *, resume: bool) -> None:
         with locked(folder):
             if not resume:
                 check_free(folder)
-
-
-def check_free(folder: Path) -> None:
-    """Refuse a folder in which a run was begun: it would have to be resumed."""
-    if Metrics(folder / METRICS).length or (folder / CHECKPOINTS).exists():
-        raise ValueError(f"{folder} must be empty or resumed, but a run was begun in it")
 
 
 def check_identity(mine: Mapping[str, Any], theirs: Mapping[str, Any], path: str = "") -> None:

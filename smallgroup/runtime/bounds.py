@@ -16,6 +16,7 @@ MOST = {
     "epochs": 100_000,
     "steps_per_epoch": 10_000_000,
     "learners": 64,
+    "plugins": 100,
     "candidates": 1000,
     "stages": 20,
     "edges": 20,  # into one node of a cell; published cells have two, and six at most

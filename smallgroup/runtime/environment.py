@@ -13,8 +13,8 @@ import numpy
 import PIL
 import torch
 
-from smallgroup import __version__
 from smallgroup.runtime.checks import LONGEST, check_counts
+from smallgroup.version import __version__
 
 SUMMARY = ("torch", "cpu", "threads", "kernels", "device")
 """What the config of a run says of its environment; checkpoints have all of it."""

@@ -32,7 +32,10 @@ def write_whole(path: Path, content: str | bytes) -> None:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
+        try:
+            temporary.replace(path)
+        except OSError as error:  # such as a folder in its place
+            raise OSError(error.errno, error.strerror, str(path)) from None
         bring_to_disk(path.parent)
     finally:
         temporary.unlink(missing_ok=True)

@@ -13,18 +13,14 @@ from torch.nn import functional
 
 from smallgroup.kernels import using
 from smallgroup.runtime import stream
-from smallgroup.spaces.darts.names import OPERATIONS
-from smallgroup.spaces.darts.operations import build
-from smallgroup.spaces.darts.skeleton import Stem
-from smallgroup.spaces.edges import MixedEdge, MixedNodes
+from smallgroup.spaces import definitions
 from smallgroup.spaces.layers import FULL, SEARCH, relu_conv_norm
-from smallgroup.spaces.nas_bench_201.skeleton import ResidualReduction
-from smallgroup.spaces.space import Kind, Mixture
 from smallgroup.spaces.weights import initialise
 
 CHANNELS, WIDE = 16, 144
 """Of the images; from 128 channels on, 1x1 convolutions have another gradient on the path `torch`."""
 _IMAGES, _SIZE = 8, 8
+Compute = Callable[[torch.Generator], list[Tensor]]
 
 
 def canary(*also: str) -> dict[str, str]:
@@ -35,61 +31,36 @@ def canary(*also: str) -> dict[str, str]:
             `float16`, a training in mixed precision.
     """
     with torch.enable_grad():
-        found = {name: _hash(name, compute) for name, compute in _PARTS.items()}
+        parts = _parts()
+        found = {name: _hash(name, compute) for name, compute in parts.items()}
         for way in also:
             with using("plain") if way == "plain" else torch.autocast("cpu", getattr(torch, way)):
-                found |= {f"{name} ({way})": _hash(name, compute) for name, compute in _PARTS.items()}
+                found |= {f"{name} ({way})": _hash(name, compute) for name, compute in parts.items()}
     return found
 
 
-def _hash(name: str, compute: Callable[[torch.Generator], Iterable[Tensor]]) -> str:
+def _hash(name: str, compute: Compute) -> str:
     digest = hashlib.sha256()
     for tensor in compute(stream("canary", name)):
         digest.update(tensor.detach().reshape(-1).contiguous().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()[:16]
 
 
-def _of_layers(make: Callable[[], nn.Module], channels: int = CHANNELS) -> Callable[[torch.Generator], list[Tensor]]:
+def of_layers(make: Callable[[], nn.Module], channels: int = CHANNELS) -> Compute:
     """Images through a module, and the gradients in the images and in the weights."""
 
     def compute(generator: torch.Generator) -> list[Tensor]:
         with torch.device("meta"):
             module = make()
         module = initialise(module, generator).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        return _there_and_back(module, _images(channels, generator), list(module.parameters()), generator)
-
-    return compute
-
-
-def _mixed(stride: int) -> Callable[[torch.Generator], list[Tensor]]:
-    """A node of a supernet: all operations on two inputs, their batch norms, and the weighted sum."""
-    kind = Kind("canary", ((0, 2), (1, 2)), OPERATIONS)
-
-    def compute(generator: torch.Generator) -> list[Tensor]:
-        with torch.device("meta"):
-            nodes = MixedNodes(
-                kind,
-                CHANNELS,
-                (stride, stride),
-                make=lambda name, channels, step: build(name, channels, step, SEARCH),
-                build_edge=MixedEdge,
-                mask=None,
-            )
-        initialise(nodes, generator).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        scores = _numbers(kind.shape, generator).requires_grad_()
-
-        def mixed(images: Tensor) -> Tensor:
-            node: Tensor = nodes([images, images.flip(0)], Mixture(scores.softmax(dim=-1)), 0)[-1]
-            return node
-
-        return _there_and_back(mixed, _images(CHANNELS, generator), [*nodes.parameters(), scores], generator)
+        return there_and_back(module, images_for(channels, generator), list(module.parameters()), generator)
 
     return compute
 
 
 def _classifier(generator: torch.Generator) -> list[Tensor]:
     """Products of matrices, losses, and what a step sums over all weights."""
-    weights = [_numbers(shape, generator).requires_grad_() for shape in ((100, 64), (100,))]
+    weights = [numbers(shape, generator).requires_grad_() for shape in ((100, 64), (100,))]
 
     def loss(images: Tensor) -> Tensor:
         logits = functional.linear(images.mean(dim=(2, 3)), *weights)
@@ -98,42 +69,45 @@ def _classifier(generator: torch.Generator) -> list[Tensor]:
             logits, labels.softmax(dim=-1)
         )
 
-    found = _there_and_back(loss, _images(64, generator), weights, generator)
+    found = there_and_back(loss, images_for(64, generator), weights, generator)
     return [*found, *torch._foreach_norm(found), torch.randn(100, generator=generator)]
 
 
-_PARTS: dict[str, Callable[[torch.Generator], list[Tensor]]] = {
-    "stem": _of_layers(lambda: Stem("cifar", 3, 3 * CHANNELS, SEARCH), 3),
-    "3x3 convolution": _of_layers(lambda: relu_conv_norm(CHANNELS, CHANNELS, SEARCH, kernel=3, bias=True)),
-    "3x3 convolution, stride 2": _of_layers(lambda: ResidualReduction(CHANNELS, 2 * CHANNELS, FULL)),
-    "1x1 convolution": _of_layers(lambda: relu_conv_norm(4 * CHANNELS, CHANNELS, FULL), 4 * CHANNELS),
-    "1x1 convolution, wide": _of_layers(lambda: relu_conv_norm(WIDE, CHANNELS, FULL), WIDE),
-    "depthwise convolution": _of_layers(lambda: build("sep_conv_3x3", CHANNELS, 1, SEARCH)),
-    "dilated convolution": _of_layers(lambda: build("dil_conv_5x5", CHANNELS, 1, SEARCH)),
-    "pooling": _of_layers(lambda: build("avg_pool_3x3", CHANNELS, 1, SEARCH)),
-    "mixed operations": _mixed(1),
-    "mixed operations, stride 2": _mixed(2),
+_SHARED: dict[str, Compute] = {
+    "3x3 convolution": of_layers(lambda: relu_conv_norm(CHANNELS, CHANNELS, SEARCH, kernel=3, bias=True)),
+    "1x1 convolution": of_layers(lambda: relu_conv_norm(4 * CHANNELS, CHANNELS, FULL), 4 * CHANNELS),
+    "1x1 convolution, wide": of_layers(lambda: relu_conv_norm(WIDE, CHANNELS, FULL), WIDE),
     "classifier": _classifier,
 }
+"""What networks of every space have."""
 
 
-def _there_and_back(
+def _parts() -> dict[str, Compute]:
+    found = dict(_SHARED)
+    for definition in definitions():
+        found |= definition.canary()
+    return found
+
+
+def there_and_back(
     compute: Callable[[Tensor], Tensor | tuple[Tensor, ...]],
     images: Tensor,
     weights: list[Tensor],
     generator: torch.Generator,
 ) -> list[Tensor]:
+    """Return what images become, and the gradients in them and in the weights."""
     made = compute(images)
     result = made if isinstance(made, Tensor) else made[0]
-    gradients = torch.autograd.grad(result, [images, *weights], _numbers(result.shape, generator).to(result.dtype))
+    gradients = torch.autograd.grad(result, [images, *weights], numbers(result.shape, generator).to(result.dtype))
     return [result, *gradients]
 
 
-def _images(channels: int, generator: torch.Generator) -> Tensor:
-    images = _numbers((_IMAGES, channels, _SIZE, _SIZE), generator)
+def images_for(channels: int, generator: torch.Generator) -> Tensor:
+    """Draw a few small images."""
+    images = numbers((_IMAGES, channels, _SIZE, _SIZE), generator)
     return images.contiguous(memory_format=torch.channels_last).requires_grad_()
 
 
-def _numbers(shape: Iterable[int], generator: torch.Generator) -> Tensor:
+def numbers(shape: Iterable[int], generator: torch.Generator) -> Tensor:
     """Uniform between -1 and 1: made of bits alone, they are the same everywhere."""
     return 2 * torch.rand(tuple(shape), generator=generator) - 1

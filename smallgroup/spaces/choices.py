@@ -2,50 +2,44 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from smallgroup.spaces import SPACES
-from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, Edge
-from smallgroup.spaces.genotypes import AnyGenotype, space_of
-from smallgroup.spaces.nas_bench_201.cell import Cell
-from smallgroup.spaces.space import Rule, Space
+from smallgroup.spaces import definition_of, definitions
+from smallgroup.spaces.genotype import Genotype
+from smallgroup.spaces.kinds import Rule
+from smallgroup.spaces.space import Space
 
 Scores = Mapping[str, Tensor]
 """By kind of cell, [edges, operations]: how good each operation is held to be; -inf for what has been removed."""
 
 
-def random_genotype(space: str, generator: torch.Generator) -> AnyGenotype:
+def random_genotype(space: str, generator: torch.Generator) -> Genotype:
     """Return a cell derived from random scores: like a derived cell, it has no `none` and no dead parts."""
-    made: Space = SPACES[space]()
-    scores = {name: torch.rand(kind.shape, generator=generator) for name, kind in made.kinds.items()}
-    genotype: AnyGenotype = made.derive(scores, Rule("top2"))
-    return genotype
+    return definition_of(space).random(generator)
 
 
-def score(genotype: AnyGenotype, scores: Scores) -> float:
+def known_genotype(name: str, space: str) -> Genotype:
+    """Return a well-known genotype, such as `resnet`: one of the space, or of the first space that has it."""
+    for definition in (definition_of(space), *definitions()):
+        if name in definition.baselines:
+            return definition.from_plain(definition.baselines[name])
+    raise ValueError(f"a registered space must know {name}, but none does")
+
+
+def score(genotype: Genotype, scores: Scores) -> float:
     """The sum over its edges of the log of the chosen operation's share: a product of probabilities, as it were."""
-    space: Space = SPACES[space_of(genotype)]()
     total = 0.0
-    for kind, chosen in space.chosen(genotype).items():
+    for kind, chosen in definition_of(genotype.space).at_any_size().chosen(genotype).items():
         shares = _shares(scores[kind])
         total += sum(math.log(max(share, 1e-30)) for share in shares[chosen.bool()].tolist())
     return total
 
 
-def neighbours(genotype: AnyGenotype, scores: Scores) -> Iterator[AnyGenotype]:
+def neighbours(genotype: Genotype, scores: Scores) -> Iterator[Genotype]:
     """For every edge, the genotype with the next best operation there."""
-    if isinstance(genotype, Cell):
-        table, operations = scores["cell"], SPACES["nas-bench-201"].kinds["cell"].operations
-        for edge, operation in enumerate(genotype.operations):
-            other = _next_best(table[edge], operations, operation)
-            if other is not None:
-                yield Cell((*genotype.operations[:edge], other, *genotype.operations[edge + 1 :])).pruned()
-        return
-    yield from (replace(genotype, normal=cell) for cell in _cells(genotype.normal, scores["normal"]))
-    yield from (replace(genotype, reduce=cell) for cell in _cells(genotype.reduce, scores["reduce"]))
+    return definition_of(genotype.space).neighbors(genotype, scores)
 
 
 def mean_scores(scores: Sequence[Scores]) -> dict[str, Tensor]:
@@ -65,19 +59,45 @@ def mean_scores(scores: Sequence[Scores]) -> dict[str, Tensor]:
     return found
 
 
-def _cells(cell: CellGenotype, table: Tensor) -> Iterator[CellGenotype]:
-    kind = SPACES["darts"].kinds["normal"]
-    for node, edges in enumerate(cell.nodes):
-        for place, edge in enumerate(edges):
-            row = table[kind.edges.index((edge.source, node + INPUTS))]
-            other = _next_best(row, kind.operations, edge.operation)
+# What a space does that says nothing else: a genotype is what its own chosen operations derive.
+
+
+def from_random_scores(space: Space, generator: torch.Generator) -> Genotype:
+    """Derive a genotype from scores that are drawn uniformly."""
+    scores = {name: torch.rand(kind.shape, generator=generator) for name, kind in space.kinds.items()}
+    return space.derive(scores, Rule("top2"))
+
+
+def with_other_operation(space: Space, genotype: Genotype, generator: torch.Generator) -> Genotype:
+    """Derive a genotype that has another operation on an edge, both drawn uniformly."""
+    chosen = space.chosen(genotype)
+    places = [(kind, edge) for kind, table in chosen.items() for edge in table.any(dim=1).nonzero().flatten().tolist()]
+    kind, edge = places[int(torch.randint(len(places), (), generator=generator))]
+    operations = space.kinds[kind].operations
+    others = [i for i, name in enumerate(operations) if not chosen[kind][edge, i] and name != "none"]
+    return _changed(space, chosen, kind, edge, others[int(torch.randint(len(others), (), generator=generator))])
+
+
+def with_next_best(space: Space, genotype: Genotype, scores: Scores) -> Iterator[Genotype]:
+    """For every chosen operation, derive the genotype that has the next best one in its place."""
+    chosen = space.chosen(genotype)
+    for kind, table in chosen.items():
+        operations = space.kinds[kind].operations
+        for edge, present in table.nonzero().tolist():
+            other = next_best_operation(scores[kind][edge], operations, operations[present])
             if other is not None:
-                changed = (*edges[:place], Edge(other, edge.source), *edges[place + 1 :])
-                yield replace(cell, nodes=(*cell.nodes[:node], changed, *cell.nodes[node + 1 :]))
+                yield _changed(space, chosen, kind, edge, operations.index(other))
 
 
-def _next_best(row: Tensor, operations: tuple[str, ...], present: str) -> str | None:
-    """Return the real operation that comes after the present one; None if nothing is left."""
+def _changed(space: Space, chosen: Scores, kind: str, edge: int, operation: int) -> Genotype:
+    changed = {name: table.clone() for name, table in chosen.items()}
+    changed[kind][edge] = 0.0
+    changed[kind][edge, operation] = 1.0
+    return space.derive(changed, Rule("top2"))
+
+
+def next_best_operation(row: Tensor, operations: Sequence[str], present: str) -> str | None:
+    """Return the real operation that comes after the present one by score; None if nothing is left."""
     scores = dict(zip(operations, row.tolist(), strict=True))
     below = [
         (value, name)

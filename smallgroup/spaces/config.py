@@ -1,42 +1,164 @@
-"""The part of a config that is about the search space."""
+"""The parts of a config that are about a space: `space`, and the network around a cell.
 
-from typing import TYPE_CHECKING, Literal
+Every space has some keys of its own beside the common ones. A config may hold keys of several spaces side by side: a
+recipe is for all of them, learners may search different ones, and a cell may be trained beside one of another space.
+Each space reads its own. A key that no registered space has is refused, and so is a value that none of them takes.
+"""
 
-from pydantic import BaseModel, ConfigDict, Field
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from smallgroup import spaces
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializeAsAny,
+    ValidationError,
+    create_model,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
+
 from smallgroup.runtime.bounds import MOST
-from smallgroup.spaces.nas_bench_201.cell import Derivation
+from smallgroup.runtime.image_spec import ImageSpec
+from smallgroup.spaces import SPACES, definition_of, definitions
 
 if TYPE_CHECKING:
-    from smallgroup.spaces import DartsSpace, NasBench201Space
+    from smallgroup.spaces.design import NetworkDesign
+    from smallgroup.spaces.space import Space
+
+SHORT = 24
+"""Channels of a network in a short training, where nobody says another number."""
 
 
-class SpaceConfig(BaseModel):
-    """Which space, at which size; what the images are like comes from the data."""
+class SpaceSection(BaseModel):
+    """A section with common keys, those of one space, and perhaps those of others."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False, use_attribute_docstrings=True)
 
-    name: Literal["darts", "nas-bench-201"] = "nas-bench-201"
+    if TYPE_CHECKING:
+
+        def __getattr__(self, key: str) -> Any:  # noqa: ANN401 -- a key of a space
+            """Return the value of a key that a space has of its own."""
+
+    @classmethod
+    def of_spaces(cls) -> Iterable[type["SpaceSection"]]:
+        """Return the sections of this kind that the registered spaces have."""
+        raise NotImplementedError
+
+    @classmethod
+    def known_fields(cls) -> dict[str, FieldInfo]:
+        """Return every key that such a section may have, the common ones first."""
+        found = dict(cls.model_fields)
+        for section in cls.of_spaces():
+            found |= {key: field for key, field in section.model_fields.items() if key not in found}
+        return found
+
+    @model_validator(mode="after")
+    def _keys_of_other_spaces(self) -> Self:
+        extra = self.__pydantic_extra__ or {}
+        for key, value in extra.items():
+            extra[key] = _checked(key, value, [one for one in self.of_spaces() if key in one.model_fields])
+        return self
+
+
+class SpaceConfig(SpaceSection):
+    """Which space, at which size; what the images are like comes from the data. A space adds keys in a subclass."""
+
+    name: str
     """See `smallgroup list spaces`."""
     channels: int = Field(default=8, ge=1, le=MOST["channels"])
     """Channels of the first cells."""
-    cells: int = Field(default=3, ge=3, le=MOST["cells"])
-    """Cells in all, in the DARTS space."""
-    cells_per_stage: int = Field(default=1, ge=1, le=MOST["cells_per_stage"])
-    """Cells between two reductions, in NAS-Bench-201."""
-    derive: Derivation = "without-none"
-    """In NAS-Bench-201: never choose `none`, or (benchmark) choose among all five operations as its authors do."""
-    stem: Literal["auto", "cifar", "small", "imagenet"] = "auto"
-    """Of the DARTS space; auto: by the size of the images."""
 
-    def build(self, *, classes: int, image_channels: int, image_size: int) -> "DartsSpace | NasBench201Space":
-        """The space for such images."""
-        images = {"classes": classes, "image_channels": image_channels, "image_size": image_size}
-        if self.name == "nas-bench-201":
-            sizes = {"channels": self.channels, "cells_per_stage": self.cells_per_stage}
-            return spaces.NasBench201Space(**sizes, **images, derivation=self.derive)
-        stem: str = self.stem
-        if stem == "auto":
-            stem = "small" if image_size < 32 else "cifar" if image_size < 128 else "imagenet"
-        return spaces.DartsSpace(channels=self.channels, cells=self.cells, stem=stem, **images)
+    @classmethod
+    def of_spaces(cls) -> Iterable[type["SpaceSection"]]:
+        """Return the sections of `space` that the registered spaces have."""
+        return [definition.config for definition in definitions()]
+
+    def build(self, images: ImageSpec) -> "Space":
+        """Return the space for such images."""
+        return definition_of(self.name).space(self, images)
+
+
+class NetworkConfig(SpaceSection):
+    """The large network around the cell; what the images are like comes from the data."""
+
+    channels: int = Field(default=36, ge=1, le=MOST["channels"])
+    """Channels of a node in the first cells."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **keys: Any) -> None:  # noqa: ANN401 -- common keys and those of spaces
+            """Take common keys and those of spaces."""
+
+    @classmethod
+    def of_spaces(cls) -> Iterable[type["SpaceSection"]]:
+        """Return the sections of networks that the registered spaces have."""
+        return [definition.network_config for definition in definitions()]
+
+    def design(self, images: ImageSpec, space: str) -> "NetworkDesign":
+        """Return the network for such images around a cell of a space."""
+        definition = definition_of(space)
+        return definition.design(definition.network_config(**self.model_dump()), images)
+
+
+def space_config(given: object) -> object:
+    """Return the section of the space that `name` names; what is no section is left to the reader."""
+    if not isinstance(given, Mapping) or "name" not in given:
+        return given
+    name = given["name"]
+    if not isinstance(name, str):
+        return given
+    return definition_of(name).config.model_validate(given)
+
+
+def for_space(recipe: Mapping[str, Any], name: object) -> dict[str, Any]:
+    """Return the keys of a recipe without those of other spaces, and with every key that networks of this space have.
+
+    A recipe is for all spaces, but a run writes down its own keys alone, and all of them.
+    """
+    if not isinstance(name, str) or name not in SPACES:
+        return dict(recipe)  # left to who reads the name
+    definition = definition_of(name)
+    least = definition.network_config().model_dump()
+    short = {**least, **definition.short_training, "channels": SHORT}
+    result = {**recipe, "space": _only(definition.config, recipe["space"])}
+    for section, network in (("training", least), ("playoff", short)):
+        keys = recipe.get(section, {})
+        own = _only(definition.network_config, keys.get("network", {}))
+        result[section] = {**keys, "network": {**network, **own}}
+    return result
+
+
+def _only(section: type[BaseModel], keys: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in keys.items() if key in section.model_fields}
+
+
+AnySpaceConfig = Annotated[SerializeAsAny[SpaceConfig], BeforeValidator(space_config)]
+"""The section `space` of whatever space it names."""
+
+
+def _checked(key: str, value: object, owners: Iterable[type[BaseModel]]) -> object:
+    """Return the value of a key that one of its owners takes."""
+    problem: ValidationError | None = None
+    for owner in owners:
+        try:
+            return getattr(_alone(owner, key).model_validate({key: value}), key)
+        except ValidationError as error:
+            problem = error
+    if problem is not None:
+        raise problem
+    raise ValidationError.from_exception_data(
+        "section", [{"type": "extra_forbidden", "loc": (key,), "input": value}], hide_input=False
+    )
+
+
+@cache
+def _alone(owner: type[BaseModel], key: str) -> type[BaseModel]:
+    """A section with one key."""
+    field = owner.model_fields[key]
+    # Built from the key itself: a config of a space may have keys that must be given.
+    made: type[BaseModel] = create_model("section", **{key: (field.annotation, field)})  # type: ignore[call-overload]
+    return made

@@ -33,7 +33,7 @@ def costs(space: Space, what: Cost = "multiply_adds") -> dict[str, Tensor]:
             layer.register_forward_hook(count)
     everything = {name: Mixture(torch.ones(kind.shape)) for name, kind in space.kinds.items()}
     # Two images, because batch norm takes no single value per channel.
-    supernet(torch.zeros(2, *space.image_shape, device="meta"), everything)
+    supernet(torch.zeros(2, *space.images.shape, device="meta"), everything)
     result = {name: torch.zeros(kind.shape, dtype=torch.float64) for name, kind in space.kinds.items()}
     for nodes in supernet.modules():
         if isinstance(nodes, MixedNodes):

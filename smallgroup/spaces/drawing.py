@@ -3,56 +3,34 @@
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, Edge
-from smallgroup.spaces.genotypes import AnyGenotype
-from smallgroup.spaces.nas_bench_201.cell import EDGES, Cell
+from smallgroup.spaces import definition_of
+from smallgroup.spaces.genotype import CellGraph, Edge, Genotype
 
 _LANE = 3
 """Columns per lane."""
 _GAP = "    "
 
 
-def draw(genotype: AnyGenotype) -> str:
-    """The cell, or the normal and the reduction cell side by side; no line is longer than 80 columns."""
-    if isinstance(genotype, Cell):
-        notes = ["0: the input. A node sums what leads to it.", *_dead_words(genotype)]
-        return "\n".join([*_draw_benchmark(genotype), "", *notes])
-    left, right = _draw_cell("normal cell", genotype.normal), _draw_cell("reduction cell", genotype.reduce)
-    width = max(map(len, left))
-    both = [f"{one:{width}}{_GAP}{other}".rstrip() for one, other in zip_longest(left, right, fillvalue="")]
-    legend = "0: the cell before the last, 1: the last one. A node sums what leads to it."
-    return "\n".join([*both, "", legend])
+def draw(genotype: Genotype) -> str:
+    """The kinds of cells side by side, and what there is to say of them; of built-in spaces within 80 columns."""
+    definition = definition_of(genotype.space)
+    lines = [""]
+    for number, graph in enumerate(definition.graphs(genotype).values()):
+        width = max(map(len, lines)) if number else 0
+        gap = _GAP if number else ""
+        drawn = _draw_cell(graph)
+        lines = [f"{one:{width}}{gap}{other}".rstrip() for one, other in zip_longest(lines, drawn, fillvalue="")]
+    return "\n".join([*lines, "", *definition.notes(genotype)])
 
 
-def _dead_words(cell: Cell) -> list[str]:
-    """Return a line on each operation that is in the notation and has no effect."""
-    found = [(EDGES[edge], cell.operations[edge]) for edge in cell.dead]
-    return [f"dead: {name} from {source} to {node} cannot influence the output" for (node, source), name in found]
-
-
-def one_line(genotype: AnyGenotype) -> str:
+def one_line(genotype: Genotype) -> str:
     """The same in a line: node by node, each operation with where it comes from."""
-    if isinstance(genotype, Cell):
-        return str(genotype)
-    return "; ".join(
-        f"{name} {_nodes(cell)}" for name, cell in (("normal", genotype.normal), ("reduce", genotype.reduce))
-    )
+    return definition_of(genotype.space).in_a_line(genotype)
 
 
-def _nodes(cell: CellGenotype) -> str:
-    return " | ".join(" ".join(f"{edge.operation}({edge.source})" for edge in edges) for edges in cell.nodes)
-
-
-def _draw_cell(title: str, cell: CellGenotype) -> list[str]:
-    nodes = dict(enumerate(cell.nodes, start=INPUTS))
-    return [title, "", *_rows(INPUTS, nodes, cell.concat)]
-
-
-def _draw_benchmark(cell: Cell) -> list[str]:
-    nodes: dict[int, tuple[Edge, ...]] = {1: (), 2: (), 3: ()}
-    for (node, source), operation in zip(EDGES, cell.operations, strict=True):
-        nodes[node] = (*nodes[node], Edge(operation, source))
-    return ["cell", "", *_rows(1, nodes, (3,))]
+def _draw_cell(graph: CellGraph) -> list[str]:
+    nodes = dict(enumerate(graph.nodes, start=len(graph.inputs)))
+    return [graph.title, "", *_rows(len(graph.inputs), nodes, graph.output)]
 
 
 def _rows(inputs: int, nodes: dict[int, tuple[Edge, ...]], concat: Sequence[int]) -> list[str]:

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from smallgroup.kernels import Backend, Term, backend_for
+from smallgroup.spaces.kinds import Kind
 from smallgroup.spaces.sharing import Terms, leaving, running
-from smallgroup.spaces.space import Choice, EdgeBuilder, EdgeParts, Kind, Mixture, remaining
+from smallgroup.spaces.space import Choice, EdgeBuilder, EdgeParts, Mixture, remaining
 
 
 class MixedEdge(nn.Module):

@@ -10,20 +10,15 @@ Files and texts come from anywhere. Whatever is wrong with one is a ValueError t
 import json
 import os
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from smallgroup.runtime.checks import nearest, unmarked
 from smallgroup.runtime.files import read_regular, write_whole
-from smallgroup.spaces import SPACES
-from smallgroup.spaces.darts import notation, plain
-from smallgroup.spaces.darts.genotype import Genotype
-from smallgroup.spaces.darts.plain import check_integer, check_keys, show
-from smallgroup.spaces.nas_bench_201.cell import Cell
-
-AnyGenotype = Genotype | Cell
+from smallgroup.spaces import SPACES, definition_of, definitions
+from smallgroup.spaces.definition import Published
+from smallgroup.spaces.genotype import Genotype
+from smallgroup.spaces.reading import check_integer, check_keys, show
 
 SCHEMA = 1
 LARGEST = 100_000
@@ -41,34 +36,25 @@ class Origin:
     seed: int | None = None
 
 
-def space_of(genotype: AnyGenotype) -> str:
-    """The name of the space a genotype belongs to."""
-    return "darts" if isinstance(genotype, Genotype) else "nas-bench-201"
+def to_plain(genotype: Genotype) -> Any:  # noqa: ANN401 -- what JSON can hold
+    """What stands in a file, in the form of the genotype's space."""
+    return definition_of(genotype.space).to_plain(genotype)
 
 
-def to_plain(genotype: AnyGenotype) -> Any:  # noqa: ANN401 -- what JSON can hold
-    """What stands in a file: two cells of nodes and edges, or the text of NAS-Bench-201."""
-    return plain.to_plain(genotype) if isinstance(genotype, Genotype) else str(genotype)
-
-
-def from_plain(space: object, data: object) -> AnyGenotype:
+def from_plain(space: object, data: object) -> Genotype:
     """Read what `to_plain` gives."""
-    if space == "darts":
-        return plain.from_plain(data)
-    if space != "nas-bench-201":
+    if not isinstance(space, str) or space not in SPACES:
         raise ValueError(f"space must be one of {', '.join(SPACES)}, but got {show(space)}")
-    if not isinstance(data, str):
-        raise ValueError(f"a genotype of nas-bench-201 must be a text, but got {show(data)}")
-    return Cell.parse(data)
+    return definition_of(space).from_plain(data)
 
 
-def dumps(genotype: AnyGenotype, origin: Origin | None = None) -> str:
+def dumps(genotype: Genotype, origin: Origin | None = None) -> str:
     """The text of a file."""
     origin = origin or Origin()
     return json.dumps(
         {
             "schema": SCHEMA,
-            "space": space_of(genotype),
+            "space": genotype.space,
             "method": origin.method,
             "dataset": origin.dataset,
             "seed": origin.seed,
@@ -77,8 +63,8 @@ def dumps(genotype: AnyGenotype, origin: Origin | None = None) -> str:
     )
 
 
-def loads(text: str) -> tuple[AnyGenotype, Origin]:
-    """Read the text of a file, or a DARTS genotype alone, in the form of our files or the flat one of papers."""
+def loads(text: str) -> tuple[Genotype, Origin]:
+    """Read the text of a file, or a genotype alone where its space has a form for that."""
     if len(text) > LARGEST:
         raise ValueError(f"a genotype as JSON has at most {LARGEST:,} characters, but got {len(text):,}")
     try:
@@ -87,13 +73,15 @@ def loads(text: str) -> tuple[AnyGenotype, Origin]:
         raise ValueError("a genotype as JSON has few brackets within one another, but got very many") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"a genotype must be JSON, but line {error.lineno} is not: {error.msg}") from None
-    if isinstance(data, dict) and "schema" not in data and "normal" in data:
-        return plain.from_plain(data), Origin()
+    if isinstance(data, dict) and "schema" not in data:
+        for definition in definitions():
+            if definition.reads_plain(data):
+                return definition.from_plain(data), Origin()
     return _record(data)
 
 
-def read(path: str | os.PathLike[str], *, links: bool = True) -> tuple[AnyGenotype, Origin]:
-    """Read a file: JSON as above, the notation of the DARTS papers, or the text of a NAS-Bench-201 cell.
+def read(path: str | os.PathLike[str], *, links: bool = True) -> tuple[Genotype, Origin]:
+    """Read a file: JSON as above, or a text in the notation of a space.
 
     It may be a link if the user names it, but not in the folder of a run.
     """
@@ -106,12 +94,12 @@ def read(path: str | os.PathLike[str], *, links: bool = True) -> tuple[AnyGenoty
         raise ValueError(f"{os.fspath(path)}: {error}") from None
 
 
-def write(path: str | os.PathLike[str], genotype: AnyGenotype, origin: Origin | None = None) -> None:
+def write(path: str | os.PathLike[str], genotype: Genotype, origin: Origin | None = None) -> None:
     """Write a file. It is there as a whole or not at all, whatever happens in between."""
     write_whole(Path(path), dumps(genotype, origin) + "\n")
 
 
-def resolve(text: str) -> tuple[str, AnyGenotype]:
+def resolve(text: str) -> tuple[str, Genotype]:
     """What a user means: a published name, a file or a run's folder, or the genotype itself. With a name for it."""
     known = published()
     for name, genotype in known.items():
@@ -121,7 +109,7 @@ def resolve(text: str) -> tuple[str, AnyGenotype]:
         return text, read(Path(text) / FILE, links=False)[0]
     if os.path.exists(text):
         return text, read(text)[0]
-    if text.lstrip().startswith(("{", "|")) or "(" in text:
+    if text.lstrip().startswith("{") or any(definition.reads(text) for definition in definitions()):
         return _parse(text)[:2]
     near = nearest(text, known, likeness=0.5)
     hint = f"did you mean {near}?" if near else "`smallgroup list genotypes` lists the published ones"
@@ -138,39 +126,27 @@ def published_about() -> dict[str, str]:
     return {name: entry.about for name, entry in _published().items()}
 
 
-def imagenet_head(genotype: AnyGenotype) -> str:
-    """The auxiliary head for ImageNet of the release that a cell is from; of all others that of DARTS: one-norm."""
-    return next((entry.head for entry in _published().values() if entry.genotype == genotype), "one-norm")
+def _published() -> dict[str, Published]:
+    return {name: entry for definition in definitions() for name, entry in definition.published().items()}
 
 
-class _Published(NamedTuple):
-    genotype: Genotype
-    about: str
-    head: str
-
-
-@cache
-def _published() -> dict[str, _Published]:
-    entries = json.loads(files("smallgroup.spaces").joinpath("published.json").read_text(encoding="utf-8"))
-    found = {}
-    for name, entry in entries.items():
-        about, head = entry.pop("about"), entry.pop("imagenet_head", "one-norm")
-        found[name] = _Published(plain.from_flat(entry), about, head)
-    return found
-
-
-def _parse(text: str) -> tuple[str, AnyGenotype, Origin]:
-    start = text.lstrip()[:1]
-    if start == "|":
-        cell = Cell.parse(text)
-        return str(cell), cell, Origin()
-    if "(" in text and start not in ("{", "["):
-        name, genotype = notation.parse_named(text)
-        return name or "genotype", genotype, Origin()
+def _parse(text: str) -> tuple[str, Genotype, Origin]:
+    """Read a text in the notation of a space, or JSON; of several spaces that claim it, the first that can read it."""
+    problem: ValueError | None = None
+    for definition in definitions():
+        if definition.reads(text):
+            try:
+                name, genotype = definition.parse(text)
+            except ValueError as error:
+                problem = problem or error
+            else:
+                return name or "genotype", genotype, Origin()
+    if problem is not None:
+        raise problem
     return "genotype", *loads(text)
 
 
-def _record(data: object) -> tuple[AnyGenotype, Origin]:
+def _record(data: object) -> tuple[Genotype, Origin]:
     keys = check_keys("a genotype file", data, ("schema", "space", "genotype"), ("method", "dataset", "seed"))
     schema = check_integer("schema of a genotype file", keys["schema"])
     if schema != SCHEMA:

@@ -1,53 +1,113 @@
-"""How good cells of either space are once they are trained, as far as the files under the data root say.
+"""How good cells are once they are trained, as far as files under the data root say.
 
 It is written down and used for nothing: no search is influenced by it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar, Self
 
-from smallgroup.spaces.darts.truth import COLUMN, SPEARMAN, Surrogate
-from smallgroup.spaces.genotypes import AnyGenotype
-from smallgroup.spaces.nas_bench_201.cell import Cell
-from smallgroup.spaces.nas_bench_201.truth import Truth
+from smallgroup.spaces import GROUND_TRUTHS
+from smallgroup.spaces.genotype import Genotype
 
-CAVEAT = f"a prediction, whose Spearman correlation with 214 trained cells is {SPEARMAN}; it does not see skips"
+Known = dict[str, dict[str, float | None]]
+"""By `true_accuracy`, `percentile` and perhaps `percentile_at_cost`, and by column: numbers in percent."""
 
 
 @dataclass(frozen=True)
-class GroundTruth:
-    """The table of NAS-Bench-201 and the surrogate of NAS-Bench-301; None is what was not found or not looked for."""
+class Standing:
+    """One cell on one column of a table."""
 
-    table: Truth | None = None
-    surrogate: Surrogate | None = None
+    accuracy: float
+    """Its own accuracy in percent."""
+    percentile: float
+    """How many of the distinct cells, in percent, are worse; ties count half. 100 is out of reach, 50 is the median."""
+    percentile_at_cost: float | None = None
+    """The same among cells of similar cost; None where that cannot be said."""
+
+
+class GroundTruth:
+    """A table or a surrogate for the cells of a space. Subclass it, and register the subclass.
+
+    @smallgroup.spaces.register_ground_truth
+    class Mine(GroundTruth): ...
+    """
+
+    name: ClassVar[str]
+    """What files and the command call it; also its folder under the data root."""
+    space: ClassVar[str]
+    """The name of the space whose cells it knows."""
+    about: ClassVar[str]
+    """What there is in a folder that is in order."""
+    caveat: ClassVar[str | None] = None
+    """Why its numbers are predictions, if they are; a table of cells that were trained has none."""
+
+    compared_with: ClassVar[str] = "all cells"
+    """Which cells a percentile counts."""
+    columns: Collection[str]
+    """The datasets, or what else numbers are for."""
+
+    @classmethod
+    def find(cls, root: Path) -> Self | None:
+        """Return what a data root has; None without it. A damaged file is a ValueError."""
+        raise NotImplementedError
+
+    def known(self, genotype: Any) -> Known:  # noqa: ANN401 -- one of its space
+        """Return what there is to say of a cell; nothing for a cell of which nothing is known."""
+        found = {column: self.standing(genotype, column) for column in self.columns}
+        return {
+            "true_accuracy": {column: one.accuracy for column, one in found.items()},
+            "percentile": {column: one.percentile for column, one in found.items()},
+        }
+
+    def standing(self, genotype: Any, column: str) -> Standing:  # noqa: ANN401, ARG002
+        """Return accuracy and percentiles of a cell. Only a table of all cells can say it."""
+        raise ValueError(f"{self.name} must be a table of all cells to rank one, but it is not")
+
+    def accuracy(self, genotype: Any, column: str) -> float:  # noqa: ANN401
+        """Return the accuracy of a cell, for baselines that look up many."""
+        return self.standing(genotype, column).accuracy
+
+    @classmethod
+    def missing(cls, where: Path) -> str:
+        """Say why there is none in a folder, and what to do about it."""
+        return f"there is nothing in {where}"
+
+
+@dataclass(frozen=True)
+class GroundTruths:
+    """What was found for some spaces."""
+
+    found: tuple[GroundTruth, ...] = ()
 
     @staticmethod
-    def find(root: Path, spaces: Iterable[str]) -> "GroundTruth":
+    def find(root: Path, spaces: Iterable[str]) -> "GroundTruths":
         """Return what a data root has for these spaces."""
         names = set(spaces)
-        return GroundTruth(
-            Truth.find(root) if "nas-bench-201" in names else None,
-            Surrogate.find(root) if "darts" in names else None,
-        )
+        kinds = [kind for _, kind in GROUND_TRUTHS.usable() if kind.space in names]
+        return GroundTruths(tuple(one for kind in kinds if (one := kind.find(root)) is not None))
 
-    def of(self, genotype: AnyGenotype) -> dict[str, dict[str, float | None]]:
+    def of(self, genotype: Genotype) -> Known:
         """Return accuracy and percentiles by name and column; nothing for a cell of which nothing is known."""
-        if isinstance(genotype, Cell):
-            if self.table is None:
-                return {}
-            found = {column: self.table.standing(genotype, column) for column in self.table.columns}
-            return {
-                "true_accuracy": {column: one.accuracy for column, one in found.items()},
-                "percentile": {column: one.percentile for column, one in found.items()},
-                "percentile_at_cost": {column: one.percentile_at_cost for column, one in found.items()},
-            }
-        predicted = None if self.surrogate is None else self.surrogate.standing(genotype)
-        if predicted is None:
-            return {}
-        return {"true_accuracy": {COLUMN: predicted.accuracy}, "percentile": {COLUMN: predicted.percentile}}
+        result: Known = {}
+        for truth in self.found:
+            if truth.space == genotype.space:
+                for name, columns in truth.known(genotype).items():
+                    result[name] = {**result.get(name, {}), **columns}
+        return result
+
+
+def caveat_of(column: str) -> str | None:
+    """Return why the numbers of a column are predictions; None if cells were trained for them."""
+    return GROUND_TRUTHS[column].caveat if column in GROUND_TRUTHS else None
+
+
+def cells_compared_with(column: str) -> str:
+    """Return which cells a percentile of a column counts."""
+    return GROUND_TRUTHS.get(column, GroundTruth).compared_with
 
 
 def accuracy_on(column: str) -> str:
     """Return what a column's accuracy is called: what a surrogate predicts is not true."""
-    return f"accuracy predicted by {COLUMN}" if column == COLUMN else f"true accuracy on {column}"
+    return f"accuracy predicted by {column}" if caveat_of(column) else f"true accuracy on {column}"

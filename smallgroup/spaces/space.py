@@ -7,25 +7,15 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor, nn
 
-Evaluation = Literal["all", "active", "detached"]
+from smallgroup.runtime.image_spec import ImageSpec
+from smallgroup.spaces.genotype import Genotype
+from smallgroup.spaces.kinds import Kind, Rule
+
+Evaluated = Literal["all", "active", "detached"]
 """Which operations of an edge run: all; those whose mixing weight is not zero; or all, the others without gradient."""
 
 Transform = Callable[[str, Tensor, int, int], Tensor]
 """(operation, its output, cell, edge) -> what takes the output's place."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of cell: its edges as (source, node), and the operations that each of them chooses from."""
-
-    name: str
-    edges: tuple[tuple[int, int], ...]
-    operations: tuple[str, ...]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """[edges, operations]: the shape of an architecture tensor."""
-        return len(self.edges), len(self.operations)
 
 
 @dataclass(frozen=True)
@@ -38,7 +28,7 @@ class Choice:
     """Whose weight is not zero."""
     kept: tuple[bool, ...]
     """Who has not been removed."""
-    evaluate: Evaluation
+    evaluate: Evaluated
     transform: Callable[[str, Tensor], Tensor] | None
     settings: Tensor | None = None
     """What else the edges of a method take."""
@@ -58,7 +48,7 @@ class Mixture:
         weights: Tensor,
         *,
         edges: Tensor | None = None,
-        evaluate: Evaluation = "all",
+        evaluate: Evaluated = "all",
         transform: Transform | None = None,
         settings: Tensor | None = None,
     ) -> None:
@@ -112,23 +102,6 @@ EdgeBuilder = Callable[[EdgeParts], nn.Module]
 """The module it gives is called with (inputs, Choice)."""
 
 
-@dataclass(frozen=True)
-class Rule:
-    """How a cell is read off the scores of its operations.
-
-    top2: the two strongest edges of each node, with their best operation (DARTS).
-    pairs: the two strongest pairs of edge and operation of each node, be they on one edge (GDAS).
-    threshold: as top2, but only operations that score at least `threshold` (FairDARTS).
-    every-edge: every edge with its best operation, `none` among them (SNAS).
-
-    A space whose nodes keep all their edges has only two: the best operation of every edge, with a threshold or
-    without.
-    """
-
-    name: Literal["top2", "pairs", "threshold", "every-edge"] = "top2"
-    threshold: float = 0.85
-
-
 class Space(Protocol):
     """A search space at a given size."""
 
@@ -143,15 +116,15 @@ class Space(Protocol):
         ...
 
     @property
-    def image_shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of an image."""
+    def images(self) -> ImageSpec:
+        """What its images are like."""
         ...
 
     def supernet(self, build_edge: EdgeBuilder, masks: Masks) -> nn.Module:
         """A module called with (images, {kind: Mixture}) that gives logits, without buffers, on the meta device."""
         ...
 
-    def derive(self, scores: Mapping[str, Tensor], rule: Rule) -> Any:  # noqa: ANN401
+    def derive(self, scores: Mapping[str, Tensor], rule: Rule) -> Genotype:
         """The genotype that [edges, operations] scores ask for; -inf marks what has been removed."""
         ...
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from smallgroup.study.processes import carry_out_all
     from smallgroup.study.store import Store
     from smallgroup.study.table import Table, tabulated
+    from smallgroup.study.whole import StudyResult, carry_out, opened
     from smallgroup.study.work import progress
 else:
     __getattr__, __dir__ = lazy_names(
@@ -22,6 +23,7 @@ else:
             "processes": ["carry_out_all"],
             "store": ["Store"],
             "table": ["Table", "tabulated"],
+            "whole": ["StudyResult", "carry_out", "opened"],
             "work": ["progress"],
         },
     )
@@ -30,10 +32,13 @@ __all__ = [
     "Plan",
     "Store",
     "Study",
+    "StudyResult",
     "Table",
     "built_in",
+    "carry_out",
     "carry_out_all",
     "open_study",
+    "opened",
     "planned",
     "progress",
     "tabulated",

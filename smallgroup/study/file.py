@@ -48,7 +48,7 @@ Keys = Annotated[dict[str, Any], AfterValidator(_no_key_of_the_study)]
 
 
 class Baseline(BaseModel):
-    """A row without a search: cells picked from the table of NAS-Bench-201, or by a method that never saw an image."""
+    """A row without a search: cells picked from a table of accuracies, or by a method that never saw an image."""
 
     model_config = _STRICT
 

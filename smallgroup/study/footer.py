@@ -11,7 +11,6 @@ import numpy as np
 import scipy
 import yaml
 
-from smallgroup import __version__
 from smallgroup.config import resolve
 from smallgroup.phases.search.config import ANSWERS, AnswerRule
 from smallgroup.runtime.files import read_regular
@@ -21,6 +20,7 @@ from smallgroup.study.measures import MEASURES
 from smallgroup.study.plan import Plan
 from smallgroup.study.store import Store
 from smallgroup.study.table import looked_up_in, truth_for
+from smallgroup.version import __version__
 
 _IMAGES = {"train": "training", "validation": "validation", "unlabeled": "unlabelled", "test": "test"}
 """Counts of a run, and the words for them."""

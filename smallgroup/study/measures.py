@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from smallgroup.phases.evaluation import TrainResult
-from smallgroup.phases.evaluation.result import HELD_OUT
 from smallgroup.phases.search.result import SearchResult
+from smallgroup.phases.training import TrainResult
+from smallgroup.phases.training.result import HELD_OUT
 from smallgroup.spaces.genotypes import from_plain
 
 
@@ -112,7 +112,7 @@ def _error_on(images: Literal["held-out", "test"], name: str) -> Callable[[Train
 
 
 TRUE = {"percentile", "percentile_at_cost", "true_accuracy"}
-"""Measures that are looked up in the table of NAS-Bench-201."""
+"""Measures that are looked up in a table of accuracies."""
 ON_HELD_OUT = {"supernet_held_out_error", "held_out_error"}
 """Those of images that nobody trains on."""
 ON_TEST_IMAGES = {"test_error", "test_error_top5"}

@@ -7,6 +7,8 @@ from typing import Any
 from smallgroup.runtime.checks import suggestion
 from smallgroup.runtime.plain_yaml import parsed
 
+_MOST_WORKERS = 1_000
+
 
 def built_in() -> tuple[str, ...]:
     """The studies that come with the package."""
@@ -19,6 +21,12 @@ def keys_of_built_in(name: str) -> dict[str, Any]:
     text = files(__package__).joinpath("built_in", f"{name}.yaml").read_text(encoding="utf-8")
     keys: Any = parsed(text)
     return dict(keys)
+
+
+def check_workers(workers: int) -> None:
+    """Refuse no process, and more than a machine can have."""
+    if not 1 <= workers <= _MOST_WORKERS:
+        raise ValueError(f"1 <= workers <= {_MOST_WORKERS} must hold, but got workers={workers}")
 
 
 def check_study(name: str) -> None:

@@ -11,13 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from smallgroup.registry import imported_plugins
 from smallgroup.runner.signals import watched
 from smallgroup.runtime.files import open_regular, read_regular, write_whole
+from smallgroup.study.names import check_workers
 from smallgroup.study.plan import Plan, Run
 from smallgroup.study.store import WORKERS, Store
 from smallgroup.study.work import OPEN, PAUSE, Progress, progress
 
-_MOST_WORKERS = 1_000
 _MOST_LOSSES = 2
 """Workers that a run may cost. One can be lost by chance; who tries the same run for ever never comes to the others."""
 
@@ -36,8 +37,7 @@ def carry_out_all(plan: Plan, store: Store, workers: int, watch: Callable[[Progr
     Asked to end, by Ctrl-C, SIGTERM or SIGHUP, it asks them to save and end; asked again, it ends them at once. A
     worker that is killed is replaced, and a run that costs several of them, as for lack of memory, is one that failed.
     """
-    if not 1 <= workers <= _MOST_WORKERS:
-        raise ValueError(f"1 <= workers <= {_MOST_WORKERS} must hold, but got workers={workers}")
+    check_workers(workers)
     store.check()
     store.check_links(plan)
     crew = _Crew(plan, store)
@@ -117,7 +117,7 @@ class _Crew:
 
     def _start(self, number: int) -> None:
         arguments = [str(self._store.root), self._plan.name, str(self._file), self._plan.only, str(self._at(number))]
-        command = [sys.executable, "-m", "smallgroup.study.worker", *arguments]
+        command = [sys.executable, "-m", "smallgroup.study.worker", *arguments, *imported_plugins()]
         # Threads of libraries that do not ask torch.
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         with open_regular(self.logs / f"{number}.log", "ab") as log:

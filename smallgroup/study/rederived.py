@@ -2,7 +2,7 @@
 
 `python -m smallgroup.study.rederived STUDY... --out studies` computes nothing again: it takes the scores that
 `metrics.jsonl` has of the last epoch (four digits of each; on equal scores the first operation counts), derives cells
-as searches do by default, and looks them up in the table of NAS-Bench-201. It prints, for every study, a table in
+as searches do by default, and looks them up in the table of their space. It prints, for every study, a table in
 Markdown and how its rows compare with architectures before their first step.
 
 At-cost percentiles are means over the answers that have one: the costliest cell has no peers of its cost.
@@ -18,14 +18,16 @@ from statistics import fmean
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from smallgroup.config import Config, resolve
 from smallgroup.methods import Relaxed
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.runner.metrics import read_rows
-from smallgroup.spaces.nas_bench_201 import NasBench201Space, Standing, Truth
-from smallgroup.spaces.space import Rule
+from smallgroup.runtime.image_spec import ImageSpec
+from smallgroup.spaces import GroundTruth, definition_of
+from smallgroup.spaces.choices import Scores
+from smallgroup.spaces.ground_truth import Standing
+from smallgroup.spaces.kinds import Rule
 from smallgroup.statistics import compare_paired, summarise
 from smallgroup.study.file import keys_of, open_study
 from smallgroup.study.plan import Line, Plan, Run, planned
@@ -72,26 +74,29 @@ class Answers:
         return fmean(known) if known else None
 
 
-def derive_again(scores: Sequence[Tensor], retained: int, truth: Truth, column: str) -> Answers:
+def derive_again(scores: Sequence[Scores], retained: int, truth: GroundTruth, column: str) -> Answers:
     """Derive the cell of each learner, and that of all together, from [edges, operations] scores of each."""
-    space, rule = NasBench201Space(derivation="without-none"), Rule("top2")
-    cells = [space.derive({"cell": own}, rule) for own in (*scores, torch.stack(list(scores)).mean(dim=0))]
+    space, rule = definition_of(truth.space).at_any_size(), Rule("top2")
+    mean = {kind: torch.stack([own[kind] for own in scores]).mean(dim=0) for kind in scores[0]}
+    cells = [space.derive(own, rule) for own in (*scores, mean)]
     *learners, consensus = (truth.standing(cell, column) for cell in cells)
     return Answers(tuple(learners), retained, consensus)
 
 
-def last_scores(path: Path) -> list[Tensor]:
-    """Return [edges, operations] of every learner from the last epoch that metrics have."""
+def last_scores(path: Path, space: str) -> list[Scores]:
+    """Return [edges, operations] of every learner by kind of cell, from the last epoch that metrics have."""
     found: dict[int, Any] = {}
     for row in read_rows(path):
         found[row.get("learner", -1)] = row.get("scores")
+    kinds = definition_of(space).kinds
     try:
-        tables = [torch.tensor(found[k]["cell"], dtype=torch.float64) for k in range(len(found))]
+        learners = [found[k] for k in range(len(found))]
+        tables = [{kind: torch.tensor(own[kind], dtype=torch.float64) for kind in kinds} for own in learners]
     except (KeyError, TypeError, ValueError):
-        raise ValueError(f"{path} must have the scores of a cell of NAS-Bench-201, but has none") from None
+        raise ValueError(f"{path} must have the scores of a cell of {space}, but has none") from None
     if not tables:
         raise ValueError(f"{path} must have the scores of a search, but has none")
-    return tables
+    return list[Scores](tables)
 
 
 def of_run(run: Run, store: Store) -> Answers | None:
@@ -99,8 +104,9 @@ def of_run(run: Run, store: Store) -> Answers | None:
     result, column = store.result(run), run.config.data.dataset
     if not isinstance(result, SearchResult):
         return None
-    scores = last_scores(store.place(run) / "metrics.jsonl")
-    found = derive_again(scores, result.retained, truth_for(run.config), column)
+    truth = truth_for(run.config)
+    scores = last_scores(store.place(run) / "metrics.jsonl", truth.space)
+    found = derive_again(scores, result.retained, truth, column)
     return replace(found, stored=(result.group[result.retained].percentile or {}).get(column))
 
 
@@ -108,9 +114,10 @@ def of_untrained(config: Config) -> Answers:
     """Return what the learners of a search would be before its first step; the first of them is the retained one."""
     scores = []
     for number, learner in enumerate(config.learners):
-        space = (learner.space or config.space).build(image_size=32, classes=10, image_channels=3)
+        space = (learner.space or config.space).build(ImageSpec())
         relaxed = Relaxed(space, config.build_method(learner), seed=config.seed, learner=number)
-        scores.append(relaxed.method.scores(relaxed.initial_architecture())["cell"].detach().double())
+        own = relaxed.method.scores(relaxed.initial_architecture())
+        scores.append({kind: table.detach().double() for kind, table in own.items()})
     return derive_again(scores, 0, truth_for(config), config.data.dataset)
 
 

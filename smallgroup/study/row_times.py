@@ -15,21 +15,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from smallgroup import __version__, api, kernels
+from smallgroup import api, kernels
 from smallgroup.config import Config, resolve
 from smallgroup.data.published import blank_search_data, blank_training_data
 from smallgroup.data.roots import cache_folder
-from smallgroup.phases.evaluation import course
-from smallgroup.phases.evaluation.trainee import Trainee
 from smallgroup.phases.passes import PassTime
 from smallgroup.phases.search import timing
 from smallgroup.phases.search.learners import Searcher
-from smallgroup.recipes import Row
+from smallgroup.phases.training import course
+from smallgroup.phases.training.trainee import Trainee
+from smallgroup.recipes import PaperRow
 from smallgroup.runtime.environment import Environment, cores, threads
 from smallgroup.runtime.files import read_regular, write_whole
 from smallgroup.runtime.memory import OutOfMemory
 from smallgroup.spaces import Space, genotypes
 from smallgroup.study.baselines import untrained
+from smallgroup.version import __version__
 
 FILE = "row-times.json"
 """In the user's cache folder."""
@@ -51,7 +52,7 @@ class RowTime:
     training: float | None
 
 
-def row_times(rows: Sequence[Row], tell: Callable[[str], None]) -> list[RowTime]:
+def row_times(rows: Sequence[PaperRow], tell: Callable[[str], None]) -> list[RowTime]:
     """Return the time of each row: a kept one, or where there is none, one that is measured and then kept.
 
     What is measured while others use the machine is not kept. `tell` is given a few words on each network that is
@@ -89,7 +90,7 @@ def machine_is_busy() -> bool:
     return os.getloadavg()[0] > _BUSY * cores()
 
 
-def training_of(row: Row) -> Config:
+def training_of(row: PaperRow) -> Config:
     """Return the config with which the cell of a row is trained."""
     search = resolve(row.keys)
     learners = search.to_dict()["learners"]
@@ -119,15 +120,19 @@ class PassMeter:
         """Return seconds per pass of a learner in its present stage."""
         space, method = searcher.relaxed.space, searcher.relaxed.method.name
         # How many classes there are matters to the classifier alone, which is a small part of the network.
-        size: Space = replace(space, classes=_CLASSES)  # type: ignore[type-var]
+        size: Space = replace(space, images=replace(space.images, classes=_CLASSES))  # type: ignore[type-var]
         convolutions = sum(tensor.numel() for tensor in searcher.learner.w.values() if tensor.dim() == 4)
-        words = f"the supernet of {method} with {getattr(space, 'cells', '')} cells, {_pixels(space.image_shape)}"
+        words = f"the supernet of {method} with {getattr(space, 'cells', '')} cells, {_pixels(space.images.shape)}"
         return self._line((method, size, convolutions), words, lambda: timing.pass_time_of(searcher))
 
     def of_trainee(self, trainee: Trainee) -> PassTime:
         """Return seconds per pass of a network in training."""
-        design, cell = replace(trainee.design, classes=_CLASSES), genotypes.dumps(trainee.genotype)
-        words = f"a network of {design.cells} cells, {_pixels((3, design.image_size, design.image_size))}"
+        images = trainee.design.images
+        design, cell = (
+            replace(trainee.design, images=replace(images, classes=_CLASSES)),
+            genotypes.dumps(trainee.genotype),
+        )
+        words = f"a network of {getattr(design, 'cells', '')} cells, {_pixels(images.shape)}"
         return self._line((design, cell), words, lambda: course.pass_time_of(trainee))
 
     def _line(self, key: Hashable, words: str, measure: Callable[[], PassTime]) -> PassTime:

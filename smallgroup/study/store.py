@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from smallgroup.data import NAMES
-from smallgroup.phases.evaluation import TrainResult
 from smallgroup.phases.search.result import SearchResult
+from smallgroup.phases.training import TrainResult
 from smallgroup.places import check_empty
 from smallgroup.runner.lock import held
 from smallgroup.runtime.files import check_not_link, read_regular, write_whole
@@ -105,7 +104,7 @@ class Store:
 def _fits(found: SearchResult | TrainResult, run: Run) -> bool:
     """Whether a result is of such a run: what lies in a folder may have been put there by hand."""
     config = run.config
-    if found.seed != config.seed or (config.data.dataset in NAMES and found.dataset != config.data.dataset):
+    if found.seed != config.seed or (":" not in config.data.dataset and found.dataset != config.data.dataset):
         return False
     if isinstance(found, TrainResult):
         return True

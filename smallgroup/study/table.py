@@ -9,7 +9,7 @@ from typing import Any
 
 from smallgroup.config import Config, resolve
 from smallgroup.data import data_root
-from smallgroup.spaces.nas_bench_201 import Truth
+from smallgroup.spaces import GROUND_TRUTHS, GroundTruth
 from smallgroup.statistics import (
     Comparison,
     Summary,
@@ -147,28 +147,32 @@ def _check_images(measure: str, runs: Runs, row: str) -> None:
         )
 
 
-def truth_for(config: Config) -> Truth:
+def truth_for(config: Config) -> GroundTruth:
     """The table that says how good the cells of a search are."""
     root, dataset = data_root(config.data.data_root), config.data.dataset
-    truth = _found(root)
     spaces = {(learner.space or config.space).name for learner in config.learners}
-    if truth is None or dataset not in truth.columns or len(truth.columns) < 2 or spaces != {"nas-bench-201"}:
-        raise ValueError(
-            f"true accuracies need searches in nas-bench-201 and a table of {dataset} and another dataset in "
-            f"{root / 'nas-bench-201'}; without one, take columns and a primary measure like validation_error"
-        )
-    return truth
+    tables = [kind for _, kind in GROUND_TRUTHS.usable() if kind.caveat is None]
+    for kind in tables:
+        truth = _found(kind.name, root) if spaces == {kind.space} else None
+        if truth is not None and dataset in truth.columns and len(truth.columns) > 1:
+            return truth
+    known = " or ".join(kind.space for kind in tables)
+    places = " or ".join(str(root / kind.name) for kind in tables)
+    raise ValueError(
+        f"true accuracies need searches in {known} and a table of {dataset} and another dataset in {places}; "
+        "without one, take columns and a primary measure like validation_error"
+    )
 
 
-def looked_up_in(truth: Truth, dataset: str) -> str:
+def looked_up_in(truth: GroundTruth, dataset: str) -> str:
     """The column that baselines may search when they are scored by that of a dataset."""
     return next(name for name in truth.columns if name != dataset)
 
 
 @cache
-def _found(root: Path) -> Truth | None:
+def _found(name: str, root: Path) -> GroundTruth | None:
     """Read once."""
-    return Truth.find(root)
+    return GROUND_TRUTHS[name].find(root)
 
 
 def _shown(plan: Plan, line: Line, store: Store) -> Shown:

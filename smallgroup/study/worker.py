@@ -1,4 +1,4 @@
-"""A process that carries runs of a study out: `python -m smallgroup.study.worker ROOT NAME STUDY ONLY AT`."""
+"""A process that carries runs of a study out: `python -m smallgroup.study.worker ROOT NAME STUDY ONLY AT PLUGIN...`."""
 
 import os
 import signal
@@ -7,6 +7,7 @@ import sys
 import threading
 from pathlib import Path
 
+from smallgroup.registry import import_plugins
 from smallgroup.runner import Interrupted
 from smallgroup.runtime.files import read_regular, write_whole
 from smallgroup.study.file import Study
@@ -17,8 +18,9 @@ from smallgroup.study.work import work
 
 def main() -> None:
     """All runs that are open, until it is asked to end. The file AT has the key of the one it is at."""
-    root, name, file, only, at = sys.argv[1:]
+    root, name, file, only, at, *plugins = sys.argv[1:]
     _end_with_owner()
+    import_plugins(plugins)
     study = Study.model_validate_json(read_regular(Path(file)))
     try:
         work(planned(name, study, only).runs, Store(Path(root)), lambda run: write_whole(Path(at), run.key))

@@ -9,9 +9,10 @@
 The built-in methods, spaces and tasks run through the same classes.
 """
 
+from smallgroup.testing.definition_contract import DefinitionContract
 from smallgroup.testing.method_contract import MethodContract
 from smallgroup.testing.smooth import SmoothCell, SmoothSpace
 from smallgroup.testing.space_contract import SpaceContract
 from smallgroup.testing.task_contract import TaskContract
 
-__all__ = ["MethodContract", "SmoothCell", "SmoothSpace", "SpaceContract", "TaskContract"]
+__all__ = ["DefinitionContract", "MethodContract", "SmoothCell", "SmoothSpace", "SpaceContract", "TaskContract"]

@@ -37,7 +37,7 @@ def group_of(
 def batches_for(space: Space, dtype: torch.dtype = torch.float64, size: int = 6, classes: int = 4) -> Batches:
     """Three batches of random images of the space's shape."""
     generator = stream("testing", "batches")
-    x, u, x_v = (torch.randn(size, *space.image_shape, generator=generator).to(dtype) for _ in range(3))
+    x, u, x_v = (torch.randn(size, *space.images.shape, generator=generator).to(dtype) for _ in range(3))
     y, y_v = (torch.randint(0, classes, (size,), generator=generator) for _ in range(2))
     return (x, y), u, (x_v, y_v)
 

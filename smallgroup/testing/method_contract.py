@@ -11,19 +11,15 @@ from torch import Tensor, nn
 
 from smallgroup.group import Phase, SmallGroup
 from smallgroup.methods import Darts, EpochEnd, Method, Progress, Relaxed
-from smallgroup.networks import DartsNetwork, NasBench201Network
-from smallgroup.spaces.darts import DartsSpace, Genotype
+from smallgroup.spaces import SPACES
 from smallgroup.spaces.edges import MixedNodes
-from smallgroup.spaces.nas_bench_201 import Cell, NasBench201Space
 from smallgroup.spaces.space import Space
 from smallgroup.spaces.weights import initialise
 from smallgroup.testing.groups import Batches, batches_for, group_of, learner_of, relaxed_of
+from smallgroup.testing.small import small_network, small_space
 from smallgroup.testing.smooth import SmoothSpace
 
-SMALL: dict[str, Space] = {
-    "darts": DartsSpace(channels=2, cells=3, classes=4, stem="small", image_size=8),
-    "nas-bench-201": NasBench201Space(channels=2, cells_per_stage=1, classes=4, image_size=8),
-}
+SMALL: dict[str, Space] = {name: small_space(name) for name in SPACES.built_in}
 PHASES: tuple[Phase, ...] = get_args(Phase)
 
 
@@ -201,19 +197,9 @@ class MethodContract:
             }
             genotype = relaxed.derive(architecture)
             network = initialise(small_network(genotype), generator)
-            logits = network.eval()(torch.randn(2, *space.image_shape, generator=generator))
+            logits = network.eval()(torch.randn(2, *space.images.shape, generator=generator))
             assert logits.shape == (2, 4)
             assert bool(logits.isfinite().all())
-
-
-def small_network(genotype: object) -> nn.Module:
-    """The derived network at a tiny size, on the meta device."""
-    with torch.device("meta"):
-        if isinstance(genotype, Genotype):
-            return DartsNetwork(genotype, channels=2, cells=3, classes=4, stem="small")
-        if isinstance(genotype, Cell):
-            return NasBench201Network(genotype, channels=2, cells_per_stage=1, classes=4)
-    raise AssertionError(f"a genotype of a built-in space is expected, but got {type(genotype).__name__}")
 
 
 def _forbid_removed(relaxed: Relaxed) -> None:

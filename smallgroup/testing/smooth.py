@@ -2,15 +2,17 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.edges import MixedNodes
+from smallgroup.spaces.kinds import Kind, Rule
 from smallgroup.spaces.layers import SEARCH, Zero, batch_norm
-from smallgroup.spaces.space import EdgeBuilder, Kind, Masks, Mixture, Rule, checked_scores
+from smallgroup.spaces.space import EdgeBuilder, Masks, Mixture, checked_scores
 
 OPERATIONS = ("none", "skip_connect", "tanh_conv_1x1", "softplus_conv_3x3", "avg_pool_3x3")
 
@@ -20,6 +22,8 @@ class SmoothCell:
     """The operations of the three edges."""
 
     operations: tuple[str, ...]
+
+    space: ClassVar[str] = "smooth"
 
     @property
     def skips(self) -> int:
@@ -33,8 +37,7 @@ class SmoothSpace:
 
     channels: int = 4
     cells: int = 2
-    classes: int = 4
-    image_shape: tuple[int, int, int] = (2, 6, 6)
+    images: ImageSpec = field(default_factory=lambda: ImageSpec(classes=4, channels=2, size=6))
 
     name: ClassVar[str] = "smooth"
     kinds: ClassVar[Mapping[str, Kind]] = {"cell": Kind("cell", ((0, 1), (0, 2), (1, 2)), OPERATIONS)}
@@ -63,13 +66,13 @@ class _Supernet(nn.Module):
     def __init__(self, space: SmoothSpace, build_edge: EdgeBuilder, masks: Masks) -> None:
         super().__init__()
         kind, channels = space.kinds["cell"], space.channels
-        self.stem = nn.Conv2d(space.image_shape[0], channels, 3, padding=1, bias=False)
+        self.stem = nn.Conv2d(space.images.channels, channels, 3, padding=1, bias=False)
         self.norm = batch_norm(channels, SEARCH, affine=True)
         self.cells = nn.ModuleList(
             MixedNodes(kind, channels, [1, 1, 1], make=_make, build_edge=build_edge, mask=masks.get("cell"))
             for _ in range(space.cells)
         )
-        self.classifier = nn.Linear(channels, space.classes)
+        self.classifier = nn.Linear(channels, space.images.classes)
 
     def forward(self, images: Tensor, mixtures: Mapping[str, Mixture]) -> Tensor:
         x: Tensor = self.norm(self.stem(images))

@@ -10,7 +10,8 @@ from torch.func import functional_call
 from smallgroup.methods import Darts, Relaxed
 from smallgroup.runtime import stream
 from smallgroup.spaces.edges import MixedEdge
-from smallgroup.spaces.space import EdgeParts, Mixture, Rule, Space, Transform
+from smallgroup.spaces.kinds import Rule
+from smallgroup.spaces.space import EdgeParts, Mixture, Space, Transform
 from smallgroup.spaces.weights import initial_weights, initialise
 from smallgroup.testing.groups import batches_for, group_of
 
@@ -160,7 +161,7 @@ class SpaceContract:
             genotype = space.derive(scores, Rule(rule))
             assert genotype == space.derive(scores, Rule(rule))
             network = initialise(self.network(genotype), generator).eval()
-            assert bool(network(torch.randn(2, *space.image_shape, generator=generator)).isfinite().all())
+            assert bool(network(torch.randn(2, *space.images.shape, generator=generator)).isfinite().all())
 
     @pytest.mark.parametrize("rule", RULES)
     def test_derived_genotypes_have_no_dead_operations(self, rule: Any) -> None:  # noqa: ANN401

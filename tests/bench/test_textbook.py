@@ -15,13 +15,14 @@ from smallgroup.group.hypergradients import Hypergradient
 from smallgroup.group.report import LearnerReport
 from smallgroup.methods import METHODS, Relaxed
 from smallgroup.runtime import stream
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces import DartsSpace, NasBench201Space, Space
 
 BATCH, CLASSES, LAM = 3, 4, 0.7
 RATES = Rates(lr=0.1, momentum=0.9, weight_decay=3e-4, clip=0.5)
 SPACES: dict[str, Space] = {
-    "darts": DartsSpace(channels=4, cells=3, classes=CLASSES, image_channels=1, image_size=6, stem="small"),
-    "nas-bench-201": NasBench201Space(channels=4, cells_per_stage=1, classes=CLASSES, image_channels=1, image_size=6),
+    "darts": DartsSpace(channels=4, cells=3, stem="small", images=ImageSpec(CLASSES, 1, 6)),
+    "nas-bench-201": NasBench201Space(channels=4, cells_per_stage=1, images=ImageSpec(CLASSES, 1, 6)),
 }
 Batches = tuple[tuple[Tensor, Tensor], Tensor, tuple[Tensor, Tensor]]
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from smallgroup.bench.cases import Row, difference
+from smallgroup.bench.cases import BenchRow, difference
 from smallgroup.bench.timing import Measured, Turn, alternate, ratio
 
 
@@ -90,7 +90,7 @@ def test_results_are_compared_in_units_of_the_largest_number_of_each() -> None:
 
 
 def test_sizes_stand_among_the_rest_of_a_row() -> None:
-    row = Row("a", 2.0, 1.0, 2.0, (2, 2), (2, 2), (1, 1), 0.0, "torch", {"batch": 3})
+    row = BenchRow("a", 2.0, 1.0, 2.0, (2, 2), (2, 2), (1, 1), 0.0, "torch", {"batch": 3})
     found = row.to_dict()
     assert found["batch"] == 3
     assert "sizes" not in found

@@ -38,8 +38,25 @@ REFUSED = {
     "search --dataset folder:nowhere": "nowhere does not exist",
     "search --dataset cifar10 --data-root nowhere": "CIFAR-10",
     "search --unlabeled folder:nowhere": "nowhere does not exist",
+    "search --dataset hf:nowhere": "'nowhere'",
+    "search --unlabeled own:nowhere": "given from Python",
     "search --config nowhere.yaml": "nowhere.yaml",
+    "search --out photos": "photos holds other files, such as cat",
+    "search --out photos --seeds 1-2": "a search of several seeds needs a new or empty folder",
+    "search --out begun": "begun must be empty or resumed",
+    "search --out begn --resume": "the nearest run is in begun",
     "run --dataset folder:nowhere": "nowhere does not exist",
+    "run --baselines resnett": "'resnett'; did you mean resnet?",
+    "run --baselines none,resnet": "--baselines takes none, or names that differ",
+    "run --answer playoff": "'playoff'; did you mean play-off?",
+    "train DARTS_V2 --out photos": "photos holds other files",
+    "mutual DARTS_V2 DARTS_V2 --learners 3": "got 3 and 2 cells",
+    "mutual DARTS_V2 DARTS_V2 --weight -1": "weight=-1",
+    "describe DARTS_V2 --auxiliary three": "'three'",
+    "study teaching --workers 0": "workers=0",
+    "doctor photos": "folder:PATH",
+    "predict trained image.png --top 0": "top=0",
+    "export trained --format onxx": "'onxx'; did you mean onnx?",
     "train nosuch": "nosuch",
     "train DARTS_V2 --dataset folder:nowhere": "nowhere does not exist",
     "mutual DARTS_V2 nosuch": "nosuch",
@@ -55,7 +72,9 @@ REFUSED = {
     "export nowhere": "nowhere",
 }
 PRINTED = ["--help", "search --help", "bench step --help", "--version"]
-PRINTED += [f"list {what}" for what in ("genotypes", "methods", "spaces", "datasets", "recipes", "studies")]
+PRINTED += [
+    f"list {what}" for what in ("genotypes", "methods", "spaces", "datasets", "exporters", "recipes", "studies")
+]
 
 
 ABSURD = "space.cells_per_stage: Input should be less than or equal to 50, but got '1000000000'"
@@ -65,6 +84,11 @@ ABSURD = "space.cells_per_stage: Input should be less than or equal to 50, but g
 def test_bad_input_is_refused_and_help_printed_without_torch(tmp_path: Path) -> None:
     (tmp_path / "absurd").mkdir()
     (tmp_path / "absurd" / "config.yaml").write_text("space: {name: nas-bench-201, cells_per_stage: 1000000000}")
+    (tmp_path / "photos" / "cat").mkdir(parents=True)
+    (tmp_path / "trained").mkdir()
+    (tmp_path / "trained" / "model.json").write_text("{}")
+    (tmp_path / "begun" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "begun" / "config.yaml").write_text("recipe: quick")
     lines = [*REFUSED, *PRINTED, "show absurd"]
     script = f"HEAVY = {HEAVY!r}\n{SCRIPT}"
     made = subprocess.run(

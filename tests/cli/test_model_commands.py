@@ -9,12 +9,15 @@ import pytest
 from PIL import Image
 
 from smallgroup.cli import main
-from smallgroup.networks import NetworkDesign, build_network
-from smallgroup.phases.evaluation import TrainedModel, export
+from smallgroup.exporters import export
+from smallgroup.phases.training import TrainedModel
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.nas_bench_201.cell import Cell
+from smallgroup.spaces.nas_bench_201.design import NasBench201Design
+from smallgroup.spaces.networks import build_network
 
 CELL = Cell.parse("|nor_conv_3x3~0|+|none~0|avg_pool_3x3~1|+|skip_connect~0|none~1|nor_conv_1x1~2|")
-DESIGN = NetworkDesign(classes=3, image_channels=1, image_size=8, channels=4, cells_per_stage=1)
+DESIGN = NasBench201Design(images=ImageSpec(3, 1, 8), channels=4, cells_per_stage=1)
 
 Captured = pytest.CaptureFixture[str]
 

@@ -101,7 +101,7 @@ def test_a_run_that_was_killed_goes_on_where_it_was(
     tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the middle of an epoch of the control, after the networks were trained together."""
-    from smallgroup.phases.evaluation import MutualJob  # noqa: PLC0415
+    from smallgroup.phases.training import MutualJob  # noqa: PLC0415
 
     words = ["mutual", CELL, "PDARTS", *TINY]
     assert run(capsys, *words, "--out", str(tmp_path / "whole"))[0] == 0

@@ -15,7 +15,8 @@ from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.config import load, resolve, seeds_of
 from smallgroup.phases.search.answer import retained_record
 from smallgroup.phases.search.result import LearnerResult, SearchResult
-from smallgroup.spaces.genotypes import published, to_plain
+from smallgroup.spaces.darts.published import published
+from smallgroup.spaces.genotypes import to_plain
 
 Captured = pytest.CaptureFixture[str]
 
@@ -110,22 +111,6 @@ def test_several_seeds(tmp_path: Path, capsys: Captured) -> None:
     assert rows == ["seed", "1", "2", "mean", "std", "answer:", "architecture", "2"]
     assert "answer: retained: the cell of the learner with the lowest loss on all validation images\n" in text
     assert "architecture gradient: first order, of the validation loss at given weights\n" in text
-
-
-def test_what_only_some_results_have_is_not_compared() -> None:
-    """Learners in other spaces have no true accuracy, and other seeds may retain them."""
-    cell: dict[str, Any] = {"method": "darts", "validation_loss": 1.0, "validation_error": 50.0, "genotype": "x"}
-    common: dict[str, Any] = {
-        "method": "darts", "space": "nas-bench-201", "dataset": "cifar10", "learners": 1, "lam": 1.0, "seed": 0,
-        "hypergradient": "exact", "steps": 1, "seconds": 1.0, "peak_memory_mb": 1.0, "retained": 0, "genotype": "x",
-        "parameters": 1, "validation_loss": 1.0, "validation_error": 50.0, "group": [LearnerResult(**cell)],
-        "answer": retained_record(0),
-    }  # fmt: skip
-    known = SearchResult(**common, true_accuracy={"cifar10": 90.0}, percentile={"cifar10": 20.0})
-    unknown = SearchResult(**common)
-    for results in ([known, unknown], [unknown, known]):
-        assert command.spread(results)["mean"].keys() == {"validation_error", "validation_loss", "seconds"}
-    assert command.spread([known, known])["mean"]["true_accuracy_cifar10"] == 90.0
 
 
 @pytest.mark.parametrize(

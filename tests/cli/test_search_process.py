@@ -20,11 +20,11 @@ from rich.console import Console
 from smallgroup.api import make_job, search
 from smallgroup.config import load, resolve
 from smallgroup.display.search import SearchDisplay
-from smallgroup.phases.search.schedule import Kind
+from smallgroup.phases.search.schedule import StepKind
 from smallgroup.phases.search.timing import Cost, Estimate, fitted
 from smallgroup.runner import read_rows
-from smallgroup.testing import chaos
 from tests.cli.test_search_command import SMALL, Captured, refused, run
+from tests.tools import chaos
 
 KEYS: dict[str, Any] = {
     "space": {"channels": 2},
@@ -40,7 +40,7 @@ KEYS: dict[str, Any] = {
 
 def start(out: Path, *arguments: str, **options: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "smallgroup.cli", "search", *SMALL, "--out", str(out), *arguments],
+        [sys.executable, "-m", "smallgroup", "search", *SMALL, "--out", str(out), *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -208,7 +208,7 @@ def test_the_time_left_knows_that_steps_differ() -> None:
 
 def even(step: float, end: float) -> Cost:
     """Two learners without stages whose steps all take the same time."""
-    kinds: tuple[Kind, ...] = ("labellers", "weights", "all")
+    kinds: tuple[StepKind, ...] = ("labellers", "weights", "all")
     return Cost({**{(kind, (0, 0)): step for kind in kinds}, ("end", (0, 0)): end})
 
 

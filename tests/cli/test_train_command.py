@@ -11,8 +11,7 @@ import pytest
 import typer.main
 
 from smallgroup import kernels
-from smallgroup.cli import main
-from smallgroup.cli import run as run_module
+from smallgroup.cli import early, main
 from smallgroup.cli.app import app
 from smallgroup.cli.wanted import Wanted
 from smallgroup.config import keys_for_training, load
@@ -131,9 +130,9 @@ def test_baselines_that_there_are_not(names: str, sentence: str, tmp_path: Path,
 
 
 def test_the_names_of_baselines_are_read() -> None:
-    assert run_module.baselines_of(None) is None
-    assert run_module.baselines_of("none") == ()
-    assert run_module.baselines_of("all-3x3, resnet") == ("resnet", "all-3x3")
+    assert early.baselines_of(None) is None
+    assert early.baselines_of("none") == ()
+    assert early.baselines_of("all-3x3, resnet") == ("resnet", "all-3x3")
 
 
 def test_the_cell_of_a_search_is_trained_with_its_data(tmp_path: Path, capsys: Captured) -> None:

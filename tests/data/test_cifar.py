@@ -47,11 +47,11 @@ def test_official_checksums_decide_whether_files_are_the_official_ones(
     monkeypatch.setattr("smallgroup.data.cifar.OFFICIAL_TEST", 40)
     sums = {path.name: hashlib.md5(path.read_bytes()).hexdigest() for path in folder.iterdir()}
     here = replace(CIFAR10, train={name: sums[name] for name in CIFAR10.train}, test={"test_batch": sums["test_batch"]})
-    assert open_cifar(here, tmp_path).notes == ()
+    assert open_cifar(here, tmp_path / "cifar-10-batches-py").notes == ()
     content = cifar_content(40, key=3)
     content[b"data"] = content[b"data"] ^ 1
     write_pickle(folder / "data_batch_3", content)
-    assert open_cifar(here, tmp_path).notes == (
+    assert open_cifar(here, tmp_path / "cifar-10-batches-py").notes == (
         "not the official files of CIFAR-10: the checksum of data_batch_3 differs",
     )
 

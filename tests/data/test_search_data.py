@@ -59,7 +59,7 @@ def test_departures_from_what_suits_a_dataset() -> None:
     [
         ({"dataset": "mnist"}, "data must be one of digits"),
         ({"dataset": "split"}, "data must be one of digits"),
-        ({"unlabeled": "none"}, "folder:PATH, split, train, but got 'none'"),
+        ({"unlabeled": "none"}, "folder:PATH, hf:NAME, own:NAME, split, train, but got 'none'"),
         ({"held_out": 1.0}, "less than 1"),
         ({"train_fraction": 0}, "greater than 0"),
         ({"workers": -1}, "greater than or equal to 0"),

@@ -56,7 +56,8 @@ def test_imagenet_as_unlabelled_images_keeps_its_margin(tmp_path: Path) -> None:
 def test_unknown_names_and_sizes() -> None:
     for name in ("mnist", "folder:", "", "CIFAR10"):
         with pytest.raises(
-            DataError, match=rf"one of digits, cifar10, cifar100, imagenet, folder:PATH, but got '{name}'"
+            DataError,
+            match=rf"one of digits, cifar10, cifar100, imagenet, folder:PATH, hf:NAME, own:NAME, but got '{name}'",
         ):
             open_dataset(name, Path())
     with pytest.raises(DataError, match="1 <= size <= 4096 must hold"):

@@ -9,12 +9,15 @@ from torch.func import functional_call
 
 from smallgroup import kernels
 from smallgroup.kernels import Term
-from smallgroup.networks import NetworkDesign, build_network
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.darts import OPERATIONS, DartsSpace, operations
+from smallgroup.spaces.darts.design import DartsDesign
+from smallgroup.spaces.darts.published import published
 from smallgroup.spaces.edges import MixedEdge, MixedNodes
-from smallgroup.spaces.genotypes import published
+from smallgroup.spaces.kinds import Kind
 from smallgroup.spaces.layers import FULL, SEARCH, Convolutions, relu_conv_norm
-from smallgroup.spaces.space import Choice, EdgeParts, Kind, Mixture
+from smallgroup.spaces.networks import build_network
+from smallgroup.spaces.space import Choice, EdgeParts, Mixture
 from smallgroup.spaces.weights import initial_weights
 from tests.kernels.layers import images, layer
 
@@ -178,7 +181,7 @@ def test_layers_of_another_form_are_computed_as_they_are(form: str, path: str) -
 
 @pytest.mark.parametrize("path", FAST)
 def test_frozen_norms_stay_frozen_while_a_network_trains(path: str) -> None:
-    design = NetworkDesign(classes=4, image_size=16, channels=4, cells=3)
+    design = DartsDesign(images=ImageSpec(4, 3, 16), channels=4, cells=3)
     network = build_network(published()["DARTS_V2"], design).double().train()
     for part in network.modules():
         if isinstance(part, nn.BatchNorm2d):
@@ -201,7 +204,7 @@ def test_one_value_per_channel_is_refused(name: str, style: object, path: str) -
 
 @pytest.mark.parametrize("path", ["plain", *FAST])
 def test_one_value_per_channel_is_refused_in_a_supernet(path: str) -> None:
-    space = DartsSpace(channels=4, cells=3, image_size=4)
+    space = DartsSpace(channels=4, cells=3, images=ImageSpec(10, 3, 4))
     supernet = space.supernet(MixedEdge, {})
     weights = initial_weights(supernet, torch.Generator().manual_seed(0))
     mixtures = {name: Mixture(torch.ones(kind.shape)) for name, kind in space.kinds.items()}

@@ -8,19 +8,22 @@ from torch import Tensor, nn
 
 from smallgroup import kernels
 from smallgroup.kernels import norms
-from smallgroup.networks import NetworkDesign, build_network
-from smallgroup.networks.outputs import Outputs
+from smallgroup.runtime.image_spec import ImageSpec
+from smallgroup.spaces.darts.design import DartsDesign
 from smallgroup.spaces.genotypes import resolve
+from smallgroup.spaces.nas_bench_201.design import NasBench201Design
+from smallgroup.spaces.networks import build_network
+from smallgroup.spaces.outputs import Outputs
 from tests.kernels.layers import images
 
 FAST = [path for path in kernels.available() if path != "plain"]
 BENCHMARK = "|nor_conv_3x3~0|+|skip_connect~0|nor_conv_1x1~1|+|avg_pool_3x3~0|none~1|nor_conv_3x3~2|"
 DESIGNS = {
-    "DARTS_V2": NetworkDesign(classes=4, image_size=32, channels=6, cells=3, auxiliary="two-norms", drop_path=0.3),
-    "NASNet_A": NetworkDesign(classes=4, image_size=16, channels=10, cells=3),
-    "PDARTS": NetworkDesign(classes=4, image_size=64, channels=6, cells=4, stem="imagenet"),
-    "AmoebaNet_A": NetworkDesign(classes=4, image_size=16, channels=4, cells=3),
-    BENCHMARK: NetworkDesign(classes=4, image_size=16, channels=5, cells_per_stage=1),
+    "DARTS_V2": DartsDesign(images=ImageSpec(4, 3, 32), channels=6, cells=3, auxiliary="two-norms", drop_path=0.3),
+    "NASNet_A": DartsDesign(images=ImageSpec(4, 3, 16), channels=10, cells=3),
+    "PDARTS": DartsDesign(images=ImageSpec(4, 3, 64), channels=6, cells=4, stem="imagenet"),
+    "AmoebaNet_A": DartsDesign(images=ImageSpec(4, 3, 16), channels=4, cells=3),
+    BENCHMARK: NasBench201Design(images=ImageSpec(4, 3, 16), channels=5, cells_per_stage=1),
 }
 
 
@@ -41,7 +44,7 @@ def test_a_step_of_training_is_the_same(name: str, path: str, monkeypatch: pytes
     monkeypatch.setattr(norms, "_LARGE", 0)  # as on large images
     design = DESIGNS[name]
     network = build_network(resolve(name)[1], design)
-    x = images((4, 3, design.image_size, design.image_size))
+    x = images((4, *design.images.shape))
     plain, after_plain = stepped("plain", network, x)
     fast, after_fast = stepped(path, network, x)
     for found, expected in zip(fast, plain, strict=True):
@@ -54,7 +57,7 @@ def test_a_step_of_training_is_the_same(name: str, path: str, monkeypatch: pytes
 @pytest.mark.parametrize("path", FAST)
 def test_norms_of_one_cell_may_move_at_different_rates(path: str) -> None:
     """Also as means over all batches (momentum None), which depend on how many there were."""
-    network = build_network(resolve("DARTS_V2")[1], NetworkDesign(classes=4, image_size=16, channels=6, cells=3))
+    network = build_network(resolve("DARTS_V2")[1], DartsDesign(images=ImageSpec(4, 3, 16), channels=6, cells=3))
     norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
     for number, norm in enumerate(norms):
         norm.momentum = (None, 0.1, 0.3)[number % 3]
@@ -70,7 +73,7 @@ def test_norms_of_one_cell_may_move_at_different_rates(path: str) -> None:
 
 @pytest.mark.parametrize("path", FAST)
 def test_norms_that_are_replaced_and_frozen_are_noticed(path: str) -> None:
-    network = build_network(resolve("DARTS_V2")[1], NetworkDesign(classes=4, image_size=16, channels=6, cells=3))
+    network = build_network(resolve("DARTS_V2")[1], DartsDesign(images=ImageSpec(4, 3, 16), channels=6, cells=3))
     network.double().train()
     x = images((4, 3, 16, 16))
     network(x)  # away from the averages that all norms begin with
@@ -88,7 +91,7 @@ def test_norms_that_are_replaced_and_frozen_are_noticed(path: str) -> None:
 @pytest.mark.parametrize("path", FAST)
 def test_a_frozen_cell_among_others(path: str, frozen: int) -> None:
     """Its neighbours take the fast path, and it shares the inputs of theirs."""
-    network = build_network(resolve("DARTS_V2")[1], NetworkDesign(classes=4, image_size=16, channels=6, cells=4))
+    network = build_network(resolve("DARTS_V2")[1], DartsDesign(images=ImageSpec(4, 3, 16), channels=6, cells=4))
     x = images((4, 3, 16, 16))
 
     def found(each: str) -> list[Tensor]:
@@ -107,7 +110,7 @@ def test_a_frozen_cell_among_others(path: str, frozen: int) -> None:
 
 @pytest.mark.parametrize("path", FAST)
 def test_no_images_at_all(path: str) -> None:
-    network = build_network(resolve("DARTS_V2")[1], NetworkDesign(classes=4, image_size=16, channels=6, cells=3))
+    network = build_network(resolve("DARTS_V2")[1], DartsDesign(images=ImageSpec(4, 3, 16), channels=6, cells=3))
     network.train()
     with kernels.using(path):
         assert network(torch.zeros(0, 3, 16, 16)).shape == (0, 4)

@@ -1,4 +1,4 @@
-"""The bounded form of `python -m smallgroup.testing.sanitize`: a few shapes, and proof that it would notice."""
+"""The bounded form of `python -m tests.tools.sanitize`: a few shapes, and proof that it would notice."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from smallgroup.kernels import library
-from smallgroup.testing.sanitize import environment_of_sanitizer
+from tests.tools.sanitize import environment_of_sanitizer
 
 QUICK = ["-O0", "-fsanitize=address"]
 """The compiler takes a third of the time, and every access is checked as in the longer form."""
@@ -25,7 +25,7 @@ TORCH_LIBRARY_IMPL(smallgroup, CPU, m) {{ m.impl("store_beyond", &store_beyond);
 PROBE = """
 import sys, torch
 from pathlib import Path
-from smallgroup.testing.sanitize import run
+from tests.tools.sanitize import run
 
 run(Path(sys.argv[1]), shapes=6, seed=0)
 torch.ops.smallgroup.store_beyond(torch.zeros(35), 3)

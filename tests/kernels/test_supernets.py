@@ -10,6 +10,7 @@ from smallgroup import kernels
 from smallgroup.kernels import Term
 from smallgroup.kernels.native import Native
 from smallgroup.methods import METHODS, Relaxed
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces import Space
 from smallgroup.spaces.darts import DartsSpace
 from smallgroup.spaces.nas_bench_201 import NasBench201Space
@@ -17,8 +18,8 @@ from tests.kernels.layers import images
 
 FAST = [path for path in kernels.available() if path != "plain"]
 SPACES: dict[str, Space] = {
-    "darts": DartsSpace(channels=4, cells=3, image_size=9),
-    "nas-bench-201": NasBench201Space(channels=4, cells_per_stage=1, image_size=9),
+    "darts": DartsSpace(channels=4, cells=3, images=ImageSpec(10, 3, 9)),
+    "nas-bench-201": NasBench201Space(channels=4, cells_per_stage=1, images=ImageSpec(10, 3, 9)),
 }
 PAIRS = [(space, method) for space in SPACES for method in METHODS if (space, method) != ("nas-bench-201", "p-darts")]
 

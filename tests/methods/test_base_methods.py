@@ -12,12 +12,13 @@ from smallgroup.methods.darts_minus import AuxiliaryEdge
 from smallgroup.methods.p_darts import strongest
 from smallgroup.methods.pc_darts import PartialEdge, shuffled
 from smallgroup.runtime import stream
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.darts import OPERATIONS, DartsSpace
 from smallgroup.spaces.nas_bench_201 import NasBench201Space
 from smallgroup.spaces.space import Choice, EdgeParts
 
 SKIP, SEP, NONE = (OPERATIONS.index(name) for name in ("skip_connect", "sep_conv_3x3", "none"))
-SMALL = DartsSpace(channels=4, cells=3, stem="small", image_size=8)
+SMALL = DartsSpace(channels=4, cells=3, stem="small", images=ImageSpec(10, 3, 8))
 
 
 def parts(channels: int = 4, stride: int = 1) -> EdgeParts:
@@ -51,10 +52,10 @@ def at(epoch: int, epochs: int, stage: int = 0, frozen: int = 0) -> Progress:
         (Darts(), DartsSpace(), 1_930_618),
         (DartsMinus(), DartsSpace(), 1_971_578),
         (PDarts(), DartsSpace(cells=5), 1_275_834),
-        (PDarts(), DartsSpace(cells=5, classes=100), 1_298_964),
+        (PDarts(), DartsSpace(cells=5, images=ImageSpec(100, 3, 32)), 1_298_964),
         (PcDarts(), DartsSpace(), 299_578),
-        (PcDarts(), DartsSpace(classes=100), 322_708),
-        (PcDarts(part=2), DartsSpace(classes=1000, stem="imagenet", image_size=224), 956_512),
+        (PcDarts(), DartsSpace(images=ImageSpec(100, 3, 32)), 322_708),
+        (PcDarts(part=2), DartsSpace(stem="imagenet", images=ImageSpec(1000, 3, 224)), 956_512),
     ],
 )
 def test_supernets_have_the_published_size(method: Method, space: DartsSpace, expected: int) -> None:

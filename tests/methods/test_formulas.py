@@ -8,6 +8,7 @@ import torch
 
 from smallgroup.methods import METHODS, Darts, FairDarts, Gdas, Method, Progress, Relaxed
 from smallgroup.runtime import stream
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.darts import OPERATIONS, DartsSpace
 from smallgroup.spaces.nas_bench_201 import NasBench201Space
 from smallgroup.testing import SmoothSpace
@@ -84,7 +85,7 @@ def test_gdas_cools_linearly_from_epoch_to_epoch() -> None:
 
 
 def test_only_the_drawn_operation_of_gdas_runs_and_gets_a_gradient() -> None:
-    space = DartsSpace(channels=2, cells=3, stem="small", image_size=8)
+    space = DartsSpace(channels=2, cells=3, stem="small", images=ImageSpec(10, 3, 8))
     relaxed = Relaxed(space, Gdas())
     architecture = relaxed.initial_architecture()
     weights = {n: t.requires_grad_() for n, t in relaxed.initial_weights("w").items()}

@@ -15,6 +15,7 @@ from smallgroup.methods import (
     Stop,
 )
 from smallgroup.runtime import Phase, stream
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.darts import DartsSpace
 from smallgroup.spaces.space import Mixture
 from smallgroup.testing import MethodContract, SmoothSpace
@@ -179,7 +180,7 @@ def test_costs_enter_a_penalty() -> None:
 
 
 def test_a_stage_rebuilds_the_supernet_and_the_search_goes_on() -> None:
-    space = DartsSpace(channels=2, cells=3, classes=4, stem="small", image_size=8)
+    space = DartsSpace(channels=2, cells=3, stem="small", images=ImageSpec(4, 3, 8))
     relaxed = [Relaxed(space, Staged(), learner=k) for k in range(2)]
     sizes = []
     for stage in range(2):

@@ -21,11 +21,12 @@ from smallgroup.methods import (
     Stop,
 )
 from smallgroup.runtime import Phase
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.edges import MixedEdge
 from smallgroup.spaces.nas_bench_201 import NasBench201Space
-from smallgroup.spaces.space import Choice, EdgeParts, Evaluation, Mixture, Space
+from smallgroup.spaces.space import Choice, EdgeParts, Evaluated, Mixture, Space
 
-SMALL = NasBench201Space(channels=2, cells_per_stage=1, classes=4, image_size=8)
+SMALL = NasBench201Space(channels=2, cells_per_stage=1, images=ImageSpec(4, 3, 8))
 
 
 def progress(epoch: int = 0, epochs: int = 10) -> Progress:
@@ -99,7 +100,7 @@ class Binary(Gdas):
     """One operation runs with a gradient and the others without (as in ProxylessNAS)."""
 
     name: ClassVar[str] = "binary"
-    evaluate: ClassVar[Evaluation] = "detached"
+    evaluate: ClassVar[Evaluated] = "detached"
 
     def relax(self, alpha: Tensor, noise: Tensor | None, phase: Phase | None) -> Tensor:  # noqa: ARG002
         assert noise is not None

@@ -16,21 +16,24 @@ from smallgroup.config import resolve
 from smallgroup.data import DataConfig, SearchData, open_search_data
 from smallgroup.methods import METHODS, Method
 from smallgroup.phases.evaluate import evaluate
-from smallgroup.phases.search import SearchConfig, SearchJob
+from smallgroup.phases.search import SearchJob
 from smallgroup.phases.search.answer import Answer, Finalist, check_answer, give_answer, retained_record
 from smallgroup.phases.search.config import AnswerRule
 from smallgroup.phases.search.learners import Searcher
 from smallgroup.phases.search.result import SearchResult, conclude
 from smallgroup.runtime import stream
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces import DartsSpace, NasBench201Space, Space
 from smallgroup.spaces.choices import mean_scores
-from smallgroup.spaces.genotypes import AnyGenotype, read, to_plain
-from smallgroup.spaces.ground_truth import GroundTruth
+from smallgroup.spaces.genotype import Genotype
+from smallgroup.spaces.genotypes import read, to_plain
+from smallgroup.spaces.ground_truth import GroundTruths
 from smallgroup.spaces.nas_bench_201 import Cell, Truth
 from smallgroup.spaces.nas_bench_201.cell import every_cell
+from tests.configs import search_config
 from tests.runner.jobs import interrupted, runner
 
-SPACE = NasBench201Space(channels=2, cells_per_stage=1, classes=10, image_channels=1, image_size=8)
+SPACE = NasBench201Space(channels=2, cells_per_stage=1, images=ImageSpec(10, 1, 8))
 FAST = {"epochs": 2, "steps_per_epoch": 3, "batch_size": {"train": 8, "unlabeled": 8, "validation": 8}}
 RULES: list[AnswerRule] = ["retained", "derived-error", "consensus"]
 
@@ -41,7 +44,7 @@ def data() -> SearchData:
 
 
 def job(data: SearchData, methods: Sequence[str] = ("darts", "darts"), **options: Any) -> SearchJob:
-    config = SearchConfig(**{"hypergradient": "first-order", **FAST, **options})
+    config = search_config(**{"hypergradient": "first-order", **FAST, **options})
     made = SearchJob(config, data, [(SPACE, METHODS[name]()) for name in methods], seed=3)
     made.metrics.indices = made.metrics.indices[:50]
     return made
@@ -58,7 +61,7 @@ def hold(search: SearchJob, k: int, **tables: Tensor) -> None:
         search.searchers[k].learner.architecture[f"alpha_{kind}"].data.copy_(shares.log())
 
 
-def operations(genotype: AnyGenotype) -> set[str]:
+def operations(genotype: Genotype) -> set[str]:
     assert isinstance(genotype, Cell)
     return set(genotype.operations)
 
@@ -241,7 +244,7 @@ def test_no_rule_looks_at_true_accuracies_or_test_images(tmp_path: Path, data: S
     found = []
     for n, truth in enumerate((None, *map(Truth, tables))):
         search = job(blind, answer=rule)
-        search.metrics.truth = None if truth is None else GroundTruth(truth)
+        search.metrics.truth = None if truth is None else GroundTruths((truth,))
         while not search.finished:
             search.advance()
         (tmp_path / f"{n}").mkdir()

@@ -4,12 +4,13 @@ import pytest
 import torch
 
 from smallgroup.phases.search.collapse import signs_of_collapse
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.darts import DartsSpace
-from smallgroup.spaces.genotypes import published
+from smallgroup.spaces.darts.published import published
 from smallgroup.spaces.nas_bench_201 import Cell, NasBench201Space
 
-DARTS = DartsSpace(channels=4, cells=3, classes=10, image_channels=3, image_size=32)
-BENCHMARK = NasBench201Space(channels=4, cells_per_stage=1, classes=10, image_channels=3, image_size=32)
+DARTS = DartsSpace(channels=4, cells=3, images=ImageSpec(10, 3, 32))
+BENCHMARK = NasBench201Space(channels=4, cells_per_stage=1, images=ImageSpec(10, 3, 32))
 OPEN = {"cell": [0.9] * 6}
 DECIDED = {"cell": [0.1] * 6}
 BOTH_OPEN = {kind: [0.9] * 14 for kind in ("normal", "reduce")}

@@ -10,13 +10,15 @@ import torch
 
 from smallgroup.data import DataConfig, SearchData, open_search_data
 from smallgroup.methods import Continue, Darts, Decision, EpochEnd, Method, Progress, Rebuild, Rollback, Stop
-from smallgroup.phases.search import SearchConfig, SearchJob
+from smallgroup.phases.search import SearchJob
 from smallgroup.phases.search.config import BatchSizes
 from smallgroup.runner import read_rows
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.nas_bench_201 import NasBench201Space
+from tests.configs import search_config
 from tests.runner.jobs import interrupted, runner
 
-SPACE = NasBench201Space(channels=2, cells_per_stage=1, classes=10, image_channels=1, image_size=8)
+SPACE = NasBench201Space(channels=2, cells_per_stage=1, images=ImageSpec(10, 1, 8))
 SIZES = BatchSizes(train=8, unlabeled=8, validation=8)
 
 
@@ -47,7 +49,7 @@ def data() -> SearchData:
 
 
 def job(data: SearchData, *methods: Method, epochs: int = 4, **options: Any) -> SearchJob:
-    config = SearchConfig(
+    config = search_config(
         epochs=epochs, steps_per_epoch=1, batch_size=SIZES, **{"hypergradient": "first-order", **options}
     )
     return SearchJob(config, data, [(SPACE, method) for method in methods], seed=1)

@@ -9,15 +9,15 @@ import torch
 
 from smallgroup.data import AugmentationConfig, DataConfig
 from smallgroup.data.training_data import open_training_data
-from smallgroup.phases.evaluation import NetworkConfig
-from smallgroup.phases.evaluation.trainee import Trainee
 from smallgroup.phases.playoff.candidates import distinct, in_turn, next_best
-from smallgroup.phases.playoff.config import PlayOffConfig
 from smallgroup.phases.playoff.job import Candidate, PlayOffJob
 from smallgroup.phases.playoff.rounds import Halving, going_on, worth_trying
+from smallgroup.phases.training.trainee import Trainee
 from smallgroup.runner import read_rows
 from smallgroup.spaces.choices import score
+from smallgroup.spaces.config import NetworkConfig
 from smallgroup.spaces.nas_bench_201.cell import OPERATIONS, Cell
+from tests.configs import playoff_config
 from tests.runner.jobs import interrupted, runner
 
 STRONG = Cell(("nor_conv_3x3",) * 6)
@@ -32,7 +32,7 @@ def play_off(cells: list[Cell] | None = None, **options: Any) -> PlayOffJob:
     data = open_training_data(DataConfig(), AugmentationConfig(), seed=1, validation=0.5)
     candidates = [Candidate(f"cell {k}", cell) for k, cell in enumerate(cells or CELLS)]
     steps = options.pop("steps", 0)
-    config = PlayOffConfig(network=network, batch_size=32, steps_per_search_step=0.5, **options)
+    config = playoff_config(network=network, batch_size=32, steps_per_search_step=0.5, **options)
     return PlayOffJob(config, data, candidates, seed=3, search_steps=2 * steps)
 
 
@@ -133,7 +133,7 @@ def test_equal_seconds_give_a_light_cell_more_steps(monkeypatch: pytest.MonkeyPa
 
     def tick(trainee: Trainee, *_: object, **__: object) -> None:
         nonlocal now
-        now += 1 + trainee.genotype.operations.count("nor_conv_3x3")  # type: ignore[union-attr]
+        now += 1 + str(trainee.genotype).count("nor_conv_3x3")
 
     monkeypatch.setattr("smallgroup.phases.playoff.job._one_step", tick)
     monkeypatch.setattr("smallgroup.phases.playoff.job.time.process_time", lambda: now)

@@ -6,15 +6,15 @@ from typing import Any, get_args
 import pytest
 
 from smallgroup.config import resolve
-from smallgroup.phases.search import SearchConfig
-from smallgroup.phases.search.schedule import Course, Kind, Schedule
+from smallgroup.phases.search.schedule import Course, Schedule, StepKind
 from smallgroup.phases.search.timing import parts
+from tests.configs import search_config
 
 
 def schedule(
     steps_per_epoch: int = 10, *, teaches: bool = True, number_of_stages: int = 1, warmup: float = 0.0, **config: Any
 ) -> Schedule:
-    return Schedule(SearchConfig(**config), steps_per_epoch, teaches, number_of_stages, warmup)
+    return Schedule(search_config(**config), steps_per_epoch, teaches, number_of_stages, warmup)
 
 
 def cosine(share: float, high: float = 0.025, low: float = 0.001) -> float:
@@ -90,7 +90,7 @@ def test_the_paper_moves_a_logit_by_7_and_a_half() -> None:
 def test_work_is_counted_in_passes(mode: str, alone: int, taught: int) -> None:
     assert Course([schedule(hypergradient=mode, teaches=False)]).work("all") == alone
     made = Course([schedule(hypergradient=mode)] * 2)
-    assert [made.work(kind) for kind in get_args(Kind)] == [1 + 2, 4 + 2 * 3, taught]
+    assert [made.work(kind) for kind in get_args(StepKind)] == [1 + 2, 4 + 2 * 3, taught]
 
 
 def test_stages_share_the_epochs_and_begin_anew() -> None:

@@ -12,12 +12,14 @@ from smallgroup.data import DataConfig, SearchData, open_search_data
 from smallgroup.data.splits import mixed
 from smallgroup.methods import METHODS
 from smallgroup.phases.evaluate import evaluate
-from smallgroup.phases.search import SearchConfig, SearchJob
+from smallgroup.phases.search import SearchJob
 from smallgroup.runner import read_rows
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.nas_bench_201 import NasBench201Space
+from tests.configs import search_config
 from tests.runner.jobs import interrupted, runner
 
-SPACE = NasBench201Space(channels=2, cells_per_stage=1, classes=10, image_channels=1, image_size=8)
+SPACE = NasBench201Space(channels=2, cells_per_stage=1, images=ImageSpec(10, 1, 8))
 FAST = {"epochs": 2, "steps_per_epoch": 4, "batch_size": {"train": 8, "unlabeled": 8, "validation": 8}}
 
 
@@ -29,7 +31,7 @@ def data() -> SearchData:
 def job(
     data: SearchData, methods: Sequence[str] = ("darts", "darts"), numbers: Sequence[int] | None = None, **options: Any
 ) -> SearchJob:
-    config = SearchConfig(**{"hypergradient": "first-order", **FAST, **options})
+    config = search_config(**{"hypergradient": "first-order", **FAST, **options})
     made = SearchJob(config, data, [(SPACE, METHODS[name]()) for name in methods], seed=3, numbers=numbers)
     made.metrics.indices = made.metrics.indices[:50]
     return made

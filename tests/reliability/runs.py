@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from smallgroup.cli import main
-from smallgroup.testing.chaos import differences
+from tests.tools.chaos import differences
 
 Captured = pytest.CaptureFixture[str]
 SEARCH = [

@@ -10,8 +10,8 @@ import yaml
 import smallgroup
 from smallgroup.places import check_for_run, check_for_seeds, holds_run, nearest_run
 from smallgroup.study import Store
-from smallgroup.testing.chaos.subjects import CELL, draw_images
 from tests.reliability.runs import SEARCH, Captured, refused
+from tests.tools.chaos.subjects import CELL, draw_images
 
 COMMANDS = {
     "search": SEARCH,
@@ -211,6 +211,8 @@ def test_the_nearest_run_is_looked_for_where_it_may_be(tmp_path: Path, monkeypat
     (tmp_path / "runs" / "papers").mkdir()
     assert nearest_run(Path("runs/papers")) == nearest_run(Path("run/paper")) == nearest_run(Path("paper"))
     assert nearest_run(Path("paper")) == Path("runs/paper")
+    begun(Path("mine"))
+    assert nearest_run(Path("nowhere/mine")) == Path("mine")
 
 
 def test_a_run_among_the_classes_of_its_images_is_refused(tmp_path: Path, capsys: Captured) -> None:

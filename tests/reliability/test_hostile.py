@@ -1,4 +1,4 @@
-"""The small form of `python -m smallgroup.testing.fuzz`, and proof that it would notice."""
+"""The small form of `python -m tests.tools.fuzz`, and proof that it would notice."""
 
 import mmap
 import os
@@ -14,7 +14,7 @@ pytest.importorskip("hypothesis", reason="hypothesis is not installed: hostile i
 
 from hypothesis import strategies as st
 
-from smallgroup.testing.fuzz import READERS, Reader, fuzz
+from tests.tools.fuzz import READERS, Reader, fuzz
 
 INPUTS = 50
 

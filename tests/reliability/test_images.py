@@ -13,8 +13,8 @@ from smallgroup.cli import main
 from smallgroup.data.decoding import Unreadable, picture
 from smallgroup.data.errors import DataError
 from smallgroup.data.folder import images_below, open_folder
-from smallgroup.testing.chaos.subjects import draw_images
 from tests.reliability.runs import Captured
+from tests.tools.chaos.subjects import draw_images
 
 PIXELS: dict[str, Any] = {"size": 4, "channels": 3, "margin": 1.0, "smallest": None, "draws": None}
 

@@ -1,4 +1,4 @@
-"""The bounded form of `python -m smallgroup.testing.chaos`: 15 kills, and proof that it would notice."""
+"""The bounded form of `python -m tests.tools.chaos`: 15 kills, and proof that it would notice."""
 
 from pathlib import Path
 from typing import Any
@@ -7,9 +7,9 @@ import pytest
 
 from smallgroup.phases.search.learners import Searcher
 from smallgroup.runtime.checkpoints import Checkpoints
-from smallgroup.testing import chaos
-from smallgroup.testing.chaos import Attack, Subject, search_of
-from smallgroup.testing.chaos.subjects import draw_images, study_of, training_of
+from tests.tools import chaos
+from tests.tools.chaos import Attack, Subject, search_of
+from tests.tools.chaos.subjects import draw_images, study_of, training_of
 
 
 def small(name: str, **changes: Any) -> Subject:

@@ -15,10 +15,10 @@ from safetensors.torch import save
 from smallgroup.cli import main
 from smallgroup.cli.wanted import Wanted
 from smallgroup.config import LARGEST, load, load_own
-from smallgroup.phases.evaluation.mutual_result import MutualResult
-from smallgroup.phases.evaluation.peers import Peers
-from smallgroup.phases.evaluation.result import TrainResult
 from smallgroup.phases.search.result import SearchResult
+from smallgroup.phases.training.mutual_result import MutualResult
+from smallgroup.phases.training.peers import Peers
+from smallgroup.phases.training.result import TrainResult
 from smallgroup.runner.lock import held, locked
 from smallgroup.runner.metrics import LONGEST_LINE, Metrics, read_rows
 from smallgroup.runtime.files import NotRegularError, bring_to_disk, open_regular, read_regular

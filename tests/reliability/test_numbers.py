@@ -17,17 +17,17 @@ from smallgroup.data.training_data import open_training_data
 from smallgroup.group import NonFiniteError
 from smallgroup.methods import Relaxed
 from smallgroup.phases.evaluate import Evaluation, evaluate
-from smallgroup.phases.evaluation.mutual import MutualJob
-from smallgroup.phases.evaluation.peers import Peers
-from smallgroup.phases.evaluation.trainee import NonFiniteTrainingError, Trainee
 from smallgroup.phases.search import SearchJob, result
+from smallgroup.phases.training.mutual import MutualJob
+from smallgroup.phases.training.peers import Peers
+from smallgroup.phases.training.trainee import NonFiniteTrainingError, Trainee
 from smallgroup.runner import Watcher, read_rows
 from smallgroup.runner.skips import Skips
 from smallgroup.spaces.genotypes import resolve as resolve_genotype
-from smallgroup.testing import chaos
-from smallgroup.testing.chaos.subjects import CELL, TRAINING
 from tests.reliability.runs import Captured, refused
 from tests.runner.jobs import Walk, runner
+from tests.tools import chaos
+from tests.tools.chaos.subjects import CELL, TRAINING
 
 SMALL: dict[str, Any] = {
     **chaos.SMALL,

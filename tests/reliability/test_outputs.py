@@ -1,4 +1,4 @@
-"""The small form of `python -m smallgroup.testing.fuzz.outputs`, and proof that it would notice."""
+"""The small form of `python -m tests.tools.fuzz.outputs`, and proof that it would notice."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,21 +9,22 @@ import pytest
 
 pytest.importorskip("hypothesis", reason="hypothesis is not installed: hostile output was not looked for")
 
-from smallgroup.testing.fuzz.outputs import (
+from tests.tools.fuzz.outputs import (
     CONTROLS,
     Attempt,
     Findings,
     Material,
+    every_attempt,
     make_material,
     try_outputs,
     without_cleaning,
 )
-from smallgroup.testing.fuzz.outputs.attempts import look_at_said, places_of
-from smallgroup.testing.fuzz.outputs.listed import list_attacks
-from smallgroup.testing.fuzz.outputs.looks import look_at_file
-from smallgroup.testing.fuzz.outputs.material import SEARCH, STUDIES, STUDY, TRAINING
-from smallgroup.testing.fuzz.outputs.places import KEY
-from smallgroup.testing.fuzz.outputs.steps import Said
+from tests.tools.fuzz.outputs.attempts import look_at_said, places_of
+from tests.tools.fuzz.outputs.listed import list_attacks
+from tests.tools.fuzz.outputs.looks import look_at_file
+from tests.tools.fuzz.outputs.material import SEARCH, STUDIES, TRAINING
+from tests.tools.fuzz.outputs.places import KEY
+from tests.tools.fuzz.outputs.steps import Said
 
 Made = tuple[Material, dict[str, Said]]
 TABLE = r"^study \S+ --out \S+$"
@@ -92,7 +93,7 @@ def of_control(material: Material, control: str) -> tuple[Attempt, str]:
         return attempt(material, "facts.json", SEARCH, attack="html"), "^(report|watch) "
     if control in ("formulas", "TeX"):  # a failure is no cell of a table, and in TeX a comment
         attack = {"formulas": "formula", "TeX": "tex on one line"}[control]
-        return Attempt(Path(STUDY), (("rows", 0, "name"), ("claims", 0, "row")), attack), TABLE
+        return next(one for one in every_attempt(material) if one.attack == attack), TABLE
     # All attacks in one text have half a character, which no file can be written with.
     attack = {"unseen characters": "tex", "Markdown": "markdown"}[control]
     return attempt(material, "failed.json", STUDIES, attack=attack), TABLE

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from smallgroup.cli import main
-from smallgroup.testing.chaos.subjects import draw_images
 from tests.reliability.runs import Captured, copied, refused, resumed, same
+from tests.tools.chaos.subjects import draw_images
 
 
 def begun(finished: Path, place: Path) -> Path:

@@ -21,15 +21,15 @@ from smallgroup import kernels
 from smallgroup.api import make_job
 from smallgroup.config import resolve
 from smallgroup.data.errors import DataError
-from smallgroup.phases.evaluation.trainee import NonFiniteTrainingError, Trainee
 from smallgroup.phases.search import SearchJob
+from smallgroup.phases.training.trainee import NonFiniteTrainingError, Trainee
 from smallgroup.runner import Watcher
 from smallgroup.runner.lock import InUseError, held, locked
 from smallgroup.runtime.memory import memory_in_use
-from smallgroup.testing import chaos
-from smallgroup.testing.chaos.processes import children
-from smallgroup.testing.chaos.subjects import CELL, TRAINING, draw_images
 from tests.runner.jobs import Walk, runner
+from tests.tools import chaos
+from tests.tools.chaos.processes import children
+from tests.tools.chaos.subjects import CELL, TRAINING, draw_images
 
 
 def slope(values: list[float]) -> float:

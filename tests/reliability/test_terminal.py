@@ -93,6 +93,6 @@ def test_a_terminal_that_is_closed(finished: Path, tmp_path: Path, capsys: Captu
 )
 def test_an_interpreter_ends_well_without_its_streams(redirected: str, code: int, said: str) -> None:
     """To its very end: what is left in a stream must not change the exit code, or be complained about."""
-    command = f'exec "$0" -m smallgroup.cli --version {redirected}'
+    command = f'exec "$0" -m smallgroup --version {redirected}'
     done = subprocess.run(["sh", "-c", command, sys.executable], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (code, said)

@@ -431,7 +431,7 @@ SEARCH = [
 def test_the_live_page_follows_a_search_to_its_end(browser: Any, tmp_path: Path) -> None:
     """A real search, a real server; the page is opened once and never again."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    program, folder = [sys.executable, "-m", "smallgroup.cli"], tmp_path / "run"
+    program, folder = [sys.executable, "-m", "smallgroup"], tmp_path / "run"
     folder.mkdir()
     (folder / ".lock").touch()  # a run that is about to begin
     watch = subprocess.Popen(

@@ -10,7 +10,8 @@ import pytest
 
 from smallgroup.report.cells import DrawnCell, Way, draw_cell, drawn, shares_of, slots_of, width_of
 from smallgroup.report.shapes import Box, Drawing, Group, Label, Line, svg
-from smallgroup.spaces.genotypes import AnyGenotype, published
+from smallgroup.spaces.darts.published import published
+from smallgroup.spaces.genotype import Genotype
 from smallgroup.spaces.nas_bench_201.cell import Cell
 from tests.report.makers import CELLS, scores
 
@@ -84,7 +85,9 @@ def test_shares_are_of_an_edge_and_leave_out_what_was_removed() -> None:
 
 
 def test_rows_stay_where_they_are_when_other_epochs_need_more() -> None:
-    small = DrawnCell("normal", ("x", "y"), ((Way(0, "skip_connect", 0),), (Way(1, "sep_conv_3x3", 3),)), (2, 3))
+    small = DrawnCell(
+        "normal", "normal cell", ("x", "y"), ((Way(0, "skip_connect", 0),), (Way(1, "sep_conv_3x3", 3),)), (2, 3)
+    )
     large = replace(small, nodes=((Way(0, "none", 0), Way(1, "none", 1)), small.nodes[1]))
     slots = slots_of([small, large])
     assert slots == (2, 1)
@@ -96,7 +99,7 @@ def test_rows_stay_where_they_are_when_other_epochs_need_more() -> None:
 
 def test_letters_fit_into_their_pill() -> None:
     """At 0.62 of its size a letter is wider than in any of the fonts; the share stands at the right."""
-    genotypes: list[AnyGenotype] = [*published().values(), Cell.parse(CELLS[0])]
+    genotypes: list[Genotype] = [*published().values(), Cell.parse(CELLS[0])]
     for genotype in genotypes:
         for cell in drawn(genotype).values():
             for group in edges(draw_cell(cell, "it")):
@@ -108,7 +111,7 @@ def test_letters_fit_into_their_pill() -> None:
 
 
 def test_a_hostile_name_is_words() -> None:
-    cell = DrawnCell("cell", ("input",), ((Way(0, "<script>", 0),),), (1,))
+    cell = DrawnCell("cell", "cell", ("input",), ((Way(0, "<script>", 0),),), (1,))
     made = svg(draw_cell(cell, '"><script>alert(1)</script>'))
     assert "<script" not in made
     assert re.search(r"&lt;script&gt;", made)

@@ -16,7 +16,7 @@ from smallgroup.report import page
 from smallgroup.report.classes import is_png
 from smallgroup.report.curves import charts_of, mean_entropy
 from smallgroup.report.page import LARGEST, policy
-from smallgroup.report.run import Row
+from smallgroup.report.run import MetricsRow
 from smallgroup.runner.lock import locked
 from tests.report.makers import add_training, make_run
 
@@ -196,7 +196,7 @@ def test_there_is_one_peak_of_memory(last: float, said: str, file: str, tmp_path
 
 
 def test_the_entropy_of_a_cell_is_the_mean_of_its_edges() -> None:
-    row = Row(1, {"edge_entropy": {"cell": [0.25, 0.5, 0.9]}})
+    row = MetricsRow(1, {"edge_entropy": {"cell": [0.25, 0.5, 0.9]}})
     assert mean_entropy("cell")(row) == pytest.approx(0.55)
     assert mean_entropy("normal")(row) is None
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from smallgroup.runtime.checkpoints import MANIFEST, RECORD, TENSORS, Checkpoints
-from smallgroup.testing.chaos.attack import Attack, die_within
+from tests.tools.chaos.attack import Attack, die_within
 
 
 def tensors(value: float) -> dict[str, torch.Tensor]:

@@ -89,3 +89,10 @@ def test_the_same_step_once_more_is_set_aside_only_then(folder: Path, events: Ev
         ("name", unfinished, "000000000003"),
         ("folder", "checkpoints"),
     ]
+
+
+def test_a_folder_in_the_place_of_a_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError) as error:
+        write_whole(tmp_path, "text")
+    assert error.value.filename == str(tmp_path)
+    assert list(tmp_path.parent.glob(".smallgroup*")) == []

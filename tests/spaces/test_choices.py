@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from smallgroup.runtime import stream
-from smallgroup.spaces import SPACES
+from smallgroup.spaces import SPACES, definition_of
 from smallgroup.spaces.choices import neighbours, random_genotype, score
 from smallgroup.spaces.darts.genotype import Genotype
-from smallgroup.spaces.nas_bench_201 import OPERATIONS, Cell
-from smallgroup.spaces.space import Rule
+from smallgroup.spaces.kinds import Rule
+from smallgroup.spaces.nas_bench_201 import OPERATIONS, Cell, NasBench201Space
 
 
 @pytest.mark.parametrize("space", list(SPACES))
@@ -37,14 +37,14 @@ def scores(space: str, seed: int = 0) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("space", list(SPACES))
 def test_neighbours_differ_in_one_operation_and_score_less(space: str) -> None:
     tables = scores(space)
-    made = SPACES[space]()
+    made = definition_of(space).at_any_size()
     derived = made.derive(tables, Rule("top2"))
     found = list(neighbours(derived, tables))
     assert found
     assert len(found) == 16 if space == "darts" else len(found) <= 6
-    before = made.chosen(derived)  # type: ignore[arg-type]
+    before = made.chosen(derived)
     for other in found:
-        after = made.chosen(other)  # type: ignore[arg-type]
+        after = made.chosen(other)
         moved = [(kind, *place) for kind in before for place in (before[kind] != after[kind]).nonzero().tolist()]
         assert len({(kind, edge) for kind, edge, _ in moved}) == 1
         assert score(other, tables) <= score(derived, tables)
@@ -62,8 +62,8 @@ def test_neighbours_differ_in_one_operation_and_score_less(space: str) -> None:
 
 def test_what_was_removed_is_not_taken() -> None:
     tables = scores("nas-bench-201")
-    derived = SPACES["nas-bench-201"]().derive(tables, Rule("top2"))
-    for row, operation in zip(tables["cell"], derived.operations, strict=True):  # type: ignore[union-attr]
+    derived = NasBench201Space().derive(tables, Rule("top2"))
+    for row, operation in zip(tables["cell"], derived.operations, strict=True):
         row[[name != operation for name in SPACES["nas-bench-201"].kinds["cell"].operations]] = -math.inf
     assert list(neighbours(derived, tables)) == []
 

@@ -5,40 +5,42 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from smallgroup.runtime.image_spec import ImageSpec
+from smallgroup.spaces import Genotype
 from smallgroup.spaces.darts import DartsSpace
 from smallgroup.spaces.edges import MixedEdge
 from smallgroup.spaces.nas_bench_201 import NasBench201Space
 from smallgroup.spaces.space import Mixture, Space
-from smallgroup.testing import SmoothSpace, SpaceContract
-from smallgroup.testing.method_contract import SMALL, small_network
+from smallgroup.testing import DefinitionContract, SmoothSpace, SpaceContract
+from smallgroup.testing.small import small_network
 
 
-class TestDarts(SpaceContract):
-    def space(self) -> Space:
-        return SMALL["darts"]
+class TestDarts(DefinitionContract):
+    name = "darts"
 
-    def network(self, genotype: Any) -> nn.Module:
+
+class TestNasBench201(DefinitionContract):
+    name = "nas-bench-201"
+
+
+class OtherSize(SpaceContract):
+    def network(self, genotype: Genotype) -> nn.Module:
         return small_network(genotype)
 
 
-class TestDartsCifarStem(TestDarts):
+class TestDartsCifarStem(OtherSize):
     def space(self) -> Space:
-        return DartsSpace(channels=2, cells=3, classes=4, image_size=8)
+        return DartsSpace(channels=2, cells=3, images=ImageSpec(4, 3, 8))
 
 
-class TestDartsImageNetStem(TestDarts):
+class TestDartsImageNetStem(OtherSize):
     def space(self) -> Space:
-        return DartsSpace(channels=2, cells=3, classes=4, stem="imagenet", image_size=40)
+        return DartsSpace(channels=2, cells=3, stem="imagenet", images=ImageSpec(4, 3, 40))
 
 
-class TestNasBench201(TestDarts):
+class TestNasBench201OddSize(OtherSize):
     def space(self) -> Space:
-        return SMALL["nas-bench-201"]
-
-
-class TestNasBench201OddSize(TestDarts):
-    def space(self) -> Space:
-        return NasBench201Space(channels=3, cells_per_stage=1, classes=4, image_size=7)
+        return NasBench201Space(channels=3, cells_per_stage=1, images=ImageSpec(4, 3, 7))
 
 
 class Fixed(nn.Module):

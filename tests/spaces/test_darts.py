@@ -6,13 +6,16 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from smallgroup.networks import DartsNetwork
 from smallgroup.runtime import stream
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.costs import costs
 from smallgroup.spaces.darts import OPERATIONS, CellGenotype, DartsSpace, Edge, Genotype, operations
+from smallgroup.spaces.darts.design import DartsDesign
+from smallgroup.spaces.darts.network import DartsNetwork
 from smallgroup.spaces.edges import MixedEdge
+from smallgroup.spaces.kinds import Rule
 from smallgroup.spaces.layers import FULL, SEARCH, FactorizedReduce, Style
-from smallgroup.spaces.space import EdgeParts, Mixture, Rule
+from smallgroup.spaces.space import EdgeParts, Mixture
 from smallgroup.spaces.weights import initial_weights, initialise
 
 
@@ -24,7 +27,7 @@ def count(space: DartsSpace) -> int:
     ("space", "parameters"),
     [
         (DartsSpace(), 1_930_618),
-        (DartsSpace(classes=100), 1_953_748),
+        (DartsSpace(images=ImageSpec(100, 3, 32)), 1_953_748),
         (DartsSpace(channels=8, cells=5), 394_210),
         (DartsSpace(cells=5), 1_275_834),
     ],
@@ -34,7 +37,7 @@ def test_supernets_have_the_published_number_of_parameters(space: DartsSpace, pa
 
 
 def test_the_imagenet_stem_shrinks_eightfold_and_is_three_times_as_wide() -> None:
-    supernet = DartsSpace(channels=4, cells=3, stem="imagenet", image_size=64).supernet(MixedEdge, {})
+    supernet = DartsSpace(channels=4, cells=3, stem="imagenet", images=ImageSpec(10, 3, 64)).supernet(MixedEdge, {})
     first, second = supernet.stem(torch.zeros(2, 3, 64, 64, device="meta"))  # type: ignore[operator]
     assert (first.shape, second.shape) == ((2, 12, 16, 16), (2, 12, 8, 8))
 
@@ -126,7 +129,7 @@ def test_an_edge_is_the_weighted_sum_of_its_operations(evaluate: str) -> None:
 
 
 def test_edges_may_have_factors_of_their_own() -> None:
-    space = DartsSpace(channels=2, cells=3, stem="small", image_size=8)
+    space = DartsSpace(channels=2, cells=3, stem="small", images=ImageSpec(10, 3, 8))
     supernet = space.supernet(MixedEdge, {})
     weights = initial_weights(supernet, stream("test"), dtype=torch.float64)
     x = random_images(2, 3, 8, 8)
@@ -227,7 +230,7 @@ def test_the_derived_network_has_the_searched_structure() -> None:
     """With one operation per edge, stride by stride, supernet and derived network are built of the same layers."""
     nodes = tuple((Edge("sep_conv_3x3", 0), Edge("dil_conv_5x5", 1)) for _ in range(4))
     cell = CellGenotype(nodes, (2, 3, 4, 5))
-    network = DartsNetwork(Genotype(cell, cell), channels=4, cells=3)
+    network = DartsNetwork(Genotype(cell, cell), DartsDesign(channels=4, cells=3))
     masks = {}
     for kind in ("normal", "reduce"):
         masks[kind] = torch.zeros(14, 8, dtype=torch.bool)
@@ -250,8 +253,8 @@ def test_the_derived_network_has_the_searched_structure() -> None:
         ({"cells": 2}, "cells >= 3 must hold, but got cells=2"),
         ({"channels": 0}, "channels >= 1"),
         ({"stem": "mnist"}, "stem must be one of cifar, small, imagenet"),
-        ({"image_size": 3}, "image_size >= 4"),
-        ({"stem": "imagenet", "image_size": 16}, "image_size >= 32"),
+        ({"images": ImageSpec(size=3)}, "image_size >= 4"),
+        ({"stem": "imagenet", "images": ImageSpec(size=16)}, "image_size >= 32"),
     ],
 )
 def test_sizes_that_cannot_be_built_are_refused(wrong: dict[str, object], message: str) -> None:
@@ -261,7 +264,7 @@ def test_sizes_that_cannot_be_built_are_refused(wrong: dict[str, object], messag
 
 def test_costs_are_those_of_the_operations_alone() -> None:
     """Against the formula of a separable convolution, c (k^2 + c) per pixel and pass, over all normal cells."""
-    space = DartsSpace(channels=4, cells=5, image_size=16)
+    space = DartsSpace(channels=4, cells=5, images=ImageSpec(10, 3, 16))
     found = costs(space)["normal"]
     sizes = [(4, 16), (8, 8), (16, 4)]  # channels and pixels of the normal cells 0, 2 and 4
     expected = sum(2 * c * (9 + c) * s * s for c, s in sizes)

@@ -5,8 +5,8 @@ import random
 import pytest
 
 from smallgroup.spaces.darts import OPERATIONS, CellGenotype, Edge, Genotype
+from smallgroup.spaces.darts.published import published
 from smallgroup.spaces.drawing import draw
-from smallgroup.spaces.genotypes import published
 from smallgroup.spaces.nas_bench_201 import EDGES, Cell, every_cell
 
 DARTS_V2 = """\

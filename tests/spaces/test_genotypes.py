@@ -11,16 +11,15 @@ import pytest
 
 from smallgroup.runtime.checks import unmarked
 from smallgroup.spaces.darts import CellGenotype, Edge, Genotype, notation
+from smallgroup.spaces.darts.published import published
 from smallgroup.spaces.genotypes import (
     Origin,
     dumps,
     from_plain,
     loads,
-    published,
     published_about,
     read,
     resolve,
-    space_of,
     to_plain,
     write,
 )
@@ -50,7 +49,7 @@ def flat(genotype: Genotype) -> dict[str, Any]:
 def test_there_and_back(genotype: Genotype | Cell, tmp_path: Path) -> None:
     assert loads(dumps(genotype, ORIGIN)) == (genotype, ORIGIN)
     assert loads(dumps(genotype)) == (genotype, Origin())
-    assert from_plain(space_of(genotype), json.loads(json.dumps(to_plain(genotype)))) == genotype
+    assert from_plain(genotype.space, json.loads(json.dumps(to_plain(genotype)))) == genotype
     write(tmp_path / "genotype.json", genotype, ORIGIN)
     assert read(tmp_path / "genotype.json") == (genotype, ORIGIN)
     assert os.listdir(tmp_path) == ["genotype.json"]

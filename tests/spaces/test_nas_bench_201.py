@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.edges import MixedEdge
+from smallgroup.spaces.kinds import Rule
 from smallgroup.spaces.nas_bench_201 import OPERATIONS, Cell, NasBench201Space, Truth, every_cell
 from smallgroup.spaces.nas_bench_201.cell import EDGES
-from smallgroup.spaces.space import Rule
 
 RESNET = "|nor_conv_3x3~0|+|none~0|nor_conv_3x3~1|+|skip_connect~0|none~1|skip_connect~2|"
 
@@ -159,7 +160,7 @@ def test_a_table_is_read_again_when_it_is_another(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("channels", "per_stage", "classes"), [(16, 5, 10), (8, 1, 100), (5, 2, 3)])
 def test_the_supernet_has_as_many_parameters_as_its_parts(channels: int, per_stage: int, classes: int) -> None:
     """Batch norms have scale and shift everywhere but in cells, whose convolutions have a bias in their place."""
-    space = NasBench201Space(channels=channels, cells_per_stage=per_stage, classes=classes)
+    space = NasBench201Space(channels=channels, cells_per_stage=per_stage, images=ImageSpec(classes, 3, 32))
     widths = [channels, 2 * channels, 4 * channels]
     cells = sum(per_stage * 6 * ((c * c + c) + (9 * c * c + c)) for c in widths)
     reductions = sum(9 * c * 2 * c + 2 * 2 * c + 9 * 4 * c * c + 2 * 2 * c + c * 2 * c for c in widths[:2])

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from smallgroup.spaces.darts import CellGenotype, Edge, Genotype, notation
-from smallgroup.spaces.genotypes import published
+from smallgroup.spaces.darts.published import published
 
 NORMAL = "[('sep_conv_3x3', 0), ('sep_conv_3x3', 1), ('sep_conv_3x3', 0), ('sep_conv_3x3', 1), ('sep_conv_3x3', 1), ('skip_connect', 0), ('skip_connect', 0), ('dil_conv_3x3', 2)]"  # noqa: E501
 REDUCE = "[('max_pool_3x3', 0), ('max_pool_3x3', 1), ('skip_connect', 2), ('max_pool_3x3', 1), ('max_pool_3x3', 0), ('skip_connect', 2), ('skip_connect', 2), ('max_pool_3x3', 1)]"  # noqa: E501

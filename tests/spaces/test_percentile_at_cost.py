@@ -9,12 +9,15 @@ from statistics import fmean
 
 import pytest
 
-from smallgroup.networks import NetworkDesign, build_network, multiply_adds
+from smallgroup.runtime.image_spec import ImageSpec
+from smallgroup.spaces.count import multiply_adds
 from smallgroup.spaces.nas_bench_201 import OPERATIONS, Cell, Truth, every_cell
 from smallgroup.spaces.nas_bench_201.cost import benchmark_multiply_adds
+from smallgroup.spaces.nas_bench_201.design import NasBench201Design
+from smallgroup.spaces.networks import build_network
 
 CONVOLUTIONS = Cell(("nor_conv_3x3",) * 6)
-DESIGN = NetworkDesign(channels=16, cells_per_stage=5, classes=10, image_size=32)
+DESIGN = NasBench201Design(images=ImageSpec(10, 3, 32), channels=16, cells_per_stage=5)
 
 
 @pytest.mark.parametrize("cell", [CONVOLUTIONS, Cell(("none",) * 6), *random.Random(0).sample(list(every_cell()), 10)])

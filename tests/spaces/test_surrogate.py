@@ -15,8 +15,8 @@ from scipy.stats import spearmanr
 import smallgroup
 from smallgroup.spaces.darts import Genotype, Surrogate, plain, truth
 from smallgroup.spaces.darts.names import OPERATIONS
-from smallgroup.spaces.genotypes import published
-from smallgroup.spaces.ground_truth import GroundTruth
+from smallgroup.spaces.darts.published import published
+from smallgroup.spaces.ground_truth import GroundTruths
 
 needs_data = pytest.mark.skipif("SMALLGROUP_DATA" not in os.environ, reason="needs SMALLGROUP_DATA")
 Pairs = list[tuple[str, int]]
@@ -70,12 +70,12 @@ def test_percentiles_are_those_of_the_sample(surrogate: Surrogate) -> None:
     accuracies = np.array([surrogate.predict(cell) for cell in sample])
     assert np.median(accuracies) == pytest.approx(94.45, abs=0.02)
     for cell, accuracy in list(zip(sample, accuracies, strict=True))[:20]:
-        found = surrogate.standing(cell)
+        found = surrogate.prediction(cell)
         assert found is not None
         assert found.accuracy == accuracy
         expected = 100 * np.mean((accuracies < accuracy) + 0.5 * (accuracies == accuracy))
         assert found.percentile == pytest.approx(expected)
-    pc_darts = surrogate.standing(published()["PCDARTS_cifar"])
+    pc_darts = surrogate.prediction(published()["PCDARTS_cifar"])
     assert pc_darts is not None
     assert pc_darts.percentile > 99
 
@@ -153,7 +153,7 @@ def test_the_encoding_of_a_cell(tmp_path: Path) -> None:
 
 def test_cells_that_the_benchmark_does_not_have(tmp_path: Path) -> None:
     surrogate, _ = with_session(tmp_path)
-    assert surrogate.standing(published()["NASNet_A"]) is None
+    assert surrogate.prediction(published()["NASNet_A"]) is None
     large = [("sep_conv_7x7", source) if i == 3 else (name, source) for i, (name, source) in enumerate(NORMAL)]
     assert surrogate.predict(genotype(large, REDUCE)) is None
     same = [("sep_conv_3x3", 0) for _ in range(8)]
@@ -172,7 +172,7 @@ def test_a_prediction_that_is_no_percentage_is_refused(answer: float, tmp_path: 
 
 def test_without_files_or_runtime_nothing_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert Surrogate.find(tmp_path) is None
-    assert GroundTruth.find(tmp_path, ["darts", "nas-bench-201"]).of(genotype(NORMAL, REDUCE)) == {}
+    assert GroundTruths.find(tmp_path, ["darts", "nas-bench-201"]).of(genotype(NORMAL, REDUCE)) == {}
     folder = tmp_path / "nas-bench-301"
     folder.mkdir()
     (folder / "encoding.json").write_text(json.dumps(encoding()))

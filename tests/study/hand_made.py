@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from smallgroup.phases.evaluation import TrainResult
-from smallgroup.phases.evaluation.result import HELD_OUT
 from smallgroup.phases.search.answer import retained_record
 from smallgroup.phases.search.result import LearnerResult, SearchResult
+from smallgroup.phases.training import TrainResult
+from smallgroup.phases.training.result import HELD_OUT
 from smallgroup.study import Plan, Store
 from smallgroup.study.plan import Run
 

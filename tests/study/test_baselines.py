@@ -6,6 +6,7 @@ from typing import ClassVar
 import pytest
 
 from smallgroup.config import resolve
+from smallgroup.spaces import Genotype
 from smallgroup.spaces.nas_bench_201 import Truth
 from smallgroup.spaces.nas_bench_201.cell import Cell, every_cell
 from smallgroup.study.baselines import POPULATION, Lookups, evolution, picked, random_search, untrained
@@ -13,8 +14,9 @@ from smallgroup.study.table import check_measurable
 from tests.study.test_work import tiny
 
 
-def convolutions(cell: Cell) -> float:
+def convolutions(cell: Genotype) -> float:
     """A column that one change after the other improves."""
+    assert isinstance(cell, Cell)
     return sum({"nor_conv_3x3": 10.0, "nor_conv_1x1": 5.0}.get(operation, 0.0) for operation in cell.operations)
 
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from smallgroup.cli import main
-from smallgroup.study import Plan, Store, planned
+from smallgroup.study import Plan, Store, carry_out, opened, planned
 from smallgroup.study.file import parsed
 from tests.study.test_plan import TINY
 from tests.study.test_work import BASE
@@ -46,6 +46,10 @@ def test_a_study_from_file_to_figure(tmp_path: Path, capsys: pytest.CaptureFixtu
     code, text, _ = called(capsys, *arguments)
     assert "teaching helps (search.lambda = 1.0): not shown" in " ".join(text.split())
     assert {path: undated(path) for path in files} == before  # nothing was run again, and the same bytes came of it
+    plan = planned(*opened(str(file), seeds="1,2"), "lambda = 1")
+    result = carry_out(plan, out)  # the same from Python
+    assert (result.failed, set(result.files)) == (0, set(files))
+    assert {path: undated(path) for path in files} == before
     assert "rows with 'lambda = 1' in their names alone" in " ".join(text.split())
 
 

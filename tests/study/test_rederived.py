@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from smallgroup.spaces.nas_bench_201 import OPERATIONS, Cell, Standing, Truth, every_cell
+from smallgroup.spaces.ground_truth import Standing
+from smallgroup.spaces.nas_bench_201 import OPERATIONS, Cell, Truth, every_cell
 from smallgroup.study.rederived import Answers, derive_again, last_scores, markdown
 
 
@@ -27,7 +28,9 @@ def scores(second: str, share: float) -> Tensor:
 
 def test_the_cell_of_each_learner_and_of_the_mean_of_their_scores() -> None:
     known = truth()
-    found = derive_again([scores("nor_conv_1x1", 0.2), scores("nor_conv_3x3", 0.4)], 0, known, "cifar10")
+    found = derive_again(
+        [{"cell": scores("nor_conv_1x1", 0.2)}, {"cell": scores("nor_conv_3x3", 0.4)}], 0, known, "cifar10"
+    )
     small, large = (known.standing(Cell((name,) * 6), "cifar10") for name in ("nor_conv_1x1", "nor_conv_3x3"))
     assert found.learners == (small, large)
     assert found.consensus == large  # 0.25 against 0.15 in the mean
@@ -43,7 +46,7 @@ def test_scores_are_those_of_the_last_epoch(tmp_path: Path) -> None:
     ]
     path = tmp_path / "metrics.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    first, second = last_scores(path)
+    first, second = (one["cell"] for one in last_scores(path, "nas-bench-201"))
     assert first.shape == second.shape == (6, 5)
     assert (float(first[0, 0]), float(second[5, 4])) == (2.0, 2.1)
 
@@ -53,7 +56,7 @@ def test_metrics_without_scores_are_refused(row: dict[str, object] | None, tmp_p
     path = tmp_path / "metrics.jsonl"
     path.write_text("" if row is None else json.dumps(row) + "\n")
     with pytest.raises(ValueError, match=r"must have the scores of a"):
-        last_scores(path)
+        last_scores(path, "nas-bench-201")
 
 
 def test_a_row_of_the_table() -> None:

@@ -78,7 +78,7 @@ def test_gains_that_are_outweighed_in_the_middle_are_no_yes() -> None:
 
 def test_an_untrained_row_takes_one_learner_or_the_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     column = {cell: convolutions(cell) for cell in every_cell()}
-    monkeypatch.setattr("smallgroup.study.table._found", lambda _: Truth({"cifar10": column, "cifar100": column}))
+    monkeypatch.setattr("smallgroup.study.table._found", lambda *_: Truth({"cifar10": column, "cifar100": column}))
     own: dict[str, Any] = {"baseline": {"kind": "untrained"}, "config": {"learners": 3}}
     rows = [{"name": "first", **own}, {"name": "all", **own, "take": "mean"}]
     base = {"dataset": "cifar10", "space": {"name": "nas-bench-201", "derive": "benchmark"}}
@@ -86,7 +86,7 @@ def test_an_untrained_row_takes_one_learner_or_the_mean(tmp_path: Path, monkeypa
     first, everyone = (row.entries["true_accuracy"].values for row in tabulated(plan, Store(tmp_path)).rows)
     for seed, line in zip((1, 2), (plan.lines[0],) * 2, strict=True):
         cells = untrained(resolve(keys_of(plan.study, line.point, line.row, seed)))
-        accuracies = [column[cell] for cell in cells]
+        accuracies = [convolutions(cell) for cell in cells]
         assert len(set(accuracies)) > 1
         assert first[seed] == accuracies[0]
         assert everyone[seed] == pytest.approx(sum(accuracies) / 3)
@@ -99,7 +99,7 @@ def test_who_looks_accuracies_up_is_scored_by_another_column(
     """The best of one column is the worst of the other here."""
     column = {cell: convolutions(cell) for cell in every_cell()}
     truth = Truth({"cifar10": {cell: 60.0 - value for cell, value in column.items()}, "cifar100": column})
-    monkeypatch.setattr("smallgroup.study.table._found", lambda _: truth)
+    monkeypatch.setattr("smallgroup.study.table._found", lambda *_: truth)
     base = {"dataset": "cifar10", "space": "nas-bench-201"}
     rows = [{"name": "looked up", "baseline": {"kind": kind, "lookups": 100}}]
     columns = ["true_accuracy", "percentile", "percentile_at_cost"]
@@ -113,7 +113,7 @@ def test_who_looks_accuracies_up_is_scored_by_another_column(
 def test_seeds_pair_what_they_mean_the_same_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An untrained architecture is where a search of that seed begins; a random search shares nothing with it."""
     column = {cell: convolutions(cell) for cell in every_cell()}
-    monkeypatch.setattr("smallgroup.study.table._found", lambda _: Truth({"cifar10": column, "cifar100": column}))
+    monkeypatch.setattr("smallgroup.study.table._found", lambda *_: Truth({"cifar10": column, "cifar100": column}))
     rows = [
         {"name": "group", "config": {"learners": 2}},
         *({"name": kind, "baseline": {"kind": kind}} for kind in ("untrained", "random", "evolution")),

@@ -20,20 +20,23 @@ from smallgroup.bench.outcome.proxies import PROXIES
 from smallgroup.config import Config, resolve
 from smallgroup.data.training_data import open_parts_of_search
 from smallgroup.fitting import training_within
-from smallgroup.networks import build_network, multiply_adds, parameters
-from smallgroup.phases.evaluation.job import TrainingJob
-from smallgroup.phases.evaluation.size import images_of, of_same_cost
-from smallgroup.phases.evaluation.trainee import Build
 from smallgroup.phases.playoff.candidates import distinct
 from smallgroup.phases.playoff.job import Candidate, PlayOffJob
-from smallgroup.pipeline import ALL_3X3, OVERHEAD, PLAY_OFF_SHARE, RESNET
+from smallgroup.phases.training.job import TrainingJob
+from smallgroup.phases.training.size import of_same_cost
+from smallgroup.phases.training.trainee import Build
+from smallgroup.pipeline import OVERHEAD, PLAY_OFF_SHARE
 from smallgroup.runtime import stream
 from smallgroup.runtime.budget import Budget
-from smallgroup.spaces.choices import random_genotype
+from smallgroup.spaces.choices import known_genotype, random_genotype
+from smallgroup.spaces.count import multiply_adds, parameters
 from smallgroup.spaces.drawing import one_line
-from smallgroup.spaces.genotypes import AnyGenotype, from_plain
+from smallgroup.spaces.genotype import Genotype
+from smallgroup.spaces.genotypes import from_plain
+from smallgroup.spaces.networks import build_network
 
 SPACE = "nas-bench-201"
+RESNET, ALL_3X3 = (known_genotype(name, SPACE) for name in ("resnet", "all-3x3"))
 MOST_CELLS = 3000
 """Random cells that a proxy looks at, at most: there are not many more."""
 
@@ -128,7 +131,7 @@ class _Watch:
         self.seconds = time.process_time()
 
 
-def _network(name: str, cell: AnyGenotype | None, build: Build = build_network, *, same_cost: bool) -> Arm:
+def _network(name: str, cell: Genotype | None, build: Build = build_network, *, same_cost: bool) -> Arm:
     """A network by itself, trained for all of the time: of the cost of the found one, or of a size chosen by time."""
 
     def carry_out(task: Task, seed: int, found: Outcome | None) -> Outcome:
@@ -149,12 +152,7 @@ def _by_proxy(proxy: str) -> Arm:
         with machine(config.run):
             data = training_data_of(config)
             images, _ = data.train(config.training.batch_size, seed).batch(0)
-            design = config.training.network.design(
-                classes=len(data.dataset.classes),
-                image_channels=data.dataset.channels,
-                image_size=data.dataset.size,
-                space=SPACE,
-            )
+            design = config.training.network.design(data.dataset.spec, SPACE)
             best, highest = _random(seed, proxy, 0), -math.inf
             for number in range(MOST_CELLS):
                 if budget.spent > found.search_seconds:
@@ -192,7 +190,7 @@ def _all_of(task: Task) -> Budget:
     return Budget(OVERHEAD * task.seconds, "cpu")
 
 
-def _random(seed: int, *key: int | str) -> AnyGenotype:
+def _random(seed: int, *key: int | str) -> Genotype:
     return random_genotype(SPACE, stream(seed, *key))
 
 
@@ -200,7 +198,7 @@ def _trained(
     name: str,
     task: Task,
     seed: int,
-    cell: AnyGenotype,
+    cell: Genotype,
     *,
     budget: Budget,
     build: Build = build_network,
@@ -213,7 +211,7 @@ def _trained(
     with machine(config.run):
         data = training_data_of(config)
         if found is not None:
-            network = of_same_cost(cell, config.training.network, found.multiply_adds, images_of(data), build)
+            network = of_same_cost(cell, config.training.network, found.multiply_adds, data.dataset.spec, build)
             config = _with(config, network=network, least_steps=None)
         config = training_within(config, cell, budget, build=build)
         with closing(make_training(config, cell, data, build)) as job:

@@ -12,24 +12,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from smallgroup.networks import DerivedNetwork, NetworkDesign
-from smallgroup.networks.nas_bench_201 import POOLINGS
-from smallgroup.phases.evaluation.trainee import Build
+from smallgroup.phases.training.trainee import Build
 from smallgroup.runtime import stream
-from smallgroup.spaces.genotypes import AnyGenotype
+from smallgroup.spaces.design import NetworkDesign
+from smallgroup.spaces.genotype import Genotype
+from smallgroup.spaces.nas_bench_201.design import NasBench201Design
+from smallgroup.spaces.nas_bench_201.network import POOLINGS
+from smallgroup.spaces.network import DerivedNetwork
 from smallgroup.spaces.weights import initialise
 
 
-class _Plain(nn.Module):
+class _Plain(DerivedNetwork):
     """A body that ends in a vector per image, and a linear layer."""
 
-    auxiliary = None
-    drop_path = 0.0
-
-    def __init__(self, layers: list[nn.Module], width: int, design: NetworkDesign) -> None:
+    def __init__(self, layers: list[nn.Module], width: int, design: NasBench201Design) -> None:
         super().__init__()
         self.body = nn.Sequential(*layers, POOLINGS[design.pooling](1))
-        self.classifier = nn.Linear(width, design.classes)
+        self.classifier = nn.Linear(width, design.images.classes)
 
     def forward(self, images: Tensor, key: object = None) -> Tensor:  # noqa: ARG002 -- as derived networks
         """[n, channels, height, width] to logits."""
@@ -41,8 +40,8 @@ def _conv(inputs: int, outputs: int, stride: int = 1) -> list[nn.Module]:
     return [nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]
 
 
-def _stem(design: NetworkDesign) -> list[nn.Module]:
-    layers = _conv(design.image_channels, design.channels)
+def _stem(design: NasBench201Design) -> list[nn.Module]:
+    layers = _conv(design.images.channels, design.channels)
     for _ in range(design.halvings):
         layers.append(nn.MaxPool2d(2, ceil_mode=True))
     return layers
@@ -67,14 +66,14 @@ class Residual(nn.Module):
         return functional.relu(self.body(x) + self.shortcut(x))
 
 
-def _cnn(design: NetworkDesign) -> nn.Module:
+def _cnn(design: NasBench201Design) -> DerivedNetwork:
     """Three convolutions with pooling between them, each twice as wide as the one before."""
     c = design.channels
     layers = [*_stem(design), *_conv(c, 2 * c), nn.MaxPool2d(2, ceil_mode=True), *_conv(2 * c, 4 * c)]
     return _Plain(layers, 4 * c, design)
 
 
-def _resnet(design: NetworkDesign) -> nn.Module:
+def _resnet(design: NasBench201Design) -> DerivedNetwork:
     """A stem and three stages of residual blocks, each twice as wide as the one before."""
     layers, inputs = _stem(design), design.channels
     for stage in range(3):
@@ -85,9 +84,9 @@ def _resnet(design: NetworkDesign) -> nn.Module:
     return _Plain(layers, inputs, design)
 
 
-def _builder(make: Callable[[NetworkDesign], nn.Module]) -> Build:
+def _builder(make: Callable[[NasBench201Design], DerivedNetwork]) -> Build:
     def build(
-        _: AnyGenotype,
+        _: Genotype,
         design: NetworkDesign,
         /,
         *,
@@ -95,11 +94,11 @@ def _builder(make: Callable[[NetworkDesign], nn.Module]) -> Build:
         device: torch.device | str | None = None,
     ) -> DerivedNetwork:
         with torch.device("meta"):
-            network = make(design)
+            network = make(cast(NasBench201Design, design))  # arms are networks of this space
         where = torch.device("cpu" if device is None else device)
         if where.type != "meta":
             initialise(network, generator or stream("network", "weights"), where)
-        return cast(DerivedNetwork, network)  # of the same interface
+        return network
 
     return build
 

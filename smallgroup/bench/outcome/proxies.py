@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from smallgroup import kernels
-from smallgroup.networks import parameters
+from smallgroup.spaces.count import parameters
 
 Proxy = Callable[[nn.Module, Tensor], float]
 

@@ -41,7 +41,7 @@ class Paired:
 
 
 @dataclass(frozen=True)
-class Row:
+class OutcomeRow:
     """An arm on a task."""
 
     arm: str
@@ -78,7 +78,7 @@ def paired(own: Mapping[int, float], other: Mapping[int, float]) -> Paired | Non
     return Paired(len(seeds), middle, (middle - reach, middle + reach))
 
 
-def rows(folder: Path, table: Table) -> list[Row]:
+def rows(folder: Path, table: Table) -> list[OutcomeRow]:
     """The arms of a table that have outcomes, in their order."""
     found: dict[str, dict[int, Outcome]] = {}
     for unit in table.units():
@@ -87,7 +87,7 @@ def rows(folder: Path, table: Table) -> list[Row]:
             found.setdefault(unit.arm, {})[unit.seed] = outcome
     own = {seed: one.test_error for seed, one in found.get(RUN, {}).items()}
     return [
-        Row(
+        OutcomeRow(
             arm,
             outcomes,
             None if arm == RUN else paired(own, {seed: one.test_error for seed, one in outcomes.items()}),
@@ -102,7 +102,7 @@ HEADER = (
 )  # fmt: skip
 
 
-def cells(table_rows: Sequence[Row]) -> list[tuple[str, ...]]:
+def cells(table_rows: Sequence[OutcomeRow]) -> list[tuple[str, ...]]:
     """The rows as text."""
     found: list[tuple[str, ...]] = []
     for row in table_rows:

@@ -7,7 +7,8 @@ from torch import Tensor
 from smallgroup.phases.playoff.candidates import distinct, in_turn, next_best
 from smallgroup.phases.playoff.job import Candidate, PlayOffJob
 from smallgroup.phases.search.answer import Answer, AnswerRecord, CandidateRecord, Finalist, consensus_of, has_consensus
-from smallgroup.spaces.genotypes import AnyGenotype, to_plain
+from smallgroup.spaces.genotype import Genotype
+from smallgroup.spaces.genotypes import to_plain
 
 
 def candidates_of(finalists: Sequence[Finalist], most: int) -> list[Candidate]:
@@ -28,9 +29,7 @@ def candidates_of(finalists: Sequence[Finalist], most: int) -> list[Candidate]:
     return distinct([*own, *others, *_first(in_turn(beside), 8 * most)], most)
 
 
-def _beside(
-    name: str, genotype: AnyGenotype, scores: Mapping[str, Tensor], most_skips: int | None
-) -> Iterator[Candidate]:
+def _beside(name: str, genotype: Genotype, scores: Mapping[str, Tensor], most_skips: int | None) -> Iterator[Candidate]:
     for other in next_best(genotype, scores):
         if most_skips is None or other.skips <= most_skips:
             yield Candidate(f"next to {name}", other)

@@ -7,9 +7,9 @@ from itertools import count
 from torch import Tensor
 
 from smallgroup.phases.playoff.job import Candidate
+from smallgroup.spaces import definition_of
 from smallgroup.spaces.choices import neighbours, score
-from smallgroup.spaces.genotypes import AnyGenotype
-from smallgroup.spaces.nas_bench_201.cell import Cell
+from smallgroup.spaces.genotype import Genotype
 
 
 def distinct(candidates: Iterable[Candidate], most: int) -> list[Candidate]:
@@ -17,13 +17,13 @@ def distinct(candidates: Iterable[Candidate], most: int) -> list[Candidate]:
     found: dict[object, Candidate] = {}
     for candidate in candidates:
         cell = candidate.genotype
-        found.setdefault(cell.pruned().form() if isinstance(cell, Cell) else cell, candidate)
+        found.setdefault((cell.space, definition_of(cell.space).form(cell)), candidate)
         if len(found) == most:
             break
     return list(found.values())
 
 
-def next_best(genotype: AnyGenotype, scores: Mapping[str, Tensor]) -> Iterator[AnyGenotype]:
+def next_best(genotype: Genotype, scores: Mapping[str, Tensor]) -> Iterator[Genotype]:
     """Cells by falling score, from a derived one on: each has the next best operation on one edge of one before."""
     order = count()
     waiting = [(-score(genotype, scores), next(order), genotype)]

@@ -2,8 +2,9 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from smallgroup.phases.evaluation.config import NetworkConfig, TrainingConfig
+from smallgroup.phases.training.config import TrainingConfig
 from smallgroup.runtime.bounds import MOST
+from smallgroup.spaces.config import SHORT, NetworkConfig
 
 
 class PlayOffConfig(BaseModel):
@@ -11,11 +12,11 @@ class PlayOffConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
-    candidates: int = Field(default=8, ge=1, le=MOST["candidates"])
+    candidates: int = Field(ge=1, le=MOST["candidates"])
     """Cells at most: each learner's, the consensus, then those with the next best operations by score."""
-    least_steps: int = Field(default=1, ge=1, le=MOST["steps_per_epoch"])
+    least_steps: int = Field(ge=1, le=MOST["steps_per_epoch"])
     """Steps of a candidate before the first comparison; there are fewer candidates where the time is not enough."""
-    steps_per_search_step: float = Field(default=1.5, gt=0, le=1000)
+    steps_per_search_step: float = Field(gt=0, le=1000)
     """Steps of all candidates together, for each step of the search."""
     seconds: float | None = Field(default=None, gt=0)
     """CPU seconds of all candidates together, in place of steps: then a light cell takes more steps in its seconds."""
@@ -27,28 +28,25 @@ class PlayOffConfig(BaseModel):
     """Of all weights."""
     average: float = Field(default=0.98, ge=0, lt=1)
     """Decay per step of the moving average of the weights, by which candidates are compared."""
-    network: NetworkConfig = NetworkConfig(
-        channels=24,
-        cells=5,
-        cells_per_stage=1,
-        stages=2,
-        halvings="auto",
-        reduction="pool",
-        pooling="maximum",
-        auxiliary="none",
-    )
+    network: NetworkConfig = NetworkConfig(channels=SHORT)
     """The network around a candidate."""
 
     @property
     def training(self) -> TrainingConfig:
         """How a candidate is trained."""
         return TrainingConfig(
+            epochs=1,  # a constant rate knows no end
             batch_size=self.batch_size,
+            least_steps=None,
             network=self.network,
             optimizer="adamw",
             lr=self.lr,
+            min_lr=0.0,
             schedule="constant",
             weight_decay=self.weight_decay,
             average=self.average,
+            validation=0.0,
+            clip=5.0,
+            label_smoothing=0.0,
             drop_path=0.0,
         )

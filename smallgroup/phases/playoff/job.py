@@ -11,11 +11,11 @@ from torch import Tensor
 
 from smallgroup.data.errors import check_same_data
 from smallgroup.data.training_data import TrainingData
-from smallgroup.phases.evaluation.trainee import Trainee
 from smallgroup.phases.passes import FORWARD
 from smallgroup.phases.playoff.config import PlayOffConfig
 from smallgroup.phases.playoff.rounds import Halving, Turn, going_on, worth_trying
-from smallgroup.spaces.genotypes import AnyGenotype
+from smallgroup.phases.training.trainee import Trainee
+from smallgroup.spaces.genotype import Genotype
 
 MEASURED = 3
 """Steps that are timed of each candidate, after one that is not."""
@@ -26,7 +26,7 @@ class Candidate:
     """A cell that may be the group's answer, and where it comes from."""
 
     source: str
-    genotype: AnyGenotype
+    genotype: Genotype
     learner: int | None = None
     """Whose derived cell it is, if it is one."""
 

@@ -14,7 +14,7 @@ from smallgroup.phases.search.config import AnswerRule
 from smallgroup.phases.search.learners import Searcher
 from smallgroup.spaces import Space
 from smallgroup.spaces.choices import mean_scores
-from smallgroup.spaces.genotypes import AnyGenotype
+from smallgroup.spaces.genotype import Genotype
 
 OF_A_LEARNER: frozenset[AnswerRule] = frozenset({"retained", "derived-error"})
 """Rules whose answer is always the derived cell of a learner."""
@@ -64,7 +64,7 @@ class AnswerRecord:
 class Answer:
     """The cell that a search gives, and why."""
 
-    genotype: AnyGenotype
+    genotype: Genotype
     record: AnswerRecord
 
 
@@ -73,7 +73,7 @@ class Finalist:
     """A learner at the end of a search: all that the rules look at."""
 
     searcher: Searcher
-    genotype: AnyGenotype
+    genotype: Genotype
     validation_loss: float
     """Of W on all validation images."""
     derived_error: float | None = None
@@ -141,7 +141,7 @@ def _consensus(finalists: Sequence[Finalist]) -> Answer:
     return Answer(genotype, AnswerRecord("consensus", None, sentence))
 
 
-def consensus_of(finalists: Sequence[Finalist]) -> tuple[AnyGenotype, dict[str, Tensor]]:
+def consensus_of(finalists: Sequence[Finalist]) -> tuple[Genotype, dict[str, Tensor]]:
     """Return the cell that the mean of the learners' scores gives, and that mean."""
     mean, first = mean_scores([each.scores for each in finalists]), finalists[0].searcher.relaxed
     alone = len(finalists) == 1
@@ -194,7 +194,7 @@ def check_answer(rule: AnswerRule, learners: Sequence[tuple[Space, Method]]) -> 
 
 
 def _space_in_words(space: Space) -> str:
-    habit = getattr(space, "derivation", None)  # of NAS-Bench-201: whether `none` may be chosen
+    habit = getattr(space, "derivation", None)  # where a space can derive in several ways
     return space.name if habit is None else f"{space.name} (derive: {habit})"
 
 

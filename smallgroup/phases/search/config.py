@@ -1,4 +1,7 @@
-"""The part of a config that is about the course of a search."""
+"""The part of a config that is about the course of a search.
+
+Keys without a default here have theirs in the recipe `quick`, and every recipe names them.
+"""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -29,11 +32,11 @@ class BatchSizes(BaseModel):
 
     model_config = _FROZEN
 
-    train: int = Field(default=64, ge=2, le=MOST["batch_size"])
+    train: int = Field(ge=2, le=MOST["batch_size"])
     """Labelled images that train V and W."""
-    unlabeled: int = Field(default=64, ge=2, le=MOST["batch_size"])
+    unlabeled: int = Field(ge=2, le=MOST["batch_size"])
     """Images that learners label for one another."""
-    validation: int = Field(default=64, ge=2, le=MOST["batch_size"])
+    validation: int = Field(ge=2, le=MOST["batch_size"])
     """Images whose loss the architecture follows."""
 
 
@@ -42,19 +45,19 @@ class WeightsConfig(BaseModel):
 
     model_config = _FROZEN
 
-    lr: float = Field(default=0.025, gt=0)
+    lr: float = Field(gt=0)
     """Learning rate in the first epoch; that of W counts from the epoch in which W begins."""
-    min_lr: float = Field(default=0.001, ge=0)
+    min_lr: float = Field(ge=0)
     """What it falls to."""
     warmup_epochs: int = Field(default=0, ge=0, le=MOST["epochs"])
     """Epochs at the beginning in which the rate rises in even steps up to lr, for large batches."""
-    momentum: float = Field(default=0.9, ge=0, lt=1)
+    momentum: float = Field(ge=0, lt=1)
     """Of SGD."""
     nesterov: bool = False
-    """Whether the momentum is Nesterov's, as in the code of GDAS and NAS-Bench-201."""
-    weight_decay: float = Field(default=3e-4, ge=0)
+    """Whether the momentum is Nesterov's, as in the code of GDAS."""
+    weight_decay: float = Field(ge=0)
     """Of V and W."""
-    clip: float | None = Field(default=5.0, gt=0)
+    clip: float | None = Field(gt=0)
     """Largest L2 norm of a gradient; null: any."""
 
     @model_validator(mode="after")
@@ -69,7 +72,7 @@ class ArchitectureConfig(BaseModel):
 
     model_config = _FROZEN
 
-    lr: float | None = Field(default=None, gt=0)
+    lr: float | None = Field(gt=0)
     """Learning rate; null: by `travel`, or else the method's own."""
     travel: float | None = Field(default=None, gt=0)
     """How far Adam can move a logit: the learning rate is travel / steps, at most max_lr; in the paper it is 7.5."""
@@ -102,33 +105,33 @@ class SearchConfig(BaseModel):
 
     model_config = _FROZEN
 
-    epochs: int = Field(default=10, ge=1, le=MOST["epochs"])
+    epochs: int = Field(ge=1, le=MOST["epochs"])
     """Parts of the search; learning rates fall, and metrics and a checkpoint are written, from one to the next."""
-    steps_per_epoch: int | None = Field(default=None, ge=1, le=MOST["steps_per_epoch"])
+    steps_per_epoch: int | None = Field(ge=1, le=MOST["steps_per_epoch"])
     """Steps of an epoch; null: one pass over the training images."""
-    batch_size: BatchSizes = BatchSizes()
+    batch_size: BatchSizes
     """Images per step from each of the three streams."""
-    image_size: int | None = Field(default=None, ge=1, le=MOST["image_size"])
+    image_size: int | None = Field(ge=1, le=MOST["image_size"])
     """Height and width of the images in the search alone: larger ones are shrunk to it; null: those of the data."""
-    lam: float = Field(default=1.0, ge=0, alias="lambda")
+    lam: float = Field(ge=0, alias="lambda")
     """Weight of the peers' labels in the loss of W; 0 makes the learners independent."""
-    hypergradient: Literal["first-order", "finite-difference", "exact"] = "finite-difference"
+    hypergradient: Literal["first-order", "finite-difference", "exact"]
     """How the architecture gradient passes through both inner steps; first-order: not at all."""
-    radius: float = Field(default=0.01, gt=0)
+    radius: float = Field(gt=0)
     """Length of the probes of finite differences."""
-    label_path: bool = True
+    label_path: bool
     """Whether labels are differentiated also in the architecture that makes them; the paper does not."""
-    order: Literal["v-w-a", "a-v-w"] = "v-w-a"
+    order: Literal["v-w-a", "a-v-w"]
     """The paper's order of stages, or architectures first, as in DARTS; second-order a-v-w is for learners alone."""
     clip_lookahead: bool = True
     """Whether weights.clip also clips the step of W that second-order gradients look ahead to; in DARTS it does not."""
-    v_warmup: float = Field(default=0.0, ge=0, lt=1)
+    v_warmup: float = Field(ge=0, lt=1)
     """Share of the steps in which V alone is trained, of each stage: labels of an untrained V are mere smoothing."""
-    architecture_warmup: float | None = Field(default=None, ge=0, lt=1)
+    architecture_warmup: float | None = Field(ge=0, lt=1)
     """Share of the steps before the architecture moves, those of V alone among them; null: each method's own."""
-    weights: WeightsConfig = WeightsConfig()
+    weights: WeightsConfig
     """How V and W are stepped."""
-    architecture: ArchitectureConfig = ArchitectureConfig()
+    architecture: ArchitectureConfig
     """How A is stepped."""
     labels_from: Literal["v", "w", "w-joint"] = "v"
     """Who makes the labels; `w` and `w-joint` are the ablation without first stage."""
@@ -138,7 +141,7 @@ class SearchConfig(BaseModel):
     """`own` and `uniform` are controls in which nobody teaches anybody."""
     human_labels: bool = True
     """False: the ablation in which W learns from peers alone."""
-    answer: AnswerRule = "retained"
+    answer: AnswerRule
     """Which cell is the answer: that of the learner with the lowest validation loss (retained), that with the lowest
     validation error once derived (derived-error), the one derived from the mean of all scores (consensus), or the
     best of several that are trained briefly (play-off)."""

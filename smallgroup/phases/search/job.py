@@ -19,10 +19,10 @@ from smallgroup.phases.search.config import SearchConfig
 from smallgroup.phases.search.labellers import Labellers, check_same_labellers
 from smallgroup.phases.search.learners import Searcher, make_searcher, of_learner
 from smallgroup.phases.search.metrics import EpochMetrics
-from smallgroup.phases.search.schedule import Course, Kind, schedule_of
+from smallgroup.phases.search.schedule import Course, StepKind, schedule_of
 from smallgroup.runtime.memory import check_batch
 from smallgroup.spaces import Space
-from smallgroup.spaces.ground_truth import GroundTruth
+from smallgroup.spaces.ground_truth import GroundTruths
 
 
 class SearchJob:
@@ -41,7 +41,7 @@ class SearchJob:
         *,
         seed: int,
         numbers: Sequence[int] | None = None,
-        truth: GroundTruth | None = None,
+        truth: GroundTruths | None = None,
         labellers: Labellers | None = None,
     ) -> None:
         check_answer(config.answer, learners)
@@ -154,7 +154,7 @@ class SearchJob:
         moving = [searcher.moves(step) for searcher in self.searchers]
         return self.take(kind if any(moving) or kind != "all" else "weights", moving)
 
-    def take(self, kind: Kind, moving: Sequence[bool] | None = None) -> StepReport:
+    def take(self, kind: StepKind, moving: Sequence[bool] | None = None) -> StepReport:
         """A step of the group that moves V alone, V and W, or also the architectures of those `moving`."""
         train = self._read_train.batch(self.step)
         if kind == "labellers":

@@ -13,7 +13,7 @@ from smallgroup.runtime.memory import memory_in_use
 _COPIES = 10
 """Of V and W together, in sizes of W: values, momentum, the state before the step, gradients, probes."""
 _BACKWARD = 1.5
-"""What a pass takes at its peak, over what it keeps for the way back: 1.2 in the DARTS space, 2 in NAS-Bench-201."""
+"""What a pass takes at its peak, over what it keeps for the way back: 1.2 to 2 in the built-in spaces."""
 _TANGENTS = 3.0
 """The same of forward over reverse mode, over a plain pass."""
 _KERNELS = 30 * 2**20
@@ -38,7 +38,7 @@ def expected_memory(job: SearchJob) -> int:
 
 def activations(searcher: Searcher) -> int:
     """Bytes that a pass keeps for its backward pass, per image: counted on a pass of two images."""
-    learner, shape = searcher.learner, searcher.relaxed.space.image_shape
+    learner, shape = searcher.learner, searcher.relaxed.space.images.shape
     own = {tensor.untyped_storage().data_ptr() for tensor in (*learner.w.values(), *learner.architecture.values())}
     kept: dict[int, int] = {}
     alive: list[Tensor] = []  # so that no address is used twice while we count

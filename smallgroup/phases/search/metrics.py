@@ -15,8 +15,9 @@ from smallgroup.phases.evaluate import Evaluation, evaluate
 from smallgroup.phases.search.collapse import signs_of_collapse
 from smallgroup.phases.search.learners import Searcher
 from smallgroup.phases.search.taught import Taught
-from smallgroup.spaces.genotypes import AnyGenotype, to_plain
-from smallgroup.spaces.ground_truth import GroundTruth
+from smallgroup.spaces.genotype import Genotype
+from smallgroup.spaces.genotypes import to_plain
+from smallgroup.spaces.ground_truth import GroundTruths
 
 LOSSES = ("v_loss", "w_loss", "w_unlabeled_loss", "validation_loss")
 TERMS = ("own", "cross", "label")
@@ -29,7 +30,7 @@ class EpochMetrics:
         self,
         searchers: Sequence[Searcher],
         data: SearchData,
-        truth: GroundTruth | None = None,
+        truth: GroundTruths | None = None,
         *,
         with_v: bool = True,
         images: int = 1000,
@@ -119,7 +120,7 @@ class EpochMetrics:
         self._sums = [{name: (float(total), int(count)) for name, (total, count) in sums.items()} for sums in state]
 
 
-def standing(truth: GroundTruth | None, genotype: AnyGenotype) -> dict[str, dict[str, float | None]]:
+def standing(truth: GroundTruths | None, genotype: Genotype) -> dict[str, dict[str, float | None]]:
     """Return accuracy and percentiles of a trained cell by column, where they are known; written down and not used."""
     return {} if truth is None else truth.of(genotype)
 

@@ -29,7 +29,8 @@ from smallgroup.phases.search.metrics import standing
 from smallgroup.runner import place
 from smallgroup.runtime.files import read_regular, write_whole
 from smallgroup.runtime.memory import peak_memory
-from smallgroup.spaces.genotypes import FILE, AnyGenotype, Origin, from_plain, read, space_of, to_plain, write
+from smallgroup.spaces.genotype import Genotype
+from smallgroup.spaces.genotypes import FILE, Origin, from_plain, read, to_plain, write
 
 RESULT, ARCHITECTURES = place.RESULT, "architectures.json"
 
@@ -126,7 +127,7 @@ class SearchResult:
         except (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
             return None
 
-    def _fits(self, written: AnyGenotype) -> bool:
+    def _fits(self, written: Genotype) -> bool:
         """Whether the answer is the cell that it says it is; `written` is that of `genotype.json`."""
         answer, retained = self.answer, self.group[self.retained]  # an IndexError where there is no such learner
         own = retained if answer.learner is None else self.group[answer.learner]
@@ -149,7 +150,7 @@ def conclude(
     play_off: Callable[[Sequence[Finalist]], Answer] | None = None,
 ) -> SearchResult:
     """Look at every learner on all validation images, let the group answer, write `genotype.json` and `result.json`."""
-    genotypes: list[AnyGenotype] = [s.relaxed.derive(s.learner.architecture) for s in job.searchers]
+    genotypes: list[Genotype] = [s.relaxed.derive(s.learner.architecture) for s in job.searchers]
     learners = [
         _learner(k, searcher, genotype, job)
         for k, (searcher, genotype) in enumerate(zip(job.searchers, genotypes, strict=True))
@@ -192,13 +193,13 @@ def conclude(
     return result
 
 
-def write_architectures(path: Path, searchers: Sequence[Searcher], genotypes: Sequence[AnyGenotype]) -> None:
+def write_architectures(path: Path, searchers: Sequence[Searcher], genotypes: Sequence[Genotype]) -> None:
     """Write each learner's score for every operation."""
     learners = []
     for searcher, genotype in zip(searchers, genotypes, strict=True):
         scores = searcher.relaxed.method.scores(searcher.learner.architecture)
         tables = {kind: [[_or_null(value) for value in row] for row in t.tolist()] for kind, t in scores.items()}
-        own = {"space": space_of(genotype), "genotype": to_plain(genotype), "scores": tables}
+        own = {"space": genotype.space, "genotype": to_plain(genotype), "scores": tables}
         learners.append({**own, "most_skips": searcher.relaxed.method.most_skips})
     write_whole(path, json.dumps({"schema": 1, "learners": learners}) + "\n")
 
@@ -208,7 +209,7 @@ def _or_null(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _learner(k: int, searcher: Searcher, genotype: AnyGenotype, job: SearchJob) -> LearnerResult:
+def _learner(k: int, searcher: Searcher, genotype: Genotype, job: SearchJob) -> LearnerResult:
     data = job.data
 
     def on(images: Tensor, which: str, logits_of: Callable[[Tensor], Tensor] = searcher.logits) -> Evaluation:

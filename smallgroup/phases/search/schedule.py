@@ -11,7 +11,7 @@ from smallgroup.group.teaching import Teaching
 from smallgroup.methods import Method, Progress
 from smallgroup.phases.search.config import SearchConfig
 
-Kind = Literal["labellers", "weights", "all"]
+StepKind = Literal["labellers", "weights", "all"]
 """What a step moves: V alone, V and W, or the architecture too."""
 
 # Passes of one learner in a step, a backward pass counted as two forward ones: for a learner by itself and for one in a
@@ -98,7 +98,7 @@ class Schedule:
             frozen=stage.still // self.steps_per_epoch,
         )
 
-    def kind(self, step: int) -> Kind:
+    def kind(self, step: int) -> StepKind:
         """What a step moves."""
         stage = self.stage(step)
         within = step - stage.first
@@ -149,7 +149,7 @@ def schedule_of(config: SearchConfig, per_epoch: int, teaching: Teaching, method
 class Stretch(NamedTuple):
     """Steps that follow one another and are of one kind, every learner in one stage."""
 
-    kind: Kind
+    kind: StepKind
     stages: tuple[int, ...]
     begin: int
     end: int
@@ -176,7 +176,7 @@ class Course:
         """Whether learners have V."""
         return self.schedules[0].teaches
 
-    def kind(self, step: int) -> Kind:
+    def kind(self, step: int) -> StepKind:
         """What a step of the group moves: V alone while all learners want that, A if one of them does.
 
         A learner that trains V alone beside others that do not trains W too.
@@ -205,7 +205,7 @@ class Course:
         """Steps in which V alone is trained, and W waits."""
         return sum(one.end - one.begin for one in self.stretches if one.kind == "labellers")
 
-    def work(self, kind: Kind) -> int:
+    def work(self, kind: StepKind) -> int:
         """What a step costs one learner, in forward passes over a batch: for estimates of time."""
         config = self.schedules[0].config
         passes = (_TAUGHT if self.teaches else _ALONE)[config.hypergradient if kind == "all" else kind]

@@ -11,7 +11,7 @@ from smallgroup.phases.evaluate import BATCH
 from smallgroup.phases.passes import FORWARD, PassTime, pass_time, typical_time
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.learners import Searcher
-from smallgroup.phases.search.schedule import Course, Kind
+from smallgroup.phases.search.schedule import Course, StepKind
 
 _EVALUATIONS = 2
 """Passes over the images of the metrics at the end of an epoch: W, the derived cell, and V where it teaches."""
@@ -23,7 +23,7 @@ _EPOCHS = 5
 """Epochs at least that a budget is shared out to: rates fall from one to the next."""
 
 
-Part = tuple[Kind | Literal["end"], tuple[int, ...]]
+Part = tuple[StepKind | Literal["end"], tuple[int, ...]]
 """Steps of a kind, or ends of epochs, while every learner is in one of its stages."""
 
 
@@ -102,7 +102,7 @@ class Cost:
 
 def measure(job: SearchJob, clock: Callable[[], float] = time.monotonic) -> Cost:
     """Take a few steps of every kind in every stage; the job cannot be used afterwards."""
-    kinds: list[Kind] = ["weights", "all"]
+    kinds: list[StepKind] = ["weights", "all"]
     if job.course.teaches:
         kinds.insert(0, "labellers")
     found: dict[Part, float] = {}
@@ -121,7 +121,7 @@ def pass_time_of(searcher: Searcher) -> PassTime:
     """Measure a learner in its present stage: seconds of a pass with its way back, by the number of images."""
     learner, relaxed = searcher.learner, searcher.relaxed
     weights = {name: tensor.detach().requires_grad_() for name, tensor in learner.w.items()}
-    image = next(iter(weights.values())).detach().new_zeros(relaxed.space.image_shape)
+    image = next(iter(weights.values())).detach().new_zeros(relaxed.space.images.shape)
     return pass_time(lambda x: relaxed(weights, learner.architecture, x), list(weights.values()), image)
 
 

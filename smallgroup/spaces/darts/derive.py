@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, Edge
-from smallgroup.spaces.space import Kind, Rule
+from smallgroup.spaces.kinds import Kind, Rule
 
 Pair = tuple[float, Edge]
 """A score and what it is the score of."""

@@ -1,20 +1,13 @@
 """A pair of cells of the DARTS space: what a search decides, and what a network is built from."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar
 
 from smallgroup.runtime.bounds import MOST
-from smallgroup.spaces.darts.names import KNOWN
+from smallgroup.spaces.darts.names import INPUTS, KNOWN
+from smallgroup.spaces.genotype import Edge
 
-INPUTS = 2
-"""A cell's nodes 0 and 1 are the outputs of the two cells before it."""
-
-
-class Edge(NamedTuple):
-    """An operation on the output of node `source`."""
-
-    operation: str
-    source: int
+__all__ = ["INPUTS", "CellGenotype", "Edge", "Genotype"]
 
 
 @dataclass(frozen=True)
@@ -70,6 +63,8 @@ class Genotype:
 
     normal: CellGenotype
     reduce: CellGenotype
+
+    space: ClassVar[str] = "darts"
 
     def __post_init__(self) -> None:
         self.normal.check("normal")

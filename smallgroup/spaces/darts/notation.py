@@ -8,7 +8,8 @@ import re
 import warnings
 
 from smallgroup.spaces.darts.genotype import CellGenotype, Genotype
-from smallgroup.spaces.darts.plain import FLAT, from_flat, show
+from smallgroup.spaces.darts.plain import FLAT, from_flat
+from smallgroup.spaces.reading import show
 
 LONGEST = 10_000
 """Characters; the longest published one has less than a tenth of it."""

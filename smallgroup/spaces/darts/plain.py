@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from smallgroup.spaces.darts.genotype import CellGenotype, Edge, Genotype
+from smallgroup.spaces.reading import check_integer, check_keys, check_list, show
 
 NESTED = ("normal", "reduce")
 FLAT = ("normal", "normal_concat", "reduce", "reduce_concat")
@@ -37,44 +38,6 @@ def from_flat(data: object) -> Genotype:
         nodes = tuple(zip(edges[::2], edges[1::2], strict=True))
         cells[name] = CellGenotype(nodes, _concat(name, keys[f"{name}_concat"]))
     return Genotype(**cells)
-
-
-def check_keys(what: str, data: object, needed: tuple[str, ...], allowed: tuple[str, ...] = ()) -> Mapping[str, object]:
-    """A dict with all the needed keys and no strange ones."""
-    if not isinstance(data, Mapping):
-        raise ValueError(f"{what} must be an object with the keys {', '.join(needed)}, but got {show(data)}")
-    for key in needed:
-        if key not in data:
-            raise ValueError(f"{what} must have the keys {', '.join(needed)}, but {key} is missing")
-    for key in data:
-        if key not in (*needed, *allowed):
-            raise ValueError(f"{what} must have the keys {', '.join((*needed, *allowed))} only, but has {show(key)}")
-    return data
-
-
-def check_list(what: str, data: object) -> list[object]:
-    """A list or tuple."""
-    if not isinstance(data, list | tuple):
-        raise ValueError(f"{what} must be a list, but got {show(data)}")
-    return list(data)
-
-
-def check_integer(what: str, data: object) -> int:
-    """A whole number of moderate size; True and 1.0 are none."""
-    if not isinstance(data, int) or isinstance(data, bool) or data.bit_length() > 63:
-        raise ValueError(f"{what} must be a whole number, but got {show(data)}")
-    return data
-
-
-def show(data: object) -> str:
-    """What was found, short and on one line."""
-    if isinstance(data, Mapping):
-        return "an object"
-    if isinstance(data, list | tuple):
-        return f"a list of {len(data)}"
-    if isinstance(data, int) and data.bit_length() > 63:
-        return "a very large number"
-    return repr(data[:60]) if isinstance(data, str) else repr(data)
 
 
 def _cell(name: str, data: object) -> CellGenotype:

@@ -1,23 +1,22 @@
 """The DARTS space at a given size."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from smallgroup.runtime.checks import check_choice, check_counts
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.darts.derive import derive_cell
 from smallgroup.spaces.darts.genotype import INPUTS, Genotype
-from smallgroup.spaces.darts.names import OPERATIONS, STEMS
+from smallgroup.spaces.darts.names import KINDS, STEMS
 from smallgroup.spaces.darts.skeleton import reduction_cells
 from smallgroup.spaces.darts.supernet import DartsSupernet
-from smallgroup.spaces.space import EdgeBuilder, Kind, Masks, Rule, checked_scores
+from smallgroup.spaces.kinds import Kind, Rule
+from smallgroup.spaces.space import EdgeBuilder, Masks, checked_scores
 
-NODES = 4
-_EDGES = tuple((source, node) for node in range(INPUTS, INPUTS + NODES) for source in range(node))
-_KINDS = {name: Kind(name, _EDGES, OPERATIONS) for name in ("normal", "reduce")}
 _SHRINK = {"cifar": 4, "small": 4, "imagenet": 32}
 
 
@@ -30,24 +29,17 @@ class DartsSpace:
 
     channels: int = 16
     cells: int = 8
-    classes: int = 10
     stem: str = "cifar"
-    image_channels: int = 3
-    image_size: int = 32
+    images: ImageSpec = field(default_factory=ImageSpec)
 
     name: ClassVar[str] = "darts"
-    kinds: ClassVar[Mapping[str, Kind]] = _KINDS
+    kinds: ClassVar[Mapping[str, Kind]] = KINDS
 
     def __post_init__(self) -> None:
         check_choice("stem", self.stem, STEMS)
-        check_counts(channels=self.channels, classes=self.classes, image_channels=self.image_channels)
+        check_counts(channels=self.channels)
         check_counts(cells=self.cells, at_least=3)
-        check_counts(image_size=self.image_size, at_least=_SHRINK[self.stem])
-
-    @property
-    def image_shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of an image."""
-        return self.image_channels, self.image_size, self.image_size
+        check_counts(image_size=self.images.size, at_least=_SHRINK[self.stem])
 
     @property
     def reductions(self) -> frozenset[int]:
@@ -61,9 +53,8 @@ class DartsSpace:
                 self.kinds,
                 channels=self.channels,
                 cells=self.cells,
-                classes=self.classes,
                 stem=self.stem,
-                image_channels=self.image_channels,
+                images=self.images,
                 build_edge=build_edge,
                 masks=masks,
             )

@@ -8,12 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from smallgroup.runtime.bounds import check_parameters
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.darts import operations
 from smallgroup.spaces.darts.genotype import INPUTS
 from smallgroup.spaces.darts.skeleton import Stem, build_stem, reduction_cells
 from smallgroup.spaces.edges import MixedNodes
+from smallgroup.spaces.kinds import Kind
 from smallgroup.spaces.layers import SEARCH, FactorizedReduce, relu_conv_norm
-from smallgroup.spaces.space import EdgeBuilder, Kind, Masks, Mixture
+from smallgroup.spaces.space import EdgeBuilder, Masks, Mixture
 
 
 class CellPlan(NamedTuple):
@@ -64,19 +66,18 @@ class DartsSupernet(nn.Module):
         *,
         channels: int,
         cells: int,
-        classes: int,
         stem: str,
-        image_channels: int,
+        images: ImageSpec,
         build_edge: EdgeBuilder,
         masks: Masks,
     ) -> None:
         super().__init__()
         width = channels if stem == "small" else 3 * channels
-        self.stem = build_stem(stem, image_channels, channels, SEARCH, width=width)
+        self.stem = build_stem(stem, images.channels, channels, SEARCH, width=width)
         plans = list(_plans(kinds, self.stem, channels, cells))
         last = plans[-1]
         self.kinds = [plan.kind for plan in plans]
-        classifier = nn.Linear(last.channels * _nodes(kinds[last.kind]), classes)
+        classifier = nn.Linear(last.channels * _nodes(kinds[last.kind]), images.classes)
 
         def build(plan: CellPlan) -> MixedCell:
             return MixedCell(

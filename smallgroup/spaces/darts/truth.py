@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from smallgroup.runtime.files import read_regular
 from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, Edge, Genotype
 from smallgroup.spaces.darts.names import OPERATIONS
+from smallgroup.spaces.ground_truth import GroundTruth, Known
 
 COLUMN = "nas-bench-301"
 """The name of the surrogate's folder, and of its numbers in metrics and results."""
@@ -60,14 +61,23 @@ class Prediction:
     """How many of 3,000 random cells, always the same, have a lower prediction, in percent; ties count half."""
 
 
-class Surrogate:
+class Surrogate(GroundTruth):
     """Predictions for every cell of four nodes with two edges each from different nodes."""
+
+    name: ClassVar[str] = COLUMN
+    space: ClassVar[str] = "darts"
+    about: ClassVar[str] = "predicted accuracies of cells of the DARTS space"
+    caveat: ClassVar[str | None] = (
+        f"a prediction, whose Spearman correlation with 214 trained cells is {SPEARMAN}; it does not see skips"
+    )
+    columns = (COLUMN,)  # its own name: a prediction is for no dataset that a search can have
+    compared_with: ClassVar[str] = f"{SAMPLE:,} random cells"
 
     def __init__(self, session: Any, codes: Mapping[str, Mapping[str, int]]) -> None:  # noqa: ANN401 -- untyped
         self._session, self._codes = session, codes
 
-    @staticmethod
-    def find(root: Path) -> "Surrogate | None":
+    @classmethod
+    def find(cls, root: Path) -> "Surrogate | None":
         """Return the surrogate under a data root, `nas-bench-301`; None without it, or without onnxruntime."""
         files = [root / COLUMN / name for name in (_MODEL, _ENCODING)]
         if not all(file.is_file() for file in files) or not can_run():
@@ -109,7 +119,20 @@ class Surrogate:
             raise ValueError(f"the surrogate of {COLUMN} must predict 0 to 100 percent, but predicts {accuracy}")
         return accuracy
 
-    def standing(self, genotype: Genotype) -> Prediction | None:
+    def known(self, genotype: Genotype) -> Known:
+        """Return prediction and percentile."""
+        predicted = self.prediction(genotype)
+        if predicted is None:
+            return {}
+        return {"true_accuracy": {COLUMN: predicted.accuracy}, "percentile": {COLUMN: predicted.percentile}}
+
+    @classmethod
+    def missing(cls, where: Path) -> str:
+        """Say what is missing: the files, or what computes them."""
+        install = "it needs onnxruntime: pip install 'smallgroup[onnx]'"
+        return f"the surrogate is not in {where}" if can_run() else install
+
+    def prediction(self, genotype: Genotype) -> Prediction | None:
         """Return prediction and percentile; None for a cell that the benchmark does not have."""
         accuracy = self.predict(genotype)
         if accuracy is None:

@@ -7,15 +7,15 @@ from smallgroup.runtime.lazy import lazy_names
 if TYPE_CHECKING:
     from smallgroup.spaces.nas_bench_201.cell import EDGES, OPERATIONS, Cell, Derivation, every_cell
     from smallgroup.spaces.nas_bench_201.space import NasBench201Space
-    from smallgroup.spaces.nas_bench_201.truth import Standing, Truth
+    from smallgroup.spaces.nas_bench_201.truth import Truth
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
             "cell": ["EDGES", "OPERATIONS", "Cell", "Derivation", "every_cell"],
             "space": ["NasBench201Space"],
-            "truth": ["Standing", "Truth"],
+            "truth": ["Truth"],
         },
     )
 
-__all__ = ["EDGES", "OPERATIONS", "Cell", "Derivation", "NasBench201Space", "Standing", "Truth", "every_cell"]
+__all__ = ["EDGES", "OPERATIONS", "Cell", "Derivation", "NasBench201Space", "Truth", "every_cell"]

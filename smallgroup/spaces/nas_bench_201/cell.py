@@ -4,11 +4,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import Literal
+from typing import ClassVar, Literal
+
+from smallgroup.spaces.kinds import Kind
 
 OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
 EDGES = ((1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2))
 """(node, source), in the order of the notation; node 0 is the input, node 3 the output, a node sums its edges."""
+KIND = Kind("cell", tuple((source, node) for node, source in EDGES), OPERATIONS)
 Derivation = Literal["without-none", "benchmark"]
 """How a cell is read off its scores: DARTS' rule, which never chooses `none`, or the habit of the benchmark's authors,
 who take the best of all five operations."""
@@ -21,6 +24,8 @@ class Cell:
     """An operation for each of the six edges, in the order of `EDGES`."""
 
     operations: tuple[str, ...]
+
+    space: ClassVar[str] = "nas-bench-201"
 
     def __post_init__(self) -> None:
         if len(self.operations) != len(EDGES):

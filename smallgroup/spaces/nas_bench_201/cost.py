@@ -14,7 +14,7 @@ so it is the same in all."""
 def benchmark_multiply_adds(cell: Cell) -> int:
     """Return the multiply-adds of the benchmark's network for one CIFAR-10 image.
 
-    Counted as `smallgroup.networks.multiply_adds` counts. Dead operations count: give `cell.pruned()` to leave them
+    Counted as `smallgroup.spaces.count.multiply_adds` counts. Dead operations count: give `cell.pruned()` to leave them
     out.
     """
     weights = sum(_KERNELS.get(operation, 0) for operation in cell.operations)

@@ -2,18 +2,18 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, get_args
 
 import torch
 from torch import Tensor, nn
 
 from smallgroup.runtime.checks import check_choice, check_counts
-from smallgroup.spaces.nas_bench_201.cell import EDGES, OPERATIONS, Cell, Derivation, every_cell
+from smallgroup.runtime.image_spec import ImageSpec
+from smallgroup.spaces.kinds import Kind, Rule
+from smallgroup.spaces.nas_bench_201.cell import KIND, OPERATIONS, Cell, Derivation, every_cell
 from smallgroup.spaces.nas_bench_201.supernet import NasBench201Supernet
-from smallgroup.spaces.space import EdgeBuilder, Kind, Masks, Rule, checked_scores
-
-_KIND = Kind("cell", tuple((source, node) for node, source in EDGES), OPERATIONS)
+from smallgroup.spaces.space import EdgeBuilder, Masks, checked_scores
 
 
 @dataclass(frozen=True)
@@ -25,24 +25,16 @@ class NasBench201Space:
 
     channels: int = 16
     cells_per_stage: int = 5
-    classes: int = 10
-    image_channels: int = 3
-    image_size: int = 32
+    images: ImageSpec = field(default_factory=ImageSpec)
     derivation: Derivation = "without-none"
 
     name: ClassVar[str] = "nas-bench-201"
-    kinds: ClassVar[Mapping[str, Kind]] = {"cell": _KIND}
+    kinds: ClassVar[Mapping[str, Kind]] = {"cell": KIND}
 
     def __post_init__(self) -> None:
         check_counts(channels=self.channels, cells_per_stage=self.cells_per_stage)
-        check_counts(classes=self.classes, image_channels=self.image_channels)
-        check_counts(image_size=self.image_size, at_least=4)
+        check_counts(image_size=self.images.size, at_least=4)
         check_choice("derivation", self.derivation, get_args(Derivation))
-
-    @property
-    def image_shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of an image."""
-        return self.image_channels, self.image_size, self.image_size
 
     def supernet(self, build_edge: EdgeBuilder, masks: Masks) -> nn.Module:
         """The supernet, on the meta device."""
@@ -51,8 +43,7 @@ class NasBench201Space:
                 self.kinds["cell"],
                 channels=self.channels,
                 cells_per_stage=self.cells_per_stage,
-                classes=self.classes,
-                image_channels=self.image_channels,
+                images=self.images,
                 build_edge=build_edge,
                 masks=masks,
             )

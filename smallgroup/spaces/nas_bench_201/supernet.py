@@ -4,11 +4,13 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.edges import MixedNodes
+from smallgroup.spaces.kinds import Kind
 from smallgroup.spaces.layers import SEARCH, batch_norm
 from smallgroup.spaces.nas_bench_201 import operations
 from smallgroup.spaces.nas_bench_201.skeleton import ResidualReduction, widths
-from smallgroup.spaces.space import EdgeBuilder, Kind, Masks, Mixture
+from smallgroup.spaces.space import EdgeBuilder, Masks, Mixture
 
 
 class MixedCell(nn.Module):
@@ -33,14 +35,13 @@ class NasBench201Supernet(nn.Module):
         *,
         channels: int,
         cells_per_stage: int,
-        classes: int,
-        image_channels: int,
+        images: ImageSpec,
         build_edge: EdgeBuilder,
         masks: Masks,
     ) -> None:
         super().__init__()
         self.stem = nn.Sequential(
-            nn.Conv2d(image_channels, channels, 3, padding=1, bias=False), batch_norm(channels, SEARCH, affine=True)
+            nn.Conv2d(images.channels, channels, 3, padding=1, bias=False), batch_norm(channels, SEARCH, affine=True)
         )
         self.blocks = nn.ModuleList()
         before = channels
@@ -50,7 +51,7 @@ class NasBench201Supernet(nn.Module):
             self.blocks.extend(MixedCell(kind, width, build_edge, masks.get("cell")) for _ in range(cells_per_stage))
             before = width
         self.last = nn.Sequential(batch_norm(before, SEARCH, affine=True), nn.ReLU())
-        self.classifier = nn.Linear(before, classes)
+        self.classifier = nn.Linear(before, images.classes)
 
     def forward(self, images: Tensor, mixtures: Mapping[str, Mixture]) -> Tensor:
         """Logits."""

@@ -7,11 +7,12 @@ import csv
 import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from statistics import fmean
+from typing import ClassVar
 
+from smallgroup.spaces.ground_truth import GroundTruth, Known, Standing
 from smallgroup.spaces.nas_bench_201.cell import Cell, every_cell
 from smallgroup.spaces.nas_bench_201.cost import benchmark_multiply_adds
 
@@ -21,27 +22,22 @@ FEWEST_PEERS = 100
 """Where so many are not that near, the nearest ones are taken."""
 
 
-@dataclass(frozen=True)
-class Standing:
-    """One cell on one column of the table."""
+class Truth(GroundTruth):
+    """Accuracies of all 15,625 cells, by column of the table (`cifar10`, `cifar100`, ...).
 
-    accuracy: float
-    """Its own accuracy in percent."""
-    percentile: float
-    """How many of the distinct cells, in percent, are worse; ties count half. 100 is out of reach, 50 is the median."""
-    percentile_at_cost: float | None
-    """The same among distinct cells of similar cost; None for the costliest cell, six 3x3 convolutions: all others are
-    cheaper by more than 10 %, so that it has no peers.
-
-    Peers are the distinct cells whose multiply-adds in the benchmark's network are within 10 % of this cell's, or the
-    100 nearest if there are fewer (and all that are as near as the last of them). Dead operations do not count. Cells
-    that the benchmark counts as one may cost differently, because some compute a term once that others compute twice:
-    a cell is compared at its own cost, and a peer counts once, at the nearest cost of its members.
+    A percentile at cost is one among peers: the distinct cells whose multiply-adds in the benchmark's network are
+    within 10 % of a cell's own, or the 100 nearest if there are fewer (and all that are as near as the last of them).
+    Dead operations do not count. Cells that the benchmark counts as one may cost differently, because some compute a
+    term once that others compute twice: a cell is compared at its own cost, and a peer counts once, at the nearest cost
+    of its members. The costliest cell, six 3x3 convolutions, has none: all others are cheaper by more than 10 %.
     """
 
+    name: ClassVar[str] = "nas-bench-201"
+    space: ClassVar[str] = "nas-bench-201"
+    about: ClassVar[str] = "accuracies of all 15,625 cells"
 
-class Truth:
-    """Accuracies of all 15,625 cells, by column of the table (`cifar10`, `cifar100`, ...)."""
+    columns: dict[str, dict[Cell, float]]
+    """By dataset, the accuracy of every cell."""
 
     def __init__(self, columns: dict[str, dict[Cell, float]]) -> None:
         self.columns = columns
@@ -49,17 +45,17 @@ class Truth:
         self._ranked: dict[str, list[float]] = {}
         self._peers: dict[tuple[str, int], list[float]] = {}
         forms = _forms()
-        for column, accuracies in columns.items():
+        for column, own in columns.items():
             members: defaultdict[str, list[float]] = defaultdict(list)
-            for cell, accuracy in accuracies.items():
+            for cell, accuracy in own.items():
                 members[forms[cell]].append(accuracy)
             self._classes[column] = {form: fmean(values) for form, values in members.items()}
             self._ranked[column] = sorted(self._classes[column].values())
 
-    @staticmethod
-    def find(root: Path) -> "Truth | None":
+    @classmethod
+    def find(cls, root: Path) -> "Truth | None":
         """The table under a data root, `nas-bench-201/*.csv`; None if there is none."""
-        files = sorted((root / "nas-bench-201").glob("*.csv"))
+        files = sorted((root / cls.name).glob("*.csv"))
         if len(files) > 1:
             names = ", ".join(file.name for file in files)
             raise ValueError(f"one NAS-Bench-201 table must lie in {files[0].parent}, but there are {names}")
@@ -80,13 +76,27 @@ class Truth:
             raise ValueError(f"{path} must list all 15,625 cells, but {missing} is missing")
         return Truth(columns)
 
-    def standing(self, cell: Cell, column: str) -> Standing:
+    def known(self, genotype: Cell) -> Known:
+        """Return accuracies and percentiles, those at cost too."""
+        at_cost = {column: self.standing(genotype, column).percentile_at_cost for column in self.columns}
+        return {**super().known(genotype), "percentile_at_cost": at_cost}
+
+    def accuracy(self, genotype: Cell, column: str) -> float:
+        """Return the accuracy of a cell."""
+        return self.columns[column][genotype]
+
+    @classmethod
+    def missing(cls, where: Path) -> str:
+        """Say that there is no file."""
+        return f"the accuracy table is not here: there is no CSV file in {where}"
+
+    def standing(self, genotype: Cell, column: str) -> Standing:
         """Return accuracy and percentiles of a cell; members of one class have the same `percentile`."""
         if column not in self.columns:
             raise ValueError(f"column must be one of {', '.join(self.columns)}, but got {column!r}")
-        value, peers = self._classes[column][cell.form()], self._at_cost(column, _cost(cell))
+        value, peers = self._classes[column][genotype.form()], self._at_cost(column, _cost(genotype))
         at_cost = _percentile(value, peers) if len(peers) > 1 else None
-        return Standing(self.columns[column][cell], _percentile(value, self._ranked[column]), at_cost)
+        return Standing(self.accuracy(genotype, column), _percentile(value, self._ranked[column]), at_cost)
 
     def _at_cost(self, column: str, cost: int) -> list[float]:
         """Return the accuracies of the distinct cells of about this cost, rising; a cell with no peer is alone."""

@@ -4,19 +4,22 @@ import pytest
 import torch
 from torch import nn
 
+from smallgroup.bench.outcome.arms import RESNET
 from smallgroup.bench.outcome.plain import build_cnn, build_resnet
-from smallgroup.networks import NetworkDesign, parameters
-from smallgroup.phases.evaluation.config import NetworkConfig
-from smallgroup.phases.evaluation.size import Images, of_same_cost, size_of
-from smallgroup.phases.evaluation.trainee import Build
-from smallgroup.pipeline import RESNET
+from smallgroup.phases.training.size import of_same_cost, size_of
+from smallgroup.phases.training.trainee import Build
 from smallgroup.runtime import stream
+from smallgroup.runtime.image_spec import ImageSpec
+from smallgroup.spaces.config import NetworkConfig
+from smallgroup.spaces.count import parameters
+from smallgroup.spaces.design import NetworkDesign
+from smallgroup.spaces.nas_bench_201.design import NasBench201Design
 
 BUILDERS = {"cnn": build_cnn, "resnet": build_resnet}
 
 
 def design(**more: object) -> NetworkDesign:
-    return NetworkDesign(classes=7, image_size=28, image_channels=1, channels=8, cells_per_stage=1, **more)  # type: ignore[arg-type]
+    return NasBench201Design(images=ImageSpec(7, 1, 28), channels=8, cells_per_stage=1, **more)  # type: ignore[arg-type]
 
 
 def convolution(inputs: int, outputs: int, size: int = 3) -> int:
@@ -49,7 +52,7 @@ def test_weights_are_drawn_from_the_stream_and_every_one_counts(name: str) -> No
 @pytest.mark.parametrize("name", BUILDERS)
 def test_a_network_of_the_same_cost(name: str) -> None:
     """No other width is nearer."""
-    network, images = NetworkConfig(channels=8, cells_per_stage=1, auxiliary="none"), Images(7, 1, 28)
+    network, images = NetworkConfig(channels=8, cells_per_stage=1, auxiliary="none"), ImageSpec(7, 1, 28)
     found = of_same_cost(RESNET, network, 2_000_000, images, BUILDERS[name]).channels
 
     def cost(channels: int) -> float:

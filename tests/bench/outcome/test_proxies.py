@@ -11,13 +11,17 @@ import torch
 from torch import Tensor, nn
 
 from smallgroup.bench.outcome.proxies import PROXIES, agreements, log_determinant, naswot, synflow
-from smallgroup.networks import NetworkDesign, build_network
 from smallgroup.runtime import stream
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.choices import random_genotype
-from smallgroup.spaces.genotypes import published
+from smallgroup.spaces.darts.design import DartsDesign
+from smallgroup.spaces.darts.published import published
 from smallgroup.spaces.nas_bench_201 import Cell, Truth
+from smallgroup.spaces.nas_bench_201.design import NasBench201Design
+from smallgroup.spaces.networks import build_network
 
-SMALL = NetworkDesign(classes=3, image_channels=2, image_size=8, channels=4, cells_per_stage=1, cells=3)
+SMALL = NasBench201Design(images=ImageSpec(3, 2, 8), channels=4, cells_per_stage=1)
+SMALL_DARTS = DartsDesign(images=ImageSpec(3, 2, 8), channels=4, cells=3)
 
 
 def images(count: int = 6) -> Tensor:
@@ -47,7 +51,7 @@ def test_synflow_of_a_chain_is_its_paths_times_its_layers() -> None:
 
 def test_synflow_of_a_cell_is_that_of_differences() -> None:
     cell = Cell(("nor_conv_1x1", "none", "none", "nor_conv_1x1", "skip_connect", "none"))
-    design = NetworkDesign(classes=2, image_channels=1, image_size=4, channels=1, cells_per_stage=1)
+    design = NasBench201Design(images=ImageSpec(2, 1, 4), channels=1, cells_per_stage=1)
     network = build_network(cell, design)
     expected = _path_flow(network, torch.ones(1, 1, 4, 4))
     assert synflow(network, torch.zeros(1, 1, 4, 4)) == pytest.approx(expected, rel=1e-9)
@@ -101,7 +105,7 @@ def test_naswot_of_a_network_is_that_of_its_codes() -> None:
 @pytest.mark.parametrize("name", PROXIES)
 def test_derived_networks_are_scored_and_stay_as_they_are(name: str, space: str) -> None:
     genotype = published()["DARTS_V2"] if space == "darts" else random_genotype(space, stream(1))
-    network = build_network(genotype, SMALL).eval()
+    network = build_network(genotype, SMALL_DARTS if space == "darts" else SMALL).eval()
     before = {key: tensor.clone() for key, tensor in network.state_dict().items()}
     value = PROXIES[name](network, images())
     assert math.isfinite(value)

@@ -1,0 +1,107 @@
+"""A trained model as one file for other programs, in any format that is registered.
+
+Each takes `images`, float32 [batch, channels, size, size] with any batch, normalised as `about` says, and gives
+`logits` [batch, classes].
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from smallgroup.data.errors import require_folder
+from smallgroup.exporters import EXPORTERS
+from smallgroup.exporters.exporter import Runs
+from smallgroup.phases.training.card import write_card
+from smallgroup.phases.training.model import TrainedModel, read_model
+from smallgroup.phases.training.place import find_model
+from smallgroup.phases.training.result import TrainResult
+from smallgroup.runtime import stream
+from smallgroup.runtime.files import write_whole
+from smallgroup.runtime.text import shown
+from smallgroup.spaces.network import DerivedNetwork
+from smallgroup.spaces.outputs import Outputs
+
+TOLERANCE = 1e-4
+"""How far logits may be off, as a part of the largest logit.
+
+Another runtime adds in another order, and a batch norm may have become part of the convolution before it. Each costs a
+few units of float32 (6e-8), and some hundred layers one after the other some 1e-6 or 1e-5. A wrong operation, a lost
+weight or a swapped axis costs a part of the logits one can see, above 1e-3. The limit is between.
+"""
+FLOOR = 1e-6
+"""How far they may be off where all logits are next to zero."""
+BATCHES = (1, 3)
+"""Images of the batches that are compared; one alone is where exporters take a dimension for a constant."""
+
+
+class ParityError(ArithmeticError):
+    """An export does not give what the trained model gives; nothing was written."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """Where an export is, and how far it agrees with the trained model."""
+
+    path: Path
+    card: Path
+    format: str
+    difference: float
+    """The largest absolute difference of a logit, on random images."""
+    tolerance: float
+    """The largest that would have been accepted."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the command prints it."""
+        return {**vars(self), "path": str(self.path), "card": str(self.card)}
+
+
+def export_model(run: str | Path, format: str = "onnx", out: str | Path | None = None) -> Exported:
+    """Export the trained model of a run; without `out`, as `model.onnx`, `model.pt2` and so on beside it.
+
+    The file is compared with the trained model before it is written, and either is written whole or not at all. A
+    short model card goes beside it.
+    """
+    EXPORTERS.check_name(format, "format")
+    exporter, folder = EXPORTERS[format](), find_model(run)
+    path = folder / f"model{exporter.ending}" if out is None else Path(out)
+    if not path.name.endswith(exporter.ending):
+        raise ValueError(f"a file for format {format} must end in {exporter.ending}, but got {shown(path)}")
+    require_folder(path.parent, "the place of an export")
+    exporter.require()
+    network, model = read_model(folder)
+    content = exporter.content(network, model)
+    difference, tolerance = check_parity(network, model, exporter.runs(content))
+    card = path.with_name(path.name + ".md")
+    write_whole(path, content)
+    try:
+        write_card(card, path.name, network, model, result=TrainResult.read(folder), difference=difference)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    return Exported(path, card, format, difference, tolerance)
+
+
+def check_parity(network: DerivedNetwork, model: TrainedModel, exported: Runs) -> tuple[float, float]:
+    """The largest absolute difference of the logits on random images, and the tolerance; an error if it is above."""
+    differences, sizes = [], []
+    for count in BATCHES:
+        images = torch.randn(count, *model.design.images.shape, generator=stream("export", count))
+        with torch.no_grad():
+            expected, found = Outputs.of(network(images)).logits, exported(images)
+        if found.shape != expected.shape:
+            raise ParityError(
+                f"the export must give logits of shape {tuple(expected.shape)}, but gives {tuple(found.shape)}; "
+                "nothing was written"
+            )
+        differences.append((found - expected).abs().max())
+        sizes.append(expected.abs().max())
+    difference, largest = (float(torch.stack(each).max()) for each in (differences, sizes))  # NaN stays NaN
+    tolerance = max(TOLERANCE * largest, FLOOR)
+    if not difference <= tolerance:  # also where one of them is no number
+        raise ParityError(
+            f"the export must give the logits of the trained model up to {tolerance:.1e}, but they are "
+            f"{difference:.1e} apart; nothing was written"
+        )
+    return difference, tolerance

@@ -1,0 +1,46 @@
+"""What stands behind the name of a file format. Nothing here loads torch."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from smallgroup.phases.training.model import TrainedModel
+    from smallgroup.spaces.network import DerivedNetwork
+
+Runs = Callable[["Tensor"], "Tensor"]
+"""Images, float32 [batch, channels, size, size] and normalized, to logits [batch, classes]."""
+
+
+class MissingExtraError(ImportError):
+    """Packages that are no part of the plain installation are needed."""
+
+
+class Exporter(ABC):
+    """A file format that trained models are written in: what `smallgroup export --format` takes.
+
+    A subclass is registered with `@smallgroup.exporters.register`.
+    """
+
+    name: ClassVar[str]
+    suffix: ClassVar[str] = ""
+    """How a file must end; empty: in a dot and the name."""
+
+    @property
+    def ending(self) -> str:
+        """How a file must end."""
+        return self.suffix or f".{self.name}"
+
+    def require(self) -> None:
+        """Refuse if something is missing that the format needs, before anything is computed."""
+        return
+
+    @abstractmethod
+    def content(self, network: "DerivedNetwork", model: "TrainedModel") -> bytes:
+        """Return the file of a network in eval mode; `model` says what it is and how its images are normalized."""
+
+    @abstractmethod
+    def runs(self, content: bytes) -> Runs:
+        """Return what computes logits with such a file; they are compared with the network's before it is written."""

@@ -1,0 +1,86 @@
+"""ONNX, by the exporter of torch."""
+
+import importlib
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from smallgroup.exporters.exporter import Exporter, MissingExtraError, Runs
+from smallgroup.exporters.program import about, program_of
+from smallgroup.phases.training.model import TrainedModel
+from smallgroup.spaces.network import DerivedNetwork
+
+PACKAGES = ("onnx", "onnxruntime", "onnxscript")
+"""What ONNX needs: the extra `onnx`."""
+
+
+class Onnx(Exporter):
+    """ONNX, for most runtimes; what it is stands in its metadata, whose values are JSON. Needs the extra onnx."""
+
+    name = "onnx"
+
+    def require(self) -> None:
+        """See `Exporter`."""
+        for name in PACKAGES:
+            try:
+                importlib.import_module(name)
+            except ImportError:
+                raise MissingExtraError(
+                    f"an export as ONNX needs the package {name}, which is not installed: pip install "
+                    "'smallgroup[onnx]'"
+                ) from None
+
+    def content(self, network: DerivedNetwork, model: TrainedModel) -> bytes:
+        """See `Exporter`."""
+        program = program_of(network, model)
+        with _quiet():
+            made = torch.onnx.export(
+                program,
+                dynamo=True,
+                verbose=False,
+                external_data=False,
+                input_names=["images"],
+                output_names=["logits"],
+            )
+        assert made is not None
+        proto = made.model_proto
+        graph = proto.graph
+        for part in (*graph.node, *graph.input, *graph.output, *graph.initializer):
+            del part.metadata_props[:]  # notes of the exporter to itself
+        del graph.value_info[:]  # shapes in between, which every reader infers
+        for value in (*graph.input, *graph.output):
+            value.type.tensor_type.shape.dim[0].dim_param = "batch"
+        del proto.metadata_props[:]
+        for key, entry in about(model).items():
+            proto.metadata_props.add(key=key, value=json.dumps(entry))
+        importlib.import_module("onnx").checker.check_model(proto, full_check=True)
+        return bytes(proto.SerializeToString())
+
+    def runs(self, content: bytes) -> Runs:
+        """See `Exporter`."""
+        runtime = importlib.import_module("onnxruntime")
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = torch.get_num_threads()
+        session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        return lambda images: torch.from_numpy(session.run(["logits"], {"images": images.numpy()})[0])
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without two things the exporter of torch says of itself: a class it should not use, a package it does without."""
+    logger = logging.getLogger("torch.onnx._internal.exporter._registration")
+
+    def heard(record: logging.LogRecord) -> bool:
+        return not record.msg.startswith("torchvision is not installed")
+
+    logger.addFilter(heard)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", r".*isinstance\(treespec, LeafSpec\)", FutureWarning)
+            yield
+    finally:
+        logger.removeFilter(heard)

@@ -1,0 +1,36 @@
+"""What torch.export saves.
+
+A file as it is written here has no pickle in it: weights as bytes and everything else as JSON. That is so of ours
+alone: `torch.export.load` unpickles whatever a file asks it to, so load those of strangers as ONNX, or not at all.
+"""
+
+import io
+import json
+
+import torch
+
+from smallgroup.exporters.exporter import Exporter, Runs
+from smallgroup.exporters.program import about, program_of
+from smallgroup.phases.training.model import TrainedModel
+from smallgroup.spaces.network import DerivedNetwork
+
+EXTRA = "smallgroup.json"
+
+
+class Pt2(Exporter):
+    """A program of torch.export, for torch in Python and C++; what it is stands in its extra file smallgroup.json."""
+
+    name = "pt2"
+
+    def content(self, network: DerivedNetwork, model: TrainedModel) -> bytes:
+        """See `Exporter`."""
+        program = program_of(network, model)
+        program.example_inputs = None  # would be pickled
+        file = io.BytesIO()
+        torch.export.save(program, file, extra_files={EXTRA: json.dumps(about(model))})
+        return file.getvalue()
+
+    def runs(self, content: bytes) -> Runs:
+        """See `Exporter`."""
+        loaded: Runs = torch.export.load(io.BytesIO(content)).module()
+        return loaded

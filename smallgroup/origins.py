@@ -1,0 +1,103 @@
+"""Where every value of a config comes from: you, a recipe, a variant of it, the method, or the default of the key."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from json import dumps
+from typing import Any
+
+from smallgroup import recipes
+from smallgroup.config import changed, help_of_keys, resolve, variant
+from smallgroup.methods import METHODS
+
+YOU, METHOD, DEFAULT = "you", "method", "default"
+_OF_THE_METHOD = {
+    "search.architecture.lr": "lr",
+    "search.architecture.betas": "betas",
+    "search.architecture.weight_decay": "weight_decay",
+    "search.architecture.clip": "clip",
+}
+"""Keys whose null stands for a setting of the method's own optimizer."""
+
+
+@dataclass(frozen=True)
+class KeyValue:
+    """A key of a config, its value, where that comes from, and a line of help."""
+
+    key: str
+    value: Any
+    origin: str
+    help: str
+
+    @property
+    def line(self) -> str:
+        """Return value, origin and help on one line."""
+        return f"{dumps(self.value)} ({self.origin}). {self.help}"
+
+
+def key_values(given: Mapping[str, Any], changes: Sequence[str] = ()) -> list[KeyValue]:
+    """Return every key that can be set, with its value under what a user gives, and where the value comes from."""
+    keys = changed(given, changes)
+    config = resolve(keys)
+    final, name_and_what = config.to_dict(), variant(keys)
+    layers = [(YOU, keys), *reversed(recipes.layers(*name_and_what))]
+    names = {learner.method for learner in config.learners}
+    found = []
+    for key, words in help_of_keys().items():
+        if key.startswith("methods."):
+            name, option = key.split(".")[1:]
+            given_here = final["methods"].get(name, {})
+            value = given_here.get(option, getattr(METHODS[name], option, None))
+            origin = _origin(key, value, layers) if option in given_here else f"{METHOD} {name}"
+        elif not _has(final, key):
+            continue  # a key of another space
+        else:
+            value = _at(final, key)
+            origin = _origin(key, value, layers)
+            if value is None and len(names) == 1:
+                value, origin = _of_the_method(key, next(iter(names)), origin, travels=_travels(final))
+        found.append(KeyValue(key, value, origin, words))
+    return found
+
+
+def _origin(key: str, value: object, layers: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    """The uppermost layer that has the key with this value; the recipe may have left one out that does not fit."""
+    for name, keys in layers:
+        if _has(keys, key) and (name == YOU or _plain(_at(keys, key)) == _plain(value)):
+            return name
+    return DEFAULT
+
+
+def _of_the_method(key: str, name: str, origin: str, *, travels: bool) -> tuple[Any, str]:
+    """What null stands for where the method decides."""
+    method = METHODS[name]
+    if key == "search.architecture_warmup":
+        return method.warmup, f"{METHOD} {name}"
+    if key in _OF_THE_METHOD and not (key.endswith(".lr") and travels):
+        return getattr(method.optimizer, _OF_THE_METHOD[key]), f"{METHOD} {name}"
+    return None, origin
+
+
+def _travels(final: Mapping[str, Any]) -> bool:
+    """Whether the rate of the architecture follows from `travel`."""
+    return _at(final, "search.architecture.travel") is not None
+
+
+def _has(keys: Mapping[str, Any], key: str) -> bool:
+    here: Any = keys
+    for part in key.split("."):
+        if not isinstance(here, Mapping) or part not in here:
+            return False
+        here = here[part]
+    return True
+
+
+def _at(keys: Mapping[str, Any], key: str) -> Any:  # noqa: ANN401 -- any value of a config
+    here: Any = keys
+    for part in key.split("."):
+        here = here.get(part) if isinstance(here, Mapping) else None
+    return here
+
+
+def _plain(value: object) -> object:
+    """Values as files have them: a tuple is a list there."""
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value

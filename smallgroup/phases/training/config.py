@@ -1,0 +1,136 @@
+"""The part of a config that is about training the found cell from scratch.
+
+Keys without a default here have theirs in the recipe `quick`, and every recipe names them.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from smallgroup.data.config import AugmentationConfig
+from smallgroup.runtime.bounds import MOST
+from smallgroup.spaces.config import NetworkConfig
+
+_FROZEN = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+RISE, START = 0.25, 0.04
+"""The share of a one-cycle schedule in which the rate rises, and the share of lr it begins at."""
+LAST = 5
+"""Epochs at the end of the linear schedule in which the rate is a fifth of the line."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How large a network may be; None: as it comes."""
+
+    parameters: int | None = None
+    multiply_adds: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.parameters is not None or self.multiply_adds is not None
+
+    def allow(self, size: tuple[int, int]) -> bool:
+        """Whether parameters and multiply-adds are within them."""
+        return all(limit is None or have <= limit for have, limit in zip(size, self._both, strict=True))
+
+    @property
+    def _both(self) -> tuple[int | None, int | None]:
+        return self.parameters, self.multiply_adds
+
+    def __str__(self) -> str:
+        named = zip(self._both, ("parameters", "multiply-adds"), strict=True)
+        return " and ".join(f"{limit:,} {name}" for limit, name in named if limit is not None)
+
+
+class TrainingConfig(BaseModel):
+    """How a network is trained from scratch, on training and validation images together."""
+
+    model_config = _FROZEN
+
+    epochs: int = Field(ge=1, le=MOST["epochs"])
+    """Passes over the images; rates and drop path change from one to the next."""
+    steps_per_epoch: int | None = Field(default=None, ge=1, le=MOST["steps_per_epoch"])
+    """Steps of an epoch; null: one pass over the training images."""
+    batch_size: int = Field(ge=2, le=MOST["batch_size"])
+    """Images per step."""
+    least_steps: int | None = Field(ge=1, le=MOST["steps_per_epoch"])
+    """With a time budget, the network is as large as leaves time for so many steps; null: the network as it is."""
+    accumulate: int = Field(default=1, ge=1, le=MOST["batch_size"])
+    """Into how many parts a batch is divided, one after the other, where it does not fit into memory."""
+    network: NetworkConfig = NetworkConfig()
+    """The network around the cell."""
+    optimizer: Literal["sgd", "adamw"]
+    """What moves the weights: SGD with momentum, or AdamW."""
+    lr: float = Field(gt=0)
+    """Largest learning rate: that of the first epoch after warm-up."""
+    min_lr: float = Field(ge=0)
+    """What the cosine falls to."""
+    schedule: Literal["cosine", "linear", "one-cycle", "constant"]
+    """How the rate changes: cosine and linear (ImageNet's, with five slow epochs at the end) fall from epoch to epoch;
+    one-cycle changes with every step: it rises to lr in the first quarter of the steps, then falls along a cosine."""
+    warmup_epochs: int = Field(default=0, ge=0, le=MOST["epochs"])
+    """Epochs in which the rate rises to lr in equal steps; one-cycle has its own rise."""
+    warmup_rate: Literal["full", "decayed"] = "full"
+    """What warm-up takes a growing share of: lr, or the rate that the schedule already gives that epoch."""
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    """Of SGD; AdamW has its usual betas, 0.9 and 0.999."""
+    weight_decay: float = Field(ge=0)
+    """Of all weights; AdamW's is decoupled from the gradient."""
+    average: float = Field(ge=0, lt=1)
+    """Decay per step of the moving average of the weights, which is tested and kept in their place; 0: no average."""
+    validation: float = Field(ge=0, le=0.5)
+    """Share of the training images that is not trained on but measured after every epoch: a validation curve."""
+    clip: float | None = Field(gt=0)
+    """Largest L2 norm of the gradient; null: any."""
+    label_smoothing: float = Field(ge=0, lt=1)
+    """Share of each label that is spread over all classes, in training."""
+    auxiliary_weight: float = Field(default=0.4, ge=0)
+    """Weight of the loss of the auxiliary head."""
+    drop_path: float = Field(ge=0, lt=1)
+    """Probability with which an operation is left out, growing linearly from 0; only in spaces that drop paths."""
+    augmentation: AugmentationConfig = AugmentationConfig()
+    """Departures from the augmentation of the data, such as cutout."""
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    """What is computed in; the weights are float32 in any case."""
+    max_parameters: int | None = Field(default=None, ge=1)
+    """The most parameters of the network: a larger one is made narrower around the same cell until it fits."""
+    max_multiply_adds: int | None = Field(default=None, ge=1)
+    """The most multiply-adds of the network for one image; likewise."""
+    track_test: bool = False
+    """Look at the test images after every epoch: then the result says that they were."""
+
+    @property
+    def limits(self) -> Limits:
+        """How large the network may be."""
+        return Limits(self.max_parameters, self.max_multiply_adds)
+
+    def rate(self, epoch: int, passed: float = 0.0) -> float:
+        """The learning rate of an epoch; that of one-cycle also depends on the share of the epoch that has passed."""
+        if self.schedule == "one-cycle":
+            return self._one_cycle((epoch + passed) / self.epochs)
+        if epoch >= self.warmup_epochs:
+            return self._scheduled(epoch)
+        top = self.lr if self.warmup_rate == "full" else self._scheduled(epoch)
+        return top * (epoch + 1) / self.warmup_epochs
+
+    def _one_cycle(self, progress: float) -> float:
+        """The learning rate after a share of the training."""
+        if progress < RISE:
+            return self.lr * (START + (1 - START) * progress / RISE)
+        falling = (progress - RISE) / (1 - RISE)
+        return self.min_lr + (self.lr - self.min_lr) * (1 + math.cos(math.pi * falling)) / 2
+
+    def _scheduled(self, epoch: int) -> float:
+        """The learning rate of an epoch without warm-up."""
+        if self.schedule == "constant":
+            return self.lr
+        if self.schedule == "cosine":
+            return self.min_lr + (self.lr - self.min_lr) * (1 + math.cos(math.pi * epoch / self.epochs)) / 2
+        last = min(LAST, self.epochs - 1)
+        line, left = self.epochs - last, self.epochs - epoch
+        return self.lr * (left - last) / line if left > last else self.lr * left / (last * line)
+
+    def drop(self, epoch: int) -> float:
+        """The probability of drop path in an epoch."""
+        return self.drop_path * epoch / self.epochs

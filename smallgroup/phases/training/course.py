@@ -1,0 +1,162 @@
+"""The course of a training: networks that see the same batches, step by step and epoch by epoch."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from smallgroup.data import Reader
+from smallgroup.data.errors import check_same_data
+from smallgroup.data.training_data import TrainingData
+from smallgroup.phases.evaluate import BATCH
+from smallgroup.phases.passes import FORWARD, PassTime, pass_time
+from smallgroup.phases.training.config import TrainingConfig
+from smallgroup.phases.training.trainee import Answer, Trainee
+
+
+class TrainingCourse(ABC):
+    """One network or several, trained on all training images. All of them take a step, or none does."""
+
+    def __init__(self, config: TrainingConfig, data: TrainingData, trainees: Sequence[Trainee]) -> None:
+        self.config, self.data, self.trainees = config, data, list(trainees)
+        self.seed, device = trainees[0].seed, trainees[0].device
+        self.batches = data.train(config.batch_size, self.seed, device)
+        self._reader = Reader(self.batches)
+        self.steps_per_epoch = config.steps_per_epoch or len(self.batches)
+        self.steps = config.epochs * self.steps_per_epoch
+        self.step, self.epochs_done = 0, 0
+        self.seconds: dict[str, float] = {}
+        """Where the time went since the job was made: steps, and the looks at the ends of epochs."""
+
+    # What each kind of training says of itself.
+
+    @abstractmethod
+    def follow(self, answers: Sequence[Answer], share: float) -> None:
+        """Add the gradients of a part of the batch, which is this share of it."""
+
+    @abstractmethod
+    def rows(self, epoch: int) -> list[dict[str, Any]]:
+        """What an epoch leaves behind."""
+
+    # The job.
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to do."""
+        return self.step >= self.steps and not self._epoch_is_over
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next step."""
+        return min(self.step // self.steps_per_epoch, self.config.epochs - 1)
+
+    @property
+    def _epoch_is_over(self) -> bool:
+        """Whether the steps of an epoch are taken, but what it leaves behind is not there yet."""
+        return self.step == (self.epochs_done + 1) * self.steps_per_epoch
+
+    def advance(self) -> Sequence[Mapping[str, Any]] | None:
+        """One step of SGD; at the end of an epoch its metrics."""
+        start = time.perf_counter()
+        if not self._epoch_is_over:
+            self._take_step()
+        start = self._count("steps", start)
+        if not self._epoch_is_over:
+            return None
+        rows = self.rows(self.epochs_done)
+        self._count("evaluation", start)
+        for trainee in self.trainees:
+            trainee.forget()
+        self.epochs_done += 1
+        return rows
+
+    def leave_out(self) -> bool:
+        """Count a step that failed as taken: the batch of the next one is another."""
+        if self._epoch_is_over:  # then it was no batch that failed
+            return False
+        self.step += 1
+        return True
+
+    def _count(self, part: str, start: float) -> float:
+        now = time.perf_counter()
+        self.seconds[part] = self.seconds.get(part, 0.0) + now - start
+        return now
+
+    def measure(self, steps: int = 3, clock: Callable[[], float] = time.monotonic) -> float:
+        """Seconds of a step, the first not counted; the job cannot be used afterwards."""
+        times = []
+        for _ in range(steps + 1):
+            start = clock()
+            self._take_step()
+            times.append(clock() - start)
+        return median(times[1:])
+
+    def reckoned(self, measured: Callable[[Trainee], PassTime] | None = None) -> float:
+        """Seconds of the whole training, from passes of a few images; the job cannot be used afterwards.
+
+        A rough number.
+        """
+        size, tests = self.config.batch_size, 0 if self.data.tested is None else len(self.data.tested[1])
+        looks = self.config.epochs if self.tracks_test else 1
+        lines = [(measured or pass_time_of)(trainee) for trainee in self.trainees]
+        return sum(self.steps * line(size) + FORWARD * looks * tests * line(BATCH) / BATCH for line in lines)
+
+    def close(self) -> None:
+        """End the processes that read images."""
+        self._reader.close()
+
+    def _take_step(self) -> None:
+        images, labels = self._reader.batch(self.step)
+        images = images.contiguous(memory_format=torch.channels_last)
+        for trainee in self.trainees:
+            trainee.begin(self.epoch, self.step % self.steps_per_epoch / self.steps_per_epoch)
+        try:
+            self._gradients(images, labels)
+            for trainee in self.trainees:
+                trainee.check(self.step)
+        except BaseException:
+            for trainee in self.trainees:
+                trainee.undo()
+            raise
+        for trainee in self.trainees:
+            trainee.commit()
+        self.step += 1
+
+    def _gradients(self, images: Tensor, labels: Tensor) -> None:
+        """The gradients of the batch, part by part if it is divided."""
+        parts = min(self.config.accumulate, len(images) // 2)  # batch norm needs two
+        for part, (x, y) in enumerate(_parts(images, labels, parts)):
+            answers = [trainee.answer(x, y, step=self.step, part=part) for trainee in self.trainees]
+            self.follow(answers, len(x) / len(images))
+
+    @property
+    def tracks_test(self) -> bool:
+        """Whether the test images are looked at after every epoch."""
+        return self.config.track_test and self.data.tested is not None
+
+    # The state between two steps.
+
+    def shared_state(self) -> dict[str, Any]:
+        """Where the course stands, whatever the networks are."""
+        return {"step": self.step, "epochs_done": self.epochs_done, "data": self.data.digest}
+
+    def load_shared_state(self, record: Mapping[str, Any]) -> None:
+        """Go on from there, on the same images."""
+        check_same_data(self.data.digest, record.get("data"))
+        self.step, self.epochs_done = int(record["step"]), int(record["epochs_done"])
+
+
+def pass_time_of(trainee: Trainee) -> PassTime:
+    """Measure a network: seconds of a pass with its way back, by the number of images."""
+    dataset = trainee.data.dataset
+    image = torch.zeros(dataset.channels, dataset.size, dataset.size, device=trainee.device)
+    trainee.network.train()
+    return pass_time(trainee.logits, list(trainee.network.parameters()), image)
+
+
+def _parts(images: Tensor, labels: Tensor, parts: int) -> Iterator[tuple[Tensor, Tensor]]:
+    yield from zip(images.tensor_split(parts), labels.tensor_split(parts), strict=True)

@@ -1,0 +1,90 @@
+"""Deep mutual learning (Zhang et al., CVPR 2018) as a job: fixed networks that learn labels and from one another.
+
+Learner k has the loss
+
+    CE(y, p_k) + weight * 1 / (K - 1) * sum over j != k of KL(p_j || p_k)
+
+on the same batch as all others. The p_j are constants, and all networks move at once: who comes first does not matter.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from smallgroup.data.training_data import TrainingData
+from smallgroup.phases.training.config import TrainingConfig
+from smallgroup.phases.training.course import TrainingCourse
+from smallgroup.phases.training.peers import Peers
+from smallgroup.phases.training.trainee import Answer, Trainee
+
+
+def divergences(logits: Sequence[Tensor]) -> list[Tensor]:
+    """For each learner the mean over its peers of KL(peer || own), averaged over the batch; peers are constants."""
+    own = [functional.log_softmax(each.to(torch.promote_types(each.dtype, torch.float32)), dim=1) for each in logits]
+    constant = [log_p.detach() for log_p in own]
+    found = []
+    for k, log_q in enumerate(own):
+        of_peers = [
+            functional.kl_div(log_q, log_p, reduction="batchmean", log_target=True)
+            for j, log_p in enumerate(constant)
+            if j != k
+        ]
+        found.append(torch.stack(of_peers).mean())
+    return found
+
+
+class MutualJob(TrainingCourse):
+    """Networks around given cells, trained together on all training images.
+
+    Each has initial weights and drop path of its own, which depend on the seed and its place alone. With weight 0 each
+    is therefore, bit for bit, what it is among any other peers; and learner 0 what it is in a `TrainingJob`.
+    """
+
+    def __init__(
+        self,
+        config: TrainingConfig,
+        data: TrainingData,
+        peers: Peers,
+        *,
+        seed: int,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.peers = peers
+        trainees = [
+            Trainee(config, data, genotype, seed=seed, learner=k, device=device)
+            for k, genotype in enumerate(peers.genotypes)
+        ]
+        super().__init__(config, data, trainees)
+
+    def follow(self, answers: Sequence[Answer], share: float) -> None:
+        """The labels and the peers; the auxiliary heads, if there are any, follow the labels alone."""
+        weight = self.peers.weight
+        with torch.set_grad_enabled(weight > 0):  # without weight it is measured all the same
+            found = divergences([answer.logits for answer in answers])
+        for trainee, answer, divergence in zip(self.trainees, answers, found, strict=True):
+            trainee.follow(answer, share=share, step=self.step, divergence=divergence, weight=weight)
+
+    def rows(self, epoch: int) -> list[dict[str, Any]]:
+        """One row per learner."""
+        rows = [{"learner": k, **trainee.row(epoch)} for k, trainee in enumerate(self.trainees)]
+        if self.tracks_test:
+            for trainee, row in zip(self.trainees, rows, strict=True):
+                row["test_error"] = trainee.test().error
+        return rows
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Everything the next step depends on."""
+        states = [trainee.state() for trainee in self.trainees]
+        tensors = {f"{k}.{name}": tensor for k, (own, _) in enumerate(states) for name, tensor in own.items()}
+        return tensors, {**self.shared_state(), "learners": [record for _, record in states]}
+
+    def load_state(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
+        """Take up a saved state."""
+        self.load_shared_state(record)
+        for k, (trainee, own) in enumerate(zip(self.trainees, record["learners"], strict=True)):
+            place = f"{k}."
+            mine = {name.removeprefix(place): tensor for name, tensor in tensors.items() if name.startswith(place)}
+            trainee.load_state(mine, own)

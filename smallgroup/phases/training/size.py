@@ -1,0 +1,102 @@
+"""How large the network around a cell is: as wide as limits allow, as costly as another, or as the time allows."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from smallgroup.phases.training.config import Limits
+from smallgroup.phases.training.trainee import Build
+from smallgroup.runtime.image_spec import ImageSpec
+from smallgroup.spaces import definition_of
+from smallgroup.spaces.config import NetworkConfig
+from smallgroup.spaces.count import multiply_adds, parameters
+from smallgroup.spaces.genotype import Genotype
+from smallgroup.spaces.networks import build_network
+
+WIDTHS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+"""Channels of fitted networks, from narrow to wide."""
+DEEPER_FROM = 96
+"""From this width on a fitted network has more cells as well."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a network is."""
+
+    parameters: int
+    multiply_adds: int
+
+    def __str__(self) -> str:
+        return f"{self.parameters:,} parameters and {self.multiply_adds:,} multiply-adds"
+
+    def within(self, limits: Limits) -> bool:
+        """Whether limits allow it."""
+        return limits.allow((self.parameters, self.multiply_adds))
+
+
+def size_of(genotype: Genotype, network: NetworkConfig, images: ImageSpec, build: Build = build_network) -> Size:
+    """Count a network without building its weights."""
+    module = build(genotype, network.design(images, genotype.space), device="meta")
+    return Size(parameters(module), multiply_adds(module, images.size, images.channels))
+
+
+def within_limits(genotype: Genotype, network: NetworkConfig, limits: Limits, images: ImageSpec) -> NetworkConfig:
+    """The network itself if it fits; else as many of its channels as fit, around the same cell."""
+
+    def fits(channels: int) -> bool:
+        return size_of(genotype, _of_width(network, channels), images).within(limits)
+
+    if not limits or fits(network.channels):
+        return network
+    step = definition_of(genotype.space).width_step
+    most = _largest(fits, network.channels, step)
+    if most < step:
+        least = size_of(genotype, _of_width(network, step), images)
+        depth = next(iter(definition_of(genotype.space).depth(deep=False)), None)
+        advice = "" if depth is None else f"; a lower training.network.{depth} makes it smaller"
+        raise ValueError(
+            f"a network must have at most {limits}, but with channels={step} this one still has {least}{advice}"
+        )
+    return _of_width(network, most)
+
+
+def fit_in_words(network: NetworkConfig, limits: Limits, parameters: int, multiply_adds: int) -> str:
+    """Say how wide a network is that fits its limits."""
+    return f"{network.channels} channels fit {limits}: {Size(parameters, multiply_adds)}"
+
+
+def of_same_cost(
+    genotype: Genotype, network: NetworkConfig, cost: int, images: ImageSpec, build: Build = build_network
+) -> NetworkConfig:
+    """The same network around another cell, as wide as makes its multiply-adds nearest to `cost`."""
+
+    def multiply_adds_of(channels: int) -> int:
+        return size_of(genotype, _of_width(network, channels), images, build).multiply_adds
+
+    step = definition_of(genotype.space).width_step
+    most = network.channels
+    while multiply_adds_of(most) < cost:
+        most *= 2
+    below = max(step, _largest(lambda channels: multiply_adds_of(channels) <= cost, most, step))
+    nearest = min((below, below + step), key=lambda channels: abs(math.log(multiply_adds_of(channels) / cost)))
+    return _of_width(network, nearest)
+
+
+def ladder(space: str, network: NetworkConfig) -> Iterator[NetworkConfig]:
+    """Networks from small to large, to choose from by time; what is not width or depth is as in the given one."""
+    for width in WIDTHS:
+        depth = definition_of(space).depth(deep=width >= DEEPER_FROM)
+        yield network.model_copy(update={"channels": width, **depth})
+
+
+def _of_width(network: NetworkConfig, channels: int) -> NetworkConfig:
+    return network.model_copy(update={"channels": channels})
+
+
+def _largest(fits: Callable[[int], bool], most: int, step: int) -> int:
+    """The largest multiple of `step` up to `most` that fits, 0 if none; what is larger than a misfit does not fit."""
+    low, high = 0, most // step + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle * step) else (low, middle)
+    return low * step

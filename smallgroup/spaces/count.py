@@ -1,0 +1,85 @@
+"""How big a network is."""
+
+import copy
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from smallgroup.spaces.network import DerivedNetwork
+
+ELEMENTWISE: dict[type[nn.Module], int] = {nn.BatchNorm2d: 2, nn.ReLU: 1}
+"""Layers that keep the shape, and what some papers count for each number they give."""
+
+
+def parameters(module: nn.Module, *, auxiliary: bool = False) -> int:
+    """How many numbers are learned. An auxiliary head is counted if asked for: it is gone once training is over."""
+    total = sum(parameter.numel() for parameter in module.parameters())
+    heads = [] if auxiliary else [head for part in module.modules() if (head := _head(part)) is not None]
+    return total - sum(parameters(head, auxiliary=True) for head in heads)
+
+
+class Operations(NamedTuple):
+    """What one image costs, in two ways of counting."""
+
+    multiply_adds: int
+    """Of the convolutions and linear layers, as papers on this space count."""
+    with_elementwise: int
+    """And 2 for each number of a batch norm, 1 for each of a ReLU, as P-DARTS and PC-DARTS count on ImageNet."""
+
+
+def operations(module: nn.Module, size: int | tuple[int, int], image_channels: int = 3) -> Operations:
+    """The operations for one image of `size`. An auxiliary head does not run.
+
+    Nothing is computed: a copy without memory, on the meta device, is asked for its shapes.
+    """
+    height, width = (size, size) if isinstance(size, int) else size
+    if min(height, width) < 1:
+        raise ValueError(f"size of an image must be at least 1, but got {height}x{width}")
+    elements: list[int] = []
+    shadow = _shadow(module, elements)
+    counter = FlopCounterMode(display=False)
+    with torch.no_grad(), counter:
+        shadow(torch.empty(1, image_channels, height, width, device="meta"))
+    # The counter takes a multiplication and an addition for two, and knows matrix products and convolutions only.
+    counted = int(counter.get_total_flops()) // 2
+    return Operations(counted, counted + sum(elements))
+
+
+def multiply_adds(module: nn.Module, size: int | tuple[int, int], image_channels: int = 3) -> int:
+    """Multiply-adds of the convolutions and linear layers for one image of `size`, as papers on this space count."""
+    return operations(module, size, image_channels).multiply_adds
+
+
+def _head(part: nn.Module) -> nn.Module | None:
+    return part.auxiliary if isinstance(part, DerivedNetwork) else None
+
+
+def _shadow(module: nn.Module, elements: list[int]) -> nn.Module:
+    """A copy in eval mode that has shapes alone, and notes what its elementwise layers would cost.
+
+    Those layers hand on what they get: their result has the same shape, and on the meta device a batch norm takes
+    more time than everything else. Copied part by part, since a deep copy takes as long as the count.
+    """
+    shadow = copy.copy(module)
+    shadow.training = False
+    shadow._parameters = {name: _shape(tensor) for name, tensor in module._parameters.items()}
+    shadow._buffers = {name: _shape(tensor) for name, tensor in module._buffers.items()}
+    shadow._modules = {
+        name: None if part is None else _shadow(part, elements) for name, part in module._modules.items()
+    }
+    cost = ELEMENTWISE.get(type(module))
+    if cost is not None:
+        shadow.forward = partial(_note, elements, cost)
+    return shadow
+
+
+def _shape(tensor: Tensor | None) -> Any:  # noqa: ANN401 -- stands where a parameter stood
+    return None if tensor is None else tensor.detach().to("meta")
+
+
+def _note(elements: list[int], cost: int, inputs: Tensor) -> Tensor:
+    elements.append(cost * inputs.numel())
+    return inputs

@@ -1,0 +1,121 @@
+"""The DARTS space as the registry has it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from smallgroup.runtime.image_spec import ImageSpec
+from smallgroup.spaces.config import NetworkConfig, SpaceConfig
+from smallgroup.spaces.darts import notation, plain
+from smallgroup.spaces.darts.config import DartsConfig, DartsNetworkConfig
+from smallgroup.spaces.darts.design import NETWORKS, DartsDesign, stem_for
+from smallgroup.spaces.darts.genotype import CellGenotype, Genotype
+from smallgroup.spaces.darts.names import AUXILIARIES, INPUTS, KINDS
+from smallgroup.spaces.darts.published import imagenet_head, releases
+from smallgroup.spaces.definition import Published, SpaceDefinition
+from smallgroup.spaces.design import NetworkDesign
+from smallgroup.spaces.genotype import CellGraph, Edge
+from smallgroup.spaces.kinds import Kind
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from smallgroup.spaces.darts.network import DartsNetwork
+    from smallgroup.spaces.darts.space import DartsSpace
+
+
+class Darts(SpaceDefinition):
+    """A normal and a reduction cell of 14 edges, eight operations per edge."""
+
+    name: ClassVar[str] = "darts"
+    kinds: ClassVar[Mapping[str, Kind]] = KINDS
+    config: ClassVar[type[SpaceConfig]] = DartsConfig
+    network_config: ClassVar[type[NetworkConfig]] = DartsNetworkConfig
+    network_design: ClassVar[type[NetworkDesign]] = DartsDesign
+    auxiliaries: ClassVar[tuple[str, ...]] = AUXILIARIES
+    drops_paths: ClassVar[bool] = True
+    width_step: ClassVar[int] = 2  # skip connections that halve the size need even channels
+    short_training: ClassVar[Mapping[str, Any]] = {"cells": 5, "auxiliary": "none"}
+
+    def space(self, config: SpaceConfig, images: ImageSpec) -> "DartsSpace":
+        """Return the space at a size, for such images."""
+        from smallgroup.spaces.darts.space import DartsSpace  # noqa: PLC0415 -- it loads torch
+
+        stem = stem_for(images.size) if config.stem == "auto" else config.stem
+        return DartsSpace(channels=config.channels, cells=config.cells, stem=stem, images=images)
+
+    def network(self, genotype: Genotype, design: DartsDesign) -> "DartsNetwork":
+        """Return the derived network."""
+        from smallgroup.spaces.darts.network import DartsNetwork  # noqa: PLC0415 -- it loads torch
+
+        return DartsNetwork(genotype, design)
+
+    def to_plain(self, genotype: Genotype) -> dict[str, Any]:
+        """Return two cells of nodes and edges."""
+        return plain.to_plain(genotype)
+
+    def from_plain(self, data: object) -> Genotype:
+        """Read the form of `to_plain`, or the flat one of papers."""
+        return plain.from_plain(data)
+
+    def published_design(self, dataset: str) -> DartsDesign:
+        """Return the network that the papers train."""
+        return NETWORKS[dataset]
+
+    def published_auxiliary(self, genotype: Genotype, dataset: str) -> str:
+        """Return, for ImageNet, the head of the release that a cell is from; of all others that of DARTS."""
+        return imagenet_head(genotype) if dataset == "imagenet" else NETWORKS[dataset].auxiliary
+
+    def depth(self, *, deep: bool) -> dict[str, Any]:
+        """Return the cells of a network."""
+        return {"cells": 8 if deep else 5}
+
+    def reads(self, text: str) -> bool:
+        """Whether a text has brackets like `Genotype(...)`."""
+        return "(" in text and text.lstrip()[:1] not in ("{", "[", "|")
+
+    def parse(self, text: str) -> tuple[str | None, Genotype]:
+        """Read the notation of the papers."""
+        return notation.parse_named(text)
+
+    def reads_plain(self, data: Mapping[str, object]) -> bool:
+        """Whether an object has a normal cell."""
+        return "normal" in data
+
+    def published(self) -> Mapping[str, Published]:
+        """Return the genotypes of papers."""
+        return {name: Published(release.genotype, release.about) for name, release in releases().items()}
+
+    def graphs(self, genotype: Genotype) -> dict[str, CellGraph]:
+        """Return the normal and the reduction cell."""
+        cells, inputs = {"normal": genotype.normal, "reduce": genotype.reduce}, ("cell before last", "last cell")
+        return {kind: CellGraph(KINDS[kind].title, inputs, cell.nodes, cell.concat) for kind, cell in cells.items()}
+
+    def notes(self, genotype: Genotype) -> list[str]:  # noqa: ARG002
+        """Return what the inputs are."""
+        return ["0: the cell before the last, 1: the last one. A node sums what leads to it."]
+
+    def neighbors(self, genotype: Genotype, scores: "Mapping[str, Tensor]") -> Iterator[Genotype]:
+        """For every edge of both cells, the genotype with the next best operation there."""
+        yield from (replace(genotype, normal=cell) for cell in _neighbors(genotype.normal, scores["normal"]))
+        yield from (replace(genotype, reduce=cell) for cell in _neighbors(genotype.reduce, scores["reduce"]))
+
+    def canary(self) -> "Mapping[str, Callable[[torch.Generator], list[Tensor]]]":
+        """Stem, separable and dilated convolutions, pooling, and mixed operations."""
+        from smallgroup.spaces.darts.canary import PARTS  # noqa: PLC0415 -- it loads torch
+
+        return PARTS
+
+
+def _neighbors(cell: CellGenotype, table: "Tensor") -> Iterator[CellGenotype]:
+    from smallgroup.spaces.choices import next_best_operation  # noqa: PLC0415 -- it loads torch
+
+    kind = KINDS["normal"]
+    for node, edges in enumerate(cell.nodes):
+        for place, edge in enumerate(edges):
+            row = table[kind.edges.index((edge.source, node + INPUTS))]
+            other = next_best_operation(row, kind.operations, edge.operation)
+            if other is not None:
+                changed = (*edges[:place], Edge(other, edge.source), *edges[place + 1 :])
+                yield replace(cell, nodes=(*cell.nodes[:node], changed, *cell.nodes[node + 1 :]))

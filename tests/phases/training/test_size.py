@@ -1,0 +1,132 @@
+"""How wide a network is: within limits, of the same cost as another, and the ladder to choose from by time."""
+
+import math
+from itertools import pairwise
+
+import pytest
+
+from smallgroup.phases.training.config import Limits
+from smallgroup.phases.training.size import ladder, of_same_cost, size_of, within_limits
+from smallgroup.runtime.image_spec import ImageSpec
+from smallgroup.spaces.config import NetworkConfig
+from smallgroup.spaces.count import multiply_adds, parameters
+from smallgroup.spaces.darts.design import DartsDesign
+from smallgroup.spaces.darts.published import published
+from smallgroup.spaces.genotype import Genotype
+from smallgroup.spaces.nas_bench_201.cell import Cell
+from smallgroup.spaces.nas_bench_201.design import NasBench201Design
+from smallgroup.spaces.networks import build_network
+
+IMAGES = ImageSpec(classes=10, channels=1, size=8)
+NETWORK = NetworkConfig(channels=16, cells=3, cells_per_stage=1, reduction="pool", auxiliary="none")
+LIGHT = Cell.parse("|skip_connect~0|+|nor_conv_1x1~0|skip_connect~1|+|avg_pool_3x3~0|skip_connect~1|nor_conv_1x1~2|")
+CELLS: dict[str, Genotype] = {
+    "nas-bench-201": Cell.parse(
+        "|nor_conv_3x3~0|+|skip_connect~0|nor_conv_1x1~1|+|none~0|nor_conv_3x3~1|skip_connect~2|"
+    ),
+    "darts": published()["DARTS_V2"],
+}
+STEP = {"nas-bench-201": 1, "darts": 2}
+by_space = pytest.mark.parametrize("space", CELLS)
+
+
+def wide(channels: int) -> NetworkConfig:
+    return NETWORK.model_copy(update={"channels": channels})
+
+
+@by_space
+def test_it_is_counted_as_it_is_built(space: str) -> None:
+    design = wide(4).design(ImageSpec(10, 1, 8), space)
+    network = build_network(CELLS[space], design)
+    found = size_of(CELLS[space], wide(4), IMAGES)
+    assert (found.parameters, found.multiply_adds) == (parameters(network), multiply_adds(network, 8, 1))
+
+
+def test_keys_of_another_space_change_nothing() -> None:
+    """A network section may have them, such as an auxiliary head that this space has not."""
+    network = NetworkConfig(channels=4, cells_per_stage=2, cells=3, auxiliary="two-norms", stem="cifar")
+    design = network.design(IMAGES, "nas-bench-201")
+    assert design == NasBench201Design(images=IMAGES, channels=4, cells_per_stage=2)
+    assert network.design(IMAGES, "darts") == DartsDesign(
+        images=IMAGES, channels=4, cells=3, stem="cifar", auxiliary="two-norms"
+    )
+
+
+@by_space
+@pytest.mark.parametrize("limited", ["parameters", "multiply_adds"])
+@pytest.mark.parametrize("channels", [6, 10])
+@pytest.mark.parametrize("spare", [0, 1])
+def test_it_is_as_wide_as_a_limit_allows(space: str, limited: str, channels: int, spare: int) -> None:
+    """Exactly the size of a width is allowed; a little less is not, and then it is the next narrower one."""
+    limit = getattr(size_of(CELLS[space], wide(channels), IMAGES), limited) - spare
+    found = within_limits(CELLS[space], NETWORK, Limits(**{limited: limit}), IMAGES)
+    assert found == wide(channels - spare * STEP[space])
+    wider = size_of(CELLS[space], wide(found.channels + STEP[space]), IMAGES)
+    assert getattr(wider, limited) > limit
+
+
+def test_an_odd_width_of_the_darts_space_becomes_the_even_one_below() -> None:
+    limit = size_of(CELLS["darts"], wide(16), IMAGES).parameters
+    assert within_limits(CELLS["darts"], wide(17), Limits(parameters=limit), IMAGES) == wide(16)
+
+
+@by_space
+def test_of_two_limits_the_tighter_one_counts(space: str) -> None:
+    tight, loose = (size_of(CELLS[space], wide(channels), IMAGES) for channels in (4, 12))
+    for limits in (Limits(tight.parameters, loose.multiply_adds), Limits(loose.parameters, tight.multiply_adds)):
+        assert within_limits(CELLS[space], NETWORK, limits, IMAGES) == wide(4)
+
+
+@by_space
+def test_what_fits_stays_as_it_is(space: str) -> None:
+    own = size_of(CELLS[space], NETWORK, IMAGES)
+    for limits in (Limits(), Limits(own.parameters, own.multiply_adds), Limits(10**9)):
+        assert within_limits(CELLS[space], NETWORK, limits, IMAGES) is NETWORK
+
+
+@pytest.mark.parametrize(("space", "key"), [("nas-bench-201", "cells_per_stage"), ("darts", "cells")])
+def test_where_nothing_fits_it_is_said(space: str, key: str) -> None:
+    step = STEP[space]
+    least = size_of(CELLS[space], wide(step), IMAGES)
+    sentence = (
+        f"a network must have at most {least.parameters - 1:,} parameters, but with channels={step} this one still has "
+        f"{least.parameters:,} parameters and {least.multiply_adds:,} multiply-adds; a lower training.network.{key} "
+    )
+    with pytest.raises(ValueError, match=sentence):
+        within_limits(CELLS[space], NETWORK, Limits(parameters=least.parameters - 1), IMAGES)
+    assert within_limits(CELLS[space], NETWORK, Limits(parameters=least.parameters), IMAGES) == wide(step)
+
+
+@pytest.mark.parametrize("channels", [1, 5, 16, 23])
+@pytest.mark.parametrize("cell", [LIGHT, *CELLS.values()], ids=["light", *CELLS])
+def test_no_other_width_is_nearer_in_cost(cell: Genotype, channels: int) -> None:
+    """Whether the other network is cheaper or dearer, narrower or wider than this one."""
+    cost = size_of(CELLS["nas-bench-201"], wide(channels), IMAGES).multiply_adds
+    found = of_same_cost(cell, NETWORK, cost, IMAGES)
+    step = 2 if cell is CELLS["darts"] else 1
+
+    def far(width: int) -> float:
+        return abs(math.log(size_of(cell, wide(width), IMAGES).multiply_adds / cost))
+
+    assert found == wide(found.channels)
+    assert found.channels % step == 0
+    assert far(found.channels) == min(far(width) for width in range(step, found.channels + 6, step))
+
+
+def test_the_same_cell_at_its_own_cost_has_its_own_width() -> None:
+    for cell in CELLS.values():
+        cost = size_of(cell, wide(10), IMAGES).multiply_adds
+        assert of_same_cost(cell, NETWORK, cost, IMAGES) == wide(10)
+
+
+@by_space
+def test_the_ladder_leads_up_and_keeps_what_is_no_size(space: str) -> None:
+    rungs = list(ladder(space, NETWORK))
+    sizes = [size_of(CELLS[space], rung, ImageSpec(10, 3, 32)) for rung in rungs[:7]]
+    assert all(a.multiply_adds < b.multiply_adds and a.parameters < b.parameters for a, b in pairwise(sizes))
+    free = {"channels", "cells_per_stage" if space == "nas-bench-201" else "cells"}
+    for rung in rungs:
+        assert rung.model_dump(exclude=free) == NETWORK.model_dump(exclude=free)
+    depths = [rung.cells_per_stage if space == "nas-bench-201" else rung.cells for rung in rungs]
+    assert depths == sorted(depths)
+    assert len(set(depths)) == 2
