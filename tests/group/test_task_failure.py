@@ -74,6 +74,7 @@ def test_a_direction_of_zero_is_a_sensitivity_of_zero(name: str, options: dict[s
     assert report.learners[0].skipped["own"] == "the direction is zero"
     pupil_of = 0 if options.get("targets") == "own" else 1
     assert report.learners[pupil_of].norms["label"] == 0.0
+    assert "label" not in report.learners[pupil_of].skipped  # it is known, and zero
     assert report.learners[1 - pupil_of].norms["label"] > 0
 
 
