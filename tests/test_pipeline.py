@@ -434,7 +434,7 @@ def test_a_part_is_not_begun_where_the_search_would_not_be_resumed(copied: Path)
     told: list[str] = []
     torch._C._set_mkldnn_enabled(False)
     try:
-        with pytest.raises(ValueError, match=r"but these computations round differently: stem, .*--allow-drift"):
+        with pytest.raises(ValueError, match=r"but these computations round differently: .*stem, .*--allow-drift"):
             run(copied, resume=True)
         assert not (copied / "training" / "config.yaml").exists()
         with pytest.warns(UserWarning, match="may differ from that of an uninterrupted run: these computations"):

@@ -127,7 +127,7 @@ def test_seeds(text: str, seeds: list[int]) -> None:
         (["--set", "search.weights.l=3"], "a config has no key 'search.weights.l'; the nearest is search.weights.lr"),
         (["--recipe", "papre"], "recipe must be one of quick, paper, released-code, but got 'papre'"),
         (["--method", "drats"], "method must be one of"),
-        (["--space", "dart"], "space.name: Input should be 'darts' or 'nas-bench-201', but got 'dart'"),
+        (["--space", "dart"], "space: space must be one of darts, nas-bench-201, but got 'dart'; did you mean darts?"),
         (["--dataset", "mnist"], "data must be one of digits, cifar10"),
         (["--dataset", "folder:/does/not/exist"], "/does/not/exist"),
         (["--learners", "0"], "1 <= learners <= 64 must hold, but got learners=0"),
