@@ -178,7 +178,9 @@ def test_data_without_a_test_part_gives_no_test_error(tmp_path: Path) -> None:
 
 
 def test_a_short_run_on_digits_learns_and_brings_the_learners_together() -> None:
-    training = {**TRAINING, "epochs": 1, "steps_per_epoch": 80, "batch_size": 32}
+    skeleton = {"halvings": 0, "reduction": "residual", "stages": 3, "pooling": "average"}
+    network = {**SMALL.model_dump(), **skeleton}
+    training = {**TRAINING, "epochs": 1, "steps_per_epoch": 80, "batch_size": 32, "network": network}
     found = {weight: train_mutually([CELL, OTHER], {"training": training}, weight=weight) for weight in (0.0, 1.0)}
     for result in found.values():
         assert result.mean is not None
