@@ -53,16 +53,19 @@ def test_commands_in_the_pages_have_options_that_exist(page: Path) -> None:
             assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known, line
 
 
-def test_the_method_of_the_page_on_methods_keeps_to_the_contract(tmp_path: Path) -> None:
-    block, *_ = re.findall(r"```python\n(.*?)```", (ROOT / "docs/methods.md").read_text(), re.DOTALL)
-    assert len([line for line in block.splitlines() if line]) <= 30
-    (tmp_path / "test_cooling.py").write_text(block)
+@pytest.mark.parametrize(("page", "lines", "passed"), [("methods.md", 30, 20), ("tasks.md", 30, 35)])
+def test_what_a_page_writes_as_an_example_keeps_to_the_contract(
+    tmp_path: Path, page: str, lines: int, passed: int
+) -> None:
+    block, *_ = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
+    assert len([line for line in block.splitlines() if line]) <= lines
+    (tmp_path / "test_example.py").write_text(block)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=300, cwd=tmp_path, env=ONE_THREAD
     )
     assert done.returncode == 0, done.stdout
-    assert "20 passed" in done.stdout, done.stdout
+    assert f"{passed} passed" in done.stdout, done.stdout
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -6,7 +6,10 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -52,3 +55,37 @@ def test_search_by_hand() -> None:
     assert re.search(r"^step    1   learner 0: V \d.*learner 1: V \d", output, re.MULTILINE)
     assert output.count("the cell of learner") == 2
     assert "s per step (median of 2)" in output
+
+
+@pytest.mark.parametrize("name", ["regression.py", "segmentation.py", "sequence_labeling.py"])
+def test_other_tasks(name: str) -> None:
+    assert len((ROOT / "examples" / name).read_text().splitlines()) < 80
+    output = run_example(name, "3", "1")
+    lines = output.splitlines()
+    assert (
+        len([line for line in lines if re.match(r"seed \d: alone [\d.]+, independent [\d.]+, group [\d.]+", line)]) == 3
+    )
+    title = next(i for i, line in enumerate(lines) if "over 3 seeds of 1 steps: mean +- standard deviation" in line)
+    rows = {line[:48].rstrip(): [float(n) for n in re.findall(r"-?\d+\.\d+", line[48:])] for line in lines[title + 1 :]}
+    assert [row.split(":")[0] for row in rows][:3] == ["alone", "independent", "group"]
+    for mean, deviation, low, high in rows.values():
+        assert low - 1e-3 <= mean <= high + 1e-3
+        assert deviation >= 0
+    assert rows["group, mean of all"] != rows["alone: one learner by itself, mean of all"]
+
+
+@pytest.mark.skipif(find_spec("transformers") is None, reason="the package transformers is not installed")
+def test_a_module_of_transformers_is_a_learner() -> None:
+    assert run_example("sequence_labeling.py", "1", "1").startswith("second learner: BERT of transformers\n")
+
+
+def test_other_libraries() -> None:
+    """Those that are installed have the same gradient, but for betty's default, which approximates another one."""
+    lines = run_example("other_libraries.py", "1").splitlines()[1:]
+    rows = {line[:38].rstrip(): line[38:].split() for line in lines}
+    assert [name.split(",")[0] for name in rows] == ["smallgroup", "smallgroup", "higher", "torchopt", "betty", "betty"]
+    assert rows["smallgroup, exact"][:4] == ["0.0e+00", "9F", "+", "8B"]
+    assert rows["smallgroup, finite-difference"][1:4] == ["12F", "+", "11B"]
+    for name, (gap, *_) in rows.items():
+        if find_spec(name.split(",")[0]) and "default" not in name:
+            assert float(gap) < 1e-5

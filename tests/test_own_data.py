@@ -154,6 +154,14 @@ def test_data_are_given_once(folder: Path) -> None:
             smallgroup.search(config, data=unlabeled)
 
 
+def test_unlabeled_images_of_another_run_are_not_made_up() -> None:
+    """A config may name what was given to an earlier run and is not given now."""
+    before = halves(unlabeled=np.zeros((20, 8, 8), np.uint8)).unlabeled_reference
+    refused = f"a run on {before} must be given these data again, but got {halves().reference}"
+    with pytest.raises(ValueError, match=refused):
+        smallgroup.search({**CONFIG, "lambda": 1.0, "unlabeled": before}, data=halves(), progress=False)
+
+
 def test_labeled_images_may_be_given_alone() -> None:
     images, labels = np.zeros((40, 8, 8), np.uint8), np.arange(40) % 2
     images[labels == 1] = 200

@@ -538,7 +538,7 @@ def list_(
         bool,
         typer.Option(
             "--estimate/--no-estimate",
-            help="Of rows: how many days each takes on this machine. Measured once, about a minute, and then kept.",
+            help="Of rows: how many days each takes on this machine. Measured once, a few minutes, and then kept.",
         ),
     ] = True,
     recipe: options.Recipe = None,

@@ -11,7 +11,9 @@ import typer
 
 from smallgroup import kernels
 from smallgroup.cli.output import print_columns, print_json, say
+from smallgroup.config import resolve
 from smallgroup.data import DATASETS, Finding, data_root, examine
+from smallgroup.data.doctor import Shrunk
 from smallgroup.data.names import names_alone
 from smallgroup.exporters import EXPORTERS
 from smallgroup.methods import METHODS
@@ -44,7 +46,7 @@ def run(root: Path | None, named: tuple[str, ...], *, as_json: bool) -> None:
     }
     plugins = {f"{kind} {name}": place for kind, known in REGISTRIES for name, place in known.added().items()}
     findings = [
-        *examine(root, tuple(dict.fromkeys((*names_alone(), *named)))),
+        *examine(root, tuple(dict.fromkeys((*names_alone(), *named))), _shrunk()),
         *(_truth(kind, root) for _, kind in GROUND_TRUTHS.usable()),
     ]
     if as_json:
@@ -59,6 +61,13 @@ def run(root: Path | None, named: tuple[str, ...], *, as_json: bool) -> None:
     wrong = [finding for finding in findings if finding.status == "damaged"]
     if wrong or any(finding.status == "missing" and finding.what in named for finding in findings):
         raise typer.Exit(1)
+
+
+def _shrunk() -> Shrunk | None:
+    """The size of images in a search that nothing is said about."""
+    default = resolve({})
+    size, where = default.search.image_size, f"in searches of the recipe {default.recipe} (search.image_size)"
+    return None if size is None else Shrunk(size, where)
 
 
 def _truth(kind: type[GroundTruth], root: Path) -> Finding:

@@ -86,12 +86,12 @@ def rows_with_times(*, as_json: bool) -> None:
         say(_WHILE_BUSY, err=True)
 
 
-_MEASURING = "measuring every network once, about a minute; --no-estimate leaves it out"
+_MEASURING = "measuring every network once, a few minutes; --no-estimate leaves it out"
 _ROUGHLY = (
     "Days on this machine with the threads of the recipe, from passes of a few",
     "images: right to about a factor of 2. Reading images is not in it.",
 )
-_WHILE_BUSY = "warning: the machine is busy: the days are too many, and are not kept"
+_WHILE_BUSY = "warning: the machine is busy: these days may be far off, and are not kept"
 
 
 def _days(seconds: float | None) -> float | None:

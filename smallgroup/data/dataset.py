@@ -80,8 +80,12 @@ class Dataset:
             test=test,
             size=size,
             augmentation=self.augmentation.scaled(size, self.size),
-            about=f"{size}x{size} {where}, else {self.about or f'{self.size}x{self.size}'}",
+            about=self.about_size(size, where),
         )
+
+    def about_size(self, size: int, where: str) -> str:
+        """Say of which size the images are, and where they are of another one."""
+        return f"{size}x{size} {where}, else {self.about or f'{self.size}x{self.size}'}"
 
     def labels(self) -> Tensor:
         """Classes of the training images."""

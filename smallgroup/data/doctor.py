@@ -33,12 +33,20 @@ class Finding:
     sentence: str
 
 
-def examine(root: Path, names: tuple[str, ...] | None = None) -> list[Finding]:
+@dataclass(frozen=True)
+class Shrunk:
+    """The size to which larger images are brought in a search, and words for when that is."""
+
+    size: int
+    where: str
+
+
+def examine(root: Path, names: tuple[str, ...] | None = None, shrunk: Shrunk | None = None) -> list[Finding]:
     """Look for each named dataset, or all that are named by one word; bad data is a finding, never an error."""
-    return [_finding(name, root) for name in (names_alone() if names is None else names)]
+    return [_finding(name, root, shrunk) for name in (names_alone() if names is None else names)]
 
 
-def _finding(name: str, root: Path) -> Finding:
+def _finding(name: str, root: Path, shrunk: Shrunk | None) -> Finding:
     try:
         source = source_of(name, root)
     except DataError as error:
@@ -51,7 +59,7 @@ def _finding(name: str, root: Path) -> Finding:
             return Finding(name, where, "missing", f"{name} is not here: there is no {where}")
         try:
             # All files of a folder are decoded; ImageNet is looked at whenever somebody asks for a doctor.
-            status, sentence = _labelled(name, root, "refuse" if source.takes else None)
+            status, sentence = _labelled(name, root, "refuse" if source.takes else None, shrunk)
         except NoClassesError as error:
             if not source.takes or not isinstance(place, Path):
                 raise
@@ -63,14 +71,17 @@ def _finding(name: str, root: Path) -> Finding:
     return Finding(name, where, status, sentence)
 
 
-def _labelled(name: str, root: Path, bad: BadImages | None) -> tuple[Status, str]:
+def _labelled(name: str, root: Path, bad: BadImages | None, shrunk: Shrunk | None) -> tuple[Status, str]:
     dataset = open_dataset(name, root, bad=bad)
     if unreadable := [line for part in (dataset.train, dataset.test) if part for line in damaged_files(part)]:
         return "damaged", f"{len(unreadable):,} images cannot be used: {listed(unreadable)}"
     test = "no test images" if dataset.test is None else f"{len(dataset.test):,} test images"
     pixels = f"{dataset.size} x {dataset.size} x {dataset.channels}"
     text = f"{len(dataset.train):,} training and {test} of {len(dataset.classes)} classes, {pixels}"
-    about = [f"images: {dataset.about}"] if dataset.about else []
+    size = dataset.about
+    if shrunk is not None and shrunk.size < dataset.size:
+        size = dataset.about_size(shrunk.size, shrunk.where)
+    about = [f"images: {size}"] if size else []
     partial = any("subset" in note or "not the official" in note for note in dataset.notes)
     return "subset" if partial else "ok", "; ".join([text, *about, *dataset.notes, *dataset.overlap])
 

@@ -1,10 +1,11 @@
 """One iteration of small-group learning: the paper's Algorithm 1, stage by stage, on one page.
 
 Symbols and equation numbers are the paper's. x, y: labelled batch; u: unlabelled batch; x_v, y_v: validation
-batch. For learner k: A_k architecture, V_k and W_k weights, p_k soft labels, t_k the labels it learns from,
-s_k its sensitivity. Of other learners a learner only ever sees p and s, and the activations of one learner
-live at a time. The objectives are those of `problem`, what the stages leave behind (v, p, w, s, terms) is in
-`found`, and `checks` decides what can be used.
+batch. For learner k: A_k architecture, V_k and W_k weights, p_k what it hands to its peers (in the paper soft labels),
+s_k its sensitivity to what it is handed. Of other learners a learner only ever sees p and s, and the activations of
+one learner live at a time. L, h and l are the losses and tables of the task: in the paper cross-entropy, softmax and
+cross-entropy. The objectives are those of `problem`, what the stages leave behind (v, p, w, s, terms) is in `found`,
+and `checks` decides what can be used.
 """
 
 from smallgroup.group.hypergradients import MixedProduct, negated
@@ -56,9 +57,9 @@ def stage_1(work: Workings) -> None:
 
 
 def stage_2(work: Workings) -> None:
-    """p_k = softmax(f(V'_k, A_k, u)), then W'_k = W_k - xi_W grad_W O_k(W_k), Eq. (5).
+    """p_k = h(f(V'_k, A_k, u)), then W'_k = W_k - xi_W grad_W O_k(W_k), Eq. (5).
 
-    O_k(W) = L(W, A_k, D_tr) + lambda CE(f(W, A_k, u), t_k)  with  t_k = sum_{j != k} p_j.
+    O_k(W) = L(W, A_k, D_tr) + lambda sum_{j != k} l(f(W, A_k, u), p_j).
     """
     if work.problem.labels:
         for k in work.everyone:
@@ -86,7 +87,8 @@ def stage_3(work: Workings) -> None:
 def direct_and_own(work: Workings, k: int, product: MixedProduct | None) -> None:
     """Eq. (7): direct = grad_A L(W'_k, A_k, D_val), own = -xi_W d2O_k/(dA_k dW_k) g_k.
 
-    g_k = grad_W' L(W'_k, A_k, D_val). The same product yields s_k = xi_W d/de log q_k(u; W_k + e g_k).
+    g_k = grad_W' L(W'_k, A_k, D_val). The same product yields s_k = -xi_W d/de dl/dp(f(W_k + e g_k, A_k, u), p_j)
+    for its teachers j: of cross-entropy xi_W d/de log q_k for all of them.
     """
     a, w = work.problem.a(k), work.found.w[k]
     second_order = product is not None and (bool(a) or work.teaching.labels_move)
@@ -105,11 +107,11 @@ def direct_and_own(work: Workings, k: int, product: MixedProduct | None) -> None
 def cross_and_label(work: Workings, k: int, product: MixedProduct) -> None:
     """What A_k does to the validation losses of its pupils, all of it through the labels p_k.
 
-    To first order those losses change with p_k by lambda mean_batch sum_c p_k S_k, S_k = sum_{j != k} s_j.
+    To first order those losses change with p_k by lambda mean_batch sum p_k S_k, S_k the sum of its pupils' s_j.
     With r_k the gradient of that in V'_k:
 
     cross = -xi_V d2L(V_k, A_k, D_tr)/(dA_k dV_k) r_k     A_k moves V'_k, Eqs. (9) to (11)
-    label = grad_A lambda mean_batch sum_c p_k S_k        A_k is part of the network that labels
+    label = grad_A lambda mean_batch sum p_k S_k          A_k is part of the network that labels
     """
     a, through_v, label_path = work.problem.a(k), work.teaching.trains_v, work.label_path
     if not a or not (through_v or label_path) or not work.checks.knows_pupils(k):

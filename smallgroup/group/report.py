@@ -25,7 +25,7 @@ class LearnerReport:
     gradient: dict[str, Tensor]
     """Their sum: the architecture gradient of this step, before clipping."""
     soft_labels: Tensor | None
-    """p_k, [batch, classes]: what this learner taught its peers."""
+    """p_k, what this learner handed to its peers: in classification soft labels, [batch, classes]."""
     skipped: dict[str, str] = field(default_factory=dict)
     """Terms that could not be computed, each with the reason."""
 

@@ -18,11 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load, save
 from torch import Tensor
 
-from smallgroup.runtime.checks import LONGEST
 from smallgroup.runtime.files import (
     bring_to_disk,
     check_not_link,
@@ -31,7 +28,7 @@ from smallgroup.runtime.files import (
     read_regular,
     unfinished_in,
 )
-from smallgroup.runtime.tensor_files import read_tensors
+from smallgroup.runtime.tensor_files import read_tensors, tensor_bytes, tensors_of
 
 SCHEMA = 1
 TENSORS, RECORD, MANIFEST = "tensors.safetensors", "record.json", "manifest.json"
@@ -78,9 +75,7 @@ class Checkpoints:
         unfinished = unfinished_in(self.folder)
         unfinished.mkdir()
         try:
-            # Tensors of every layout are stored alike; who loads them copies into tensors of the layout wanted.
-            plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-            contents = {TENSORS: save(plain), RECORD: json.dumps({"step": step, **record}).encode()}
+            contents = {TENSORS: tensor_bytes(tensors), RECORD: json.dumps({"step": step, **record}).encode()}
             sums = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
             contents[MANIFEST] = json.dumps({"schema": SCHEMA, "sha256": sums}).encode()
             for name, content in contents.items():
@@ -144,15 +139,16 @@ def _read(place: Path) -> tuple[int, dict[str, Tensor], dict[str, Any]]:
     if manifest.get("schema") != SCHEMA:
         raise ValueError(f"its schema must be {SCHEMA}, but it is {str(manifest.get('schema'))[:20]}")
     sums = manifest.get("sha256")
-    contents = {RECORD: read_regular(place / RECORD, LARGEST[RECORD]), TENSORS: read_tensors(place / TENSORS)}
-    for name, content in contents.items():
+    found = read_tensors(place / TENSORS)
+    text = read_regular(place / RECORD, LARGEST[RECORD])
+    for name, content in ((RECORD, text), (TENSORS, found)):
         if not isinstance(sums, dict) or hashlib.sha256(content).hexdigest() != sums.get(name):
             raise ValueError(f"the checksum of {name} differs")
     try:
-        tensors = load(contents[TENSORS])
-    except (SafetensorError, KeyError, TypeError, RuntimeError) as error:  # such as a type that torch has not
-        raise ValueError(f"{TENSORS} cannot be read: {str(error)[:LONGEST]}") from None
-    record = _object(RECORD, contents[RECORD])
+        tensors = tensors_of(found)
+    except ValueError as error:
+        raise ValueError(f"{TENSORS} cannot be read: {error}") from None
+    record = _object(RECORD, text)
     step = record.pop("step", None)
     if not isinstance(step, int) or step != _step_of(place):
         raise ValueError(f"its step must be that of its name, but it is {str(step)[:20]}")

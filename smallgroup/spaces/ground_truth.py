@@ -3,7 +3,7 @@
 It is written down and used for nothing: no search is influenced by it.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -68,6 +68,17 @@ class GroundTruth:
     def accuracy(self, genotype: Any, column: str) -> float:  # noqa: ANN401
         """Return the accuracy of a cell, for baselines that look up many."""
         return self.standing(genotype, column).accuracy
+
+    def score_correlation(self, scores: Mapping[str, Any], column: str) -> float | None:  # noqa: ARG002
+        """Return how well a learner's scores, by kind of cell, agree with the true effects of operations, -1 to 1.
+
+        None where that cannot be said, such as of scores that are all the same.
+        """
+        return None
+
+    def effects_in_words(self, column: str) -> str | None:  # noqa: ARG002
+        """Return what those effects are, and how much of the accuracies they explain; None: there are none."""
+        return None
 
     @classmethod
     def missing(cls, where: Path) -> str:

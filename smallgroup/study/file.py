@@ -7,7 +7,17 @@ from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from smallgroup import recipes
 from smallgroup.config import Config, load, overlaid, resolve, seeds_of
@@ -56,6 +66,11 @@ class Baseline(BaseModel):
     lookups: int = Field(default=100, ge=1, le=15_625)
     """Accuracies that random search and evolution may look up, in a column other than the one they are scored by."""
 
+    @property
+    def paired(self) -> bool:
+        """Whether a seed means what it means to a search: looked-up cells come from no split and no initial weights."""
+        return self.kind == "untrained"
+
 
 class Where(BaseModel):
     """Keys that hold at points of the grid alone."""
@@ -91,7 +106,7 @@ class Row(BaseModel):
 
 
 class Claim(BaseModel):
-    """What is to be shown: that one row is better than others in the primary measure."""
+    """What is to be shown: that one row is better than others."""
 
     model_config = _STRICT
 
@@ -100,6 +115,16 @@ class Claim(BaseModel):
     row: str
     than: tuple[str, ...] = Field(min_length=1)
     """All of them: each is a comparison of its own."""
+    measure: str | None = None
+    """In which measure; None: the primary one."""
+    margin: float | None = Field(default=None, gt=0)
+    """The smallest difference that matters: with one, rows are also tested for differing by less than that."""
+
+    @model_serializer(mode="wrap")
+    def _without_later_keys(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Claims that say no more than they could before have the hash that they had."""
+        later = ("measure", "margin")
+        return {key: value for key, value in handler(self).items() if key not in later or value is not None}
 
 
 class Figure(BaseModel):
@@ -146,6 +171,17 @@ class Study(BaseModel):
     claims: tuple[Claim, ...] = ()
     figures: tuple[Figure, ...] = ()
 
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """All that the table shows, in its order."""
+        claimed = (claim.measure for claim in self.claims if claim.measure is not None)
+        return tuple(dict.fromkeys((*self.columns, self.primary, *claimed)))
+
+    @property
+    def takes_means(self) -> bool:
+        """Whether what counts is the mean of all learners in every row."""
+        return all(row.take == "mean" for row in self.rows)
+
     @field_validator("recipe")
     @classmethod
     def _known_recipe(cls, name: str) -> str:
@@ -173,7 +209,7 @@ class Study(BaseModel):
 
     @model_validator(mode="after")
     def _measurable(self) -> "Study":
-        shown = (*self.columns, self.primary)
+        shown = self.measures
         for measure in (*shown, *(m for row in self.rows for m in row.theirs)):
             check_choice("a measure", measure, tuple(MEASURES))
             if MEASURES[measure].phase not in self.phases:
@@ -194,6 +230,9 @@ class Study(BaseModel):
                 )
         if self.claims and MEASURES[self.primary].larger_is_better is None:
             raise ValueError(f"claims need a primary measure of which more or less is better, not {self.primary}")
+        for claim in self.claims:
+            if claim.measure is not None and MEASURES[claim.measure].larger_is_better is None:
+                raise ValueError(f"a claim needs a measure of which more or less is better, not {claim.measure}")
         return self
 
     @model_validator(mode="after")
@@ -217,6 +256,9 @@ class Study(BaseModel):
         for claim in self.claims:
             for name in (claim.row, *claim.than):
                 check_choice("a row of a claim", name, tuple(names))
+            looked_up = {row.name for row in self.rows if row.baseline is not None and not row.baseline.paired}
+            for name in looked_up & {claim.row, *claim.than} if claim.margin is not None else ():
+                raise ValueError(f"a claim with a margin compares rows that are paired by seed, but {name!r} is not")
         for figure in self.figures:
             if figure.axis is not None:
                 check_choice("the axis of a figure", figure.axis, tuple(self.grid))

@@ -16,10 +16,10 @@ from smallgroup.phases.search.config import ANSWERS, AnswerRule
 from smallgroup.runtime.files import read_regular
 from smallgroup.runtime.plain_yaml import parsed
 from smallgroup.study.file import keys_of
-from smallgroup.study.measures import MEASURES
+from smallgroup.study.measures import MEASURES, OF_SCORES
 from smallgroup.study.plan import Plan
 from smallgroup.study.store import Store
-from smallgroup.study.table import looked_up_in, truth_for
+from smallgroup.study.truth import looked_up_in, truth_for
 from smallgroup.version import __version__
 
 _IMAGES = {"train": "training", "validation": "validation", "unlabeled": "unlabelled", "test": "test"}
@@ -29,8 +29,10 @@ _IMAGES = {"train": "training", "validation": "validation", "unlabeled": "unlabe
 def footer(plan: Plan, store: Store) -> list[str]:
     """Sentences below the table."""
     study = plan.study
+    of_all = ", mean of all learners of a search, as are all numbers of learners" if study.takes_means else ""
     return [
-        f"primary endpoint, named in the study file: {MEASURES[study.primary].title}",
+        f"primary endpoint, named in the study file: {MEASURES[study.primary].title}{of_all}",
+        *dict.fromkeys(_effects(plan)),
         *dict.fromkeys(_lookups(plan)),
         *_answers(plan),
         f"recipe {study.recipe}, seeds {', '.join(map(str, study.seeds))}",
@@ -105,6 +107,16 @@ def _answers(plan: Plan) -> list[str]:
     if len(found) == 1:
         return [f"answer of every search: {rule}: {ANSWERS[rule]}" for rule in found]
     return [f"answer in {'; '.join(rows)}: {rule}: {ANSWERS[rule]}" for rule, rows in found.items()]
+
+
+def _effects(plan: Plan) -> Iterator[str]:
+    """How much of the table the effects explain that scores are compared with."""
+    if OF_SCORES not in plan.study.measures:
+        return
+    for line in plan.lines:
+        config = resolve(keys_of(plan.study, line.point, line.row, plan.study.seeds[0]))
+        if (said := truth_for(config).effects_in_words(config.data.dataset)) is not None:
+            yield f"{MEASURES[OF_SCORES].title}: {said}"
 
 
 def _lookups(plan: Plan) -> Iterator[str]:

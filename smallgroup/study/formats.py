@@ -5,7 +5,7 @@ import io
 from collections.abc import Sequence
 
 from smallgroup.runtime.text import escape_csv, escape_markdown, escape_tex, printable
-from smallgroup.statistics import LEAST, Comparison
+from smallgroup.statistics import LEAST, Comparison, Equivalence
 from smallgroup.study.measures import MEASURES
 from smallgroup.study.table import SIGNIFICANT, Entry, Shown, Table, Verdict
 
@@ -22,9 +22,8 @@ def grid(table: Table) -> tuple[list[str], list[list[str]]]:
             titles.append(f"{MEASURES[name].title} {THEIRS}")
         if name == table.primary:
             titles.append("95 % interval of its mean")
-    primary = MEASURES[table.primary]
-    if primary.of_learner is not None:
-        titles.append(f"{primary.title}{OF_ALL}")
+    if _has_column_of_all(table):
+        titles.append(f"{MEASURES[table.primary].title}{OF_ALL}")
     titles.append("n")
     return titles, [_texts(table, row) for row in table.rows]
 
@@ -38,9 +37,8 @@ def _texts(table: Table, row: Shown) -> list[str]:
             texts.append(entry.theirs or "")
         if name == table.primary:
             texts.append(interval(entry, MEASURES[name].digits))
-    primary = MEASURES[table.primary]
-    if primary.of_learner is not None:
-        texts.append(number(row.all_learners, primary.digits))
+    if _has_column_of_all(table):
+        texts.append(number(row.all_learners, MEASURES[table.primary].digits))
     done = len(row.entries[table.primary].values)
     texts.append(str(done) if done == row.wanted else f"{done} of {row.wanted}")
     return texts
@@ -65,7 +63,7 @@ def sentences(table: Table) -> list[str]:
     """What is said below the table."""
     said = [f"± is the standard deviation over searches; rows of fewer than {LEAST} runs have none."]
     said += [text for name in table.columns if (text := _over_retrainings(table, name))]
-    said += [sentence(verdict, table.primary) for verdict in table.verdicts]
+    said += [sentence(verdict) for verdict in table.verdicts]
     said += [f"{row.name}, {failure}" for row in table.rows for failure in row.failed]
     said += [
         f"{row.name}: {MEASURES[table.primary].title} is not known of seed {', '.join(map(str, row.without))}, though "
@@ -86,9 +84,9 @@ def _over_retrainings(table: Table, name: str) -> str:
     return f"standard deviation over retrainings of one cell, {measure.title}: {'; '.join(parts)}" if parts else ""
 
 
-def sentence(verdict: Verdict, primary: str) -> str:
+def sentence(verdict: Verdict) -> str:
     """A claim and what came of it, with every comparison it rests on."""
-    title = MEASURES[primary].title
+    measure = MEASURES[verdict.measure]
     place = ", ".join(f"{key} = {value}" for key, value in verdict.point.items())
     where = f" ({place})" if place else ""
     parts = [
@@ -97,12 +95,26 @@ def sentence(verdict: Verdict, primary: str) -> str:
             comparison,
             verdict.adjusted[name],
             verdict.possible[name],
-            MEASURES[primary].digits,
+            measure.digits,
         )
+        + _within_margin(verdict, name, measure.digits)
         for name, comparison in verdict.comparisons.items()
     ]
-    answer = "yes" if verdict.holds else "not shown"
-    return f"{verdict.claim.says}{where}: {answer}, by {title}: {'; '.join(parts)}."
+    return f"{verdict.claim.says}{where}: {verdict.answer}, by {measure.title}: {'; '.join(parts)}."
+
+
+def _within_margin(verdict: Verdict, name: str, digits: int) -> str:
+    """Whether the difference is too small to matter, and what the comparison comes to; nothing without a margin."""
+    found: Equivalence | None = verdict.equivalences.get(name)
+    if found is None:
+        return ""
+    text = f", mean difference {found.difference:+.{digits}f}"
+    if found.interval is not None and found.p is not None:
+        low, high = found.interval
+        text += f" (90 % [{low:+.{digits}f}, {high:+.{digits}f}]), within {found.margin:g}: p = {found.p:.3g}"
+        adjusted = verdict.adjusted_equivalences[name]
+        text += "" if adjusted is None else f" (Holm {adjusted:.3g})"
+    return f"{text}: {verdict.side(name)}"
 
 
 def compared(names: str, found: Comparison | None, adjusted: float | None, possible: float | None, digits: int) -> str:
@@ -161,7 +173,8 @@ def comma_separated(table: Table) -> str:
     writer.writerow(["row", "measure", "seed", "value"])
     for row in table.rows:
         whose = escape_csv(row.name)
-        for name, entry in {**row.entries, f"{table.primary}{OF_ALL}": row.all_learners}.items():
+        of_all = {} if table.takes_means else {f"{table.primary}{OF_ALL}": row.all_learners}
+        for name, entry in {**row.entries, **of_all}.items():
             writer.writerows([whose, name, seed, repr(value)] for seed, value in sorted(entry.values.items()))
             for seed, values in sorted(entry.retrained.items()):
                 several = enumerate(values, start=1) if len(values) > 1 else ()
@@ -177,6 +190,11 @@ def latex(table: Table) -> str:
     lines += [_ampersands(row) for row in rows]
     lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
     return "\n".join([*lines, *(f"% {printable(said)}" for said in sentences(table))]) + "\n"
+
+
+def _has_column_of_all(table: Table) -> bool:
+    """Whether the mean of all learners is not what the primary measure shows anyway."""
+    return MEASURES[table.primary].of_learner is not None and not table.takes_means
 
 
 def _has_theirs(table: Table, name: str) -> bool:

@@ -6,26 +6,13 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from smallgroup.phases.search.result import SearchResult
+from smallgroup.config import Config
+from smallgroup.phases.search.schedule import Course, schedule_of
 from smallgroup.phases.training import TrainResult
 from smallgroup.phases.training.result import HELD_OUT
 from smallgroup.spaces.genotypes import from_plain
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a run has come to."""
-
-    search: SearchResult
-    trainings: tuple[TrainResult, ...] = ()
-    """Of the answer's cell."""
-    labellers: SearchResult | None = None
-    """The search that had to be carried out before."""
-
-    @property
-    def seconds(self) -> float:
-        """What it took to find the cell."""
-        return self.search.seconds + (0.0 if self.labellers is None else self.labellers.seconds)
+from smallgroup.study.outcome import Outcome
+from smallgroup.study.truth import truth_for
 
 
 @dataclass(frozen=True)
@@ -41,8 +28,10 @@ class Measure:
     of_answer: Callable[[Outcome], float | None] | None = None
     """Of the cell that the search answers with, which need not be a learner's; None: that of the retained learner."""
     of_training: Callable[[TrainResult], float | None] | None = None
-    of_run: Callable[[Outcome], float] | None = None
+    of_run: Callable[[Outcome], float | None] | None = None
     digits: int = 2
+    some_lack_it: bool = False
+    """Whether a learner may have none by nature; then the mean of all learners is that of those that have one."""
 
     def value(self, outcome: Outcome, take: str) -> float | None:
         """Of the answer, of the first learner, or the mean of all."""
@@ -50,10 +39,11 @@ class Measure:
             return _mean(self.each_training(outcome))
         if self.of_run is not None:
             # What all learners cost together is not what the first of them cost.
-            return None if take == "first" and outcome.search.learners > 1 else self.of_run(outcome)
+            return None if take == "first" and outcome.search.learners > 1 else _finite(self.of_run(outcome))
         assert self.of_learner is not None
         if take == "mean":
-            return _mean([self.of_learner(outcome, k) for k in range(outcome.search.learners)])
+            values = [self.of_learner(outcome, k) for k in range(outcome.search.learners)]
+            return _mean([value for value in values if value is not None] if self.some_lack_it else values)
         if take == "first":
             return _finite(self.of_learner(outcome, 0))
         if self.of_answer is not None:
@@ -75,20 +65,63 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _truth(name: str) -> Callable[[Outcome, int], float | None]:
+def _truth(name: str, column: str | None = None) -> Callable[[Outcome, int], float | None]:
+    """By learner, in a column of the table; None: that of the dataset that was searched on."""
+
     def value(outcome: Outcome, k: int) -> float | None:
         known: Mapping[str, float | None] | None = getattr(outcome.search.group[k], name)
-        return None if known is None else known.get(outcome.search.dataset)
+        return None if known is None else known.get(column or outcome.search.dataset)
 
     return value
 
 
-def _truth_of_answer(name: str) -> Callable[[Outcome], float | None]:
+def _truth_of_answer(name: str, column: str | None = None) -> Callable[[Outcome], float | None]:
     def value(outcome: Outcome) -> float | None:
-        known: Mapping[str, float] | None = getattr(outcome.search, name)
-        return None if known is None else known.get(outcome.search.dataset)
+        known: Mapping[str, float | None] | None = getattr(outcome.search, name)
+        return None if known is None else known.get(column or outcome.search.dataset)
 
     return value
+
+
+def _truth_of_retained(name: str) -> Callable[[Outcome], float | None]:
+    """Of the cell of the retained learner, by whatever rule the search answers."""
+    of_learner = _truth(name)
+    return lambda outcome: of_learner(outcome, outcome.search.retained)
+
+
+def _truth_of_consensus(name: str) -> Callable[[Outcome], float | None]:
+    of_answer = _truth_of_answer(name)
+    return lambda outcome: of_answer(outcome) if outcome.search.answer.rule == "consensus" else None
+
+
+def _learners_without_peers(outcome: Outcome) -> float:
+    """How many learners have the one cell that no other is as costly as."""
+    of_learner = _truth("percentile_at_cost")
+    return float(sum(of_learner(outcome, k) is None for k in range(outcome.search.learners)))
+
+
+def _score_correlation(outcome: Outcome, k: int) -> float | None:
+    truth = truth_for(outcome.config)
+    try:
+        return truth.score_correlation(outcome.scores[k], outcome.search.dataset)
+    except (IndexError, KeyError, TypeError, ValueError):  # not there, or with operations that were removed
+        return None
+
+
+def _passes(outcome: Outcome) -> float | None:
+    """Of all learners and steps; None where a search had to be carried out before, which is not counted."""
+    if outcome.labellers is not None:
+        return None
+    search = outcome.config.search
+    per_epoch = search.steps_per_epoch or outcome.search.steps // search.epochs
+    return count_passes(outcome.config, per_epoch) / 1_000
+
+
+def count_passes(config: Config, steps_per_epoch: int) -> int:
+    """Return what a search costs in forward passes over a batch, a backward pass counted as two."""
+    methods = [config.build_method(learner) for learner in config.learners]
+    course = Course([schedule_of(config.search, steps_per_epoch, config.teaching, method) for method in methods])
+    return len(methods) * sum((part.end - part.begin) * course.work(part.kind) for part in course.stretches)
 
 
 def _skips(outcome: Outcome, k: int) -> float:
@@ -111,26 +144,69 @@ def _error_on(images: Literal["held-out", "test"], name: str) -> Callable[[Train
     return value
 
 
-TRUE = {"percentile", "percentile_at_cost", "true_accuracy"}
+OTHER_COLUMN = "cifar100"
+"""The column of the table beside that of CIFAR-10, which most searches are made on."""
+OF_CONSENSUS = {"consensus_percentile", "consensus_percentile_at_cost"}
+"""Those of searches that answer by consensus."""
+OF_SCORES = "score_correlation"
+ON_OTHER_COLUMN = {f"{OTHER_COLUMN}_percentile", f"{OTHER_COLUMN}_percentile_at_cost"}
+TRUE = {
+    "percentile",
+    "percentile_at_cost",
+    "true_accuracy",
+    "retained_percentile",
+    "retained_percentile_at_cost",
+    "learners_without_peers",
+    OF_SCORES,
+    *OF_CONSENSUS,
+    *ON_OTHER_COLUMN,
+}
 """Measures that are looked up in a table of accuracies."""
 ON_HELD_OUT = {"supernet_held_out_error", "held_out_error"}
 """Those of images that nobody trains on."""
 ON_TEST_IMAGES = {"test_error", "test_error_top5"}
+
+
+def _looked_up(title: str, name: str, column: str | None = None, *, digits: int = 1) -> Measure:
+    """A measure of cells in a column of the table."""
+    of_learner, of_answer = _truth(name, column), _truth_of_answer(name, column)
+    lacking = name == "percentile_at_cost"
+    return Measure(title, "search", True, of_learner, of_answer, digits=digits, some_lack_it=lacking)
+
+
+_AT_COST = "percentile among cells of the same cost"
 MEASURES: dict[str, Measure] = {
-    "percentile": Measure(
-        "percentile", "search", True, _truth("percentile"), of_answer=_truth_of_answer("percentile"), digits=1
+    "percentile": _looked_up("percentile", "percentile"),
+    "percentile_at_cost": _looked_up(_AT_COST, "percentile_at_cost"),
+    "true_accuracy": _looked_up("true accuracy, %", "true_accuracy", digits=2),
+    f"{OTHER_COLUMN}_percentile": _looked_up(f"percentile on {OTHER_COLUMN}", "percentile", OTHER_COLUMN),
+    f"{OTHER_COLUMN}_percentile_at_cost": _looked_up(
+        f"{_AT_COST} on {OTHER_COLUMN}", "percentile_at_cost", OTHER_COLUMN
     ),
-    "percentile_at_cost": Measure(
-        "percentile among cells of the same cost",
+    "retained_percentile": Measure(
+        "percentile, retained", "search", True, of_run=_truth_of_retained("percentile"), digits=1
+    ),
+    "retained_percentile_at_cost": Measure(
+        f"{_AT_COST}, retained",
         "search",
         True,
-        _truth("percentile_at_cost"),
-        of_answer=_truth_of_answer("percentile_at_cost"),
+        of_run=_truth_of_retained("percentile_at_cost"),
         digits=1,
     ),
-    "true_accuracy": Measure(
-        "true accuracy, %", "search", True, _truth("true_accuracy"), of_answer=_truth_of_answer("true_accuracy")
+    "consensus_percentile": Measure(
+        "percentile, consensus", "search", True, of_run=_truth_of_consensus("percentile"), digits=1
     ),
+    "consensus_percentile_at_cost": Measure(
+        f"{_AT_COST}, consensus",
+        "search",
+        True,
+        of_run=_truth_of_consensus("percentile_at_cost"),
+        digits=1,
+    ),
+    "learners_without_peers": Measure(
+        "learners without cells of the same cost", "search", None, of_run=_learners_without_peers
+    ),
+    OF_SCORES: Measure("correlation of scores with true effects", "search", True, _score_correlation),
     "validation_error": Measure(
         "validation error, %", "search", False, lambda outcome, k: outcome.search.group[k].validation_error
     ),
@@ -142,6 +218,7 @@ MEASURES: dict[str, Measure] = {
     ),
     "skips": Measure("skips", "search", None, _skips, of_answer=_skips_of_answer, digits=1),
     "seconds": Measure("seconds", "search", None, of_run=lambda outcome: outcome.seconds, digits=0),
+    "passes": Measure("passes, thousands", "search", None, of_run=_passes, digits=1),
     "search_days": Measure(
         "search cost, device-days", "search", None, of_run=lambda outcome: outcome.seconds / 86_400, digits=3
     ),

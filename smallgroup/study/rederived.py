@@ -32,7 +32,7 @@ from smallgroup.statistics import compare_paired, summarise
 from smallgroup.study.file import keys_of, open_study
 from smallgroup.study.plan import Line, Plan, Run, planned
 from smallgroup.study.store import Store
-from smallgroup.study.table import truth_for
+from smallgroup.study.truth import truth_for
 
 UNTRAINED = "untrained"
 TITLES = (

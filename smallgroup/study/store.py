@@ -11,7 +11,7 @@ from smallgroup.places import check_empty
 from smallgroup.runner.lock import held
 from smallgroup.runtime.files import check_not_link, read_regular, write_whole
 from smallgroup.study.file import RUNS
-from smallgroup.study.measures import Outcome
+from smallgroup.study.outcome import Outcome
 from smallgroup.study.plan import Plan, Run, Runs
 
 State = Literal["done", "failed", "running", "waiting"]
@@ -71,7 +71,8 @@ class Store:
         whole = tuple(each for each in trainings if isinstance(each, TrainResult))
         if not isinstance(search, SearchResult) or len(whole) != len(trainings):
             return None
-        return Outcome(search, whole, labellers if isinstance(labellers, SearchResult) else None)
+        before = labellers if isinstance(labellers, SearchResult) else None
+        return Outcome(search, runs.search.config, self.place(runs.search), whole, before)
 
     def state(self, run: Run) -> State:
         """How it stands."""

@@ -1,31 +1,44 @@
 """The table of a study: numbers over seeds, the paper's beside them, and what they say of the claims."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
-from smallgroup.config import Config, resolve
-from smallgroup.data import data_root
-from smallgroup.spaces import GROUND_TRUTHS, GroundTruth
+from smallgroup.config import resolve
+from smallgroup.spaces import GroundTruth
 from smallgroup.statistics import (
     Comparison,
+    Equivalence,
     Summary,
     compare_paired,
     compare_unpaired,
+    equivalent_paired,
     holm,
     over_retrainings,
     summarise,
 )
 from smallgroup.study.baselines import Lookups, picked
 from smallgroup.study.file import Claim, keys_of
-from smallgroup.study.measures import MEASURES, ON_HELD_OUT, ON_TEST_IMAGES, TRUE, Measure, Outcome
+from smallgroup.study.measures import (
+    MEASURES,
+    OF_CONSENSUS,
+    OF_SCORES,
+    ON_HELD_OUT,
+    ON_OTHER_COLUMN,
+    ON_TEST_IMAGES,
+    OTHER_COLUMN,
+    TRUE,
+    Measure,
+)
+from smallgroup.study.outcome import Outcome
 from smallgroup.study.plan import Line, Plan, Runs
 from smallgroup.study.store import Store
+from smallgroup.study.truth import looked_up_in, truth_for
 
 SIGNIFICANT = 0.05
+Side = Literal["better", "worse", "equivalent", "undecided"]
+ClaimAnswer = Literal["yes", "no", "equivalent", "undecided", "not shown"]
 
 
 @dataclass(frozen=True)
@@ -71,28 +84,54 @@ class Verdict:
     """What the numbers say of a claim at a point of the grid."""
 
     claim: Claim
+    measure: str
+    """The one that it is about."""
     point: Mapping[str, Any]
     comparisons: Mapping[str, Comparison | None]
     """By the row that is compared with; None: no seed in common yet."""
     adjusted: Mapping[str, float | None]
-    """p, for all comparisons of the table (Holm)."""
+    """p, for all comparisons of the table by this measure (Holm)."""
     possible: Mapping[str, float | None]
-    """What those would be at least, were every comparison of the table as clear as its seeds allow."""
+    """What those would be at least, were every comparison as clear as its seeds allow."""
+    equivalences: Mapping[str, Equivalence | None] = field(default_factory=dict)
+    """Of a claim with a margin."""
+    adjusted_equivalences: Mapping[str, float | None] = field(default_factory=dict)
+    """Their p, adjusted in the same way."""
+
+    def side(self, name: str) -> Side:
+        """On which side of a row the numbers place that of the claim, if that is more than luck.
+
+        In the median, and in the ranks, which p is about: a few large losses may outweigh many small gains. Rows are
+        called equivalent only where neither is shown to be better.
+        """
+        comparison, p, within = self.comparisons[name], self.adjusted[name], self.adjusted_equivalences.get(name)
+        if comparison is not None and p is not None and p < SIGNIFICANT:
+            effect = comparison.effect or 0.0
+            if comparison.difference > 0 and effect > 0:
+                return "better"
+            if comparison.difference < 0 and effect < 0:
+                return "worse"
+        return "equivalent" if within is not None and within < SIGNIFICANT else "undecided"
 
     @property
     def holds(self) -> bool:
-        """Better than every one of them, and more than luck.
+        """Whether the row is better than every row that the claim names."""
+        return self.answer == "yes"
 
-        In the median, and in the ranks, which p is about: a few large losses may outweigh many small gains.
+    @property
+    def answer(self) -> ClaimAnswer:
+        """Yes, where the row is better than all; without a margin, no other answer is possible.
+
+        With one: equivalent, where it is so to all; no, where it is worse than one, or equivalent to it.
         """
-        return all(
-            comparison is not None
-            and comparison.difference > 0
-            and (comparison.effect or 0.0) > 0
-            and p is not None
-            and p < SIGNIFICANT
-            for comparison, p in zip(self.comparisons.values(), self.adjusted.values(), strict=True)
-        )
+        sides = [self.side(name) for name in self.comparisons]
+        if all(side == "better" for side in sides):
+            return "yes"
+        if self.claim.margin is None:
+            return "not shown"
+        if all(side == "equivalent" for side in sides):
+            return "equivalent"
+        return "no" if {"worse", "equivalent"} & {*sides} else "undecided"
 
 
 @dataclass(frozen=True)
@@ -105,6 +144,8 @@ class Table:
     rows: Sequence[Shown]
     verdicts: Sequence[Verdict]
     footer: Sequence[str]
+    takes_means: bool = False
+    """Whether all numbers of learners are means of all learners, so that no column is needed for those."""
 
 
 def tabulated(plan: Plan, store: Store, footer: Sequence[str] = ()) -> Table:
@@ -112,23 +153,38 @@ def tabulated(plan: Plan, store: Store, footer: Sequence[str] = ()) -> Table:
     rows = [_shown(plan, line, store) for line in plan.lines]
     return Table(
         title=plan.study.title,
-        columns=tuple(dict.fromkeys((*plan.study.columns, plan.study.primary))),
+        columns=plan.study.measures,
         primary=plan.study.primary,
         rows=rows,
         verdicts=_verdicts(plan, rows),
         footer=footer,
+        takes_means=plan.study.takes_means,
     )
 
 
 def check_measurable(plan: Plan) -> None:
     """Refuse a study whose table could not be made, before hours are spent on its runs."""
-    shown = {*plan.study.columns, plan.study.primary}
+    shown = {*plan.study.measures}
     for line in plan.lines:
         if shown & TRUE or line.row.baseline is not None:
-            truth_for(resolve(keys_of(plan.study, line.point, line.row, plan.study.seeds[0])))
+            config = resolve(keys_of(plan.study, line.point, line.row, plan.study.seeds[0]))
+            _check_truth(shown, truth_for(config), config.data.dataset)
         for runs in line.runs.values():
+            if shown & OF_CONSENSUS and (rule := runs.search.config.search.answer) != "consensus":
+                raise ValueError(
+                    f"{min(shown & OF_CONSENSUS)} needs search.answer: consensus, but in {line.name!r} it is {rule}"
+                )
             for name in shown & (ON_HELD_OUT | ON_TEST_IMAGES):
                 _check_images(name, runs, line.name)
+
+
+def _check_truth(shown: Collection[str], truth: GroundTruth, dataset: str) -> None:
+    """Not every table has every column, and what single operations are worth."""
+    other = next((name for name in shown if name in ON_OTHER_COLUMN), None)
+    if other is not None and OTHER_COLUMN not in truth.columns:
+        raise ValueError(f"{other} needs a column {OTHER_COLUMN}, but the table has {', '.join(truth.columns)}")
+    if OF_SCORES in shown and truth.effects_in_words(dataset) is None:
+        raise ValueError(f"{OF_SCORES} needs the effects of operations, but {truth.name} has none")
 
 
 def _check_images(measure: str, runs: Runs, row: str) -> None:
@@ -147,37 +203,9 @@ def _check_images(measure: str, runs: Runs, row: str) -> None:
         )
 
 
-def truth_for(config: Config) -> GroundTruth:
-    """The table that says how good the cells of a search are."""
-    root, dataset = data_root(config.data.data_root), config.data.dataset
-    spaces = {(learner.space or config.space).name for learner in config.learners}
-    tables = [kind for _, kind in GROUND_TRUTHS.usable() if kind.caveat is None]
-    for kind in tables:
-        truth = _found(kind.name, root) if spaces == {kind.space} else None
-        if truth is not None and dataset in truth.columns and len(truth.columns) > 1:
-            return truth
-    known = " or ".join(kind.space for kind in tables)
-    places = " or ".join(str(root / kind.name) for kind in tables)
-    raise ValueError(
-        f"true accuracies need searches in {known} and a table of {dataset} and another dataset in {places}; "
-        "without one, take columns and a primary measure like validation_error"
-    )
-
-
-def looked_up_in(truth: GroundTruth, dataset: str) -> str:
-    """The column that baselines may search when they are scored by that of a dataset."""
-    return next(name for name in truth.columns if name != dataset)
-
-
-@cache
-def _found(name: str, root: Path) -> GroundTruth | None:
-    """Read once."""
-    return GROUND_TRUTHS[name].find(root)
-
-
 def _shown(plan: Plan, line: Line, store: Store) -> Shown:
     study, theirs = plan.study, line.row.theirs
-    measures = dict.fromkeys((*study.columns, study.primary))
+    measures = study.measures
     if line.row.baseline is not None:
         found = _of_baseline(plan, line)
         entries = {name: Entry(found.get(name, {}), theirs.get(name)) for name in measures}
@@ -226,19 +254,19 @@ def _of_baseline(plan: Plan, line: Line) -> dict[str, dict[int, float]]:
         found["true_accuracy"][seed] = fmean(standing.accuracy for standing in standings)
         found["percentile"][seed] = fmean(standing.percentile for standing in standings)
         at_cost = [value for standing in standings if (value := standing.percentile_at_cost) is not None]
-        if len(at_cost) == len(standings):
+        if at_cost:
             found["percentile_at_cost"][seed] = fmean(at_cost)
     return found
 
 
 def _verdicts(plan: Plan, rows: Sequence[Shown]) -> list[Verdict]:
-    """Every claim at every point of the grid; p values are adjusted for all comparisons together."""
-    larger = MEASURES[plan.study.primary].larger_is_better
-    sign = -1.0 if larger is False else 1.0
+    """Every claim at every point of the grid; p values are adjusted for all comparisons by one measure together."""
     by_place = {(line.row.name, _place(line.point)): (line, row) for line, row in zip(plan.lines, rows, strict=True)}
     points = list({_place(line.point): line.point for line in plan.lines}.items())
-    made: list[tuple[Claim, Mapping[str, Any], dict[str, Comparison | None]]] = []
+    made: list[Verdict] = []
     for claim in plan.study.claims:
+        measure = claim.measure or plan.study.primary
+        sign = -1.0 if MEASURES[measure].larger_is_better is False else 1.0
         for place, point in points:
             if any((name, place) not in by_place for name in (claim.row, *claim.than)):
                 continue
@@ -246,19 +274,35 @@ def _verdicts(plan: Plan, rows: Sequence[Shown]) -> list[Verdict]:
             others = {name: by_place[name, place] for name in claim.than}
             if any(_same_search(line, other) for other, _ in others.values()):  # nobody is better than oneself
                 continue
-            first = _signed(row, plan.study.primary, sign)
+            first = _signed(row, measure, sign)
+            seconds = {name: _signed(shown, measure, sign) for name, (_, shown) in others.items()}
             found = {
-                name: _compared(first, _signed(shown, plan.study.primary, sign), paired=_paired(line, other))
-                for name, (other, shown) in others.items()
+                name: _compared(first, seconds[name], paired=_paired(line, other))
+                for name, (other, _) in others.items()
             }
-            made.append((claim, point, found))
-    every = [one for *_, found in made for one in found.values()]
-    adjusted = iter(holm([None if one is None else one.p for one in every]))
-    possible = iter(holm([None if one is None else one.least_p for one in every]))
-    return [
-        Verdict(claim, point, found, {name: next(adjusted) for name in found}, {name: next(possible) for name in found})
-        for claim, point, found in made
-    ]
+            within = {
+                name: equivalent_paired(first, second, claim.margin) if first.keys() & second.keys() else None
+                for name, second in seconds.items()
+                if claim.margin is not None
+            }
+            made.append(Verdict(claim, measure, point, found, {}, {}, within))
+    return [_adjusted(one, [other for other in made if other.measure == one.measure]) for one in made]
+
+
+def _adjusted(own: Verdict, family: Sequence[Verdict]) -> Verdict:
+    """Adjust the p values of a claim for all comparisons of its family, which it belongs to."""
+    places = [(one is own, name) for one in family for name in one.comparisons]
+    every = [found for one in family for found in one.comparisons.values()]
+    adjusted = holm([None if found is None else found.p for found in every])
+    possible = holm([None if found is None else found.least_p for found in every])
+    within = [(one is own, name, found) for one in family for name, found in one.equivalences.items()]
+    small = holm([None if found is None else found.p for *_, found in within])
+    return replace(
+        own,
+        adjusted={name: p for (is_own, name), p in zip(places, adjusted, strict=True) if is_own},
+        possible={name: p for (is_own, name), p in zip(places, possible, strict=True) if is_own},
+        adjusted_equivalences={name: p for (is_own, name, _), p in zip(within, small, strict=True) if is_own},
+    )
 
 
 def _same_search(first: Line, second: Line) -> bool:
@@ -272,9 +316,8 @@ def _signed(row: Shown, measure: str, sign: float) -> dict[int, float]:
 
 
 def _paired(first: Line, second: Line) -> bool:
-    """Whether a seed means the same to both: cells that were looked up come from no split and no initial weights."""
-    looked_up = [line.row.baseline is not None and line.row.baseline.kind != "untrained" for line in (first, second)]
-    return not any(looked_up)
+    """Whether a seed means the same to both."""
+    return all(line.row.baseline is None or line.row.baseline.paired for line in (first, second))
 
 
 def _compared(first: Mapping[int, float], second: Mapping[int, float], *, paired: bool) -> Comparison | None:

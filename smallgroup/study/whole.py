@@ -15,7 +15,7 @@ from smallgroup.study.formats import comma_separated, latex, markdown
 from smallgroup.study.plan import Plan
 from smallgroup.study.processes import carry_out_all
 from smallgroup.study.store import Store
-from smallgroup.study.table import Entry, Table, check_measurable, tabulated
+from smallgroup.study.table import Entry, Table, Verdict, check_measurable, tabulated
 from smallgroup.study.work import Progress
 
 
@@ -106,8 +106,10 @@ def as_dict(plan: Plan, table: Table) -> dict[str, Any]:
     verdicts = [
         {
             "says": verdict.claim.says,
+            "measure": verdict.measure,
             "at": dict(verdict.point),
             "holds": verdict.holds,
+            "answer": verdict.answer,
             "comparisons": {
                 name: None
                 if found is None
@@ -115,6 +117,7 @@ def as_dict(plan: Plan, table: Table) -> dict[str, Any]:
                     **asdict(found),
                     "adjusted_p": verdict.adjusted[name],
                     "smallest_adjusted_p": verdict.possible[name],
+                    **_equivalence(verdict, name),
                 }
                 for name, found in verdict.comparisons.items()
             },
@@ -130,6 +133,15 @@ def as_dict(plan: Plan, table: Table) -> dict[str, Any]:
         "claims": verdicts,
         "footer": footer_,
     }
+
+
+def _equivalence(verdict: Verdict, name: str) -> dict[str, Any]:
+    """Of a claim with a margin."""
+    found = verdict.equivalences.get(name)
+    if found is None:
+        return {}
+    plain = {**asdict(found), "adjusted_p": verdict.adjusted_equivalences[name]}
+    return {"equivalence": plain, "side": verdict.side(name)}
 
 
 def _plain(entry: Entry) -> dict[str, Any]:

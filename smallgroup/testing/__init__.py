@@ -6,12 +6,13 @@
         def method(self):
             return MyMethod()
 
-The built-in methods and spaces run through the same classes.
+The built-in methods, spaces and tasks run through the same classes.
 """
 
 from smallgroup.testing.definition_contract import DefinitionContract
 from smallgroup.testing.method_contract import MethodContract
 from smallgroup.testing.smooth import SmoothCell, SmoothSpace
 from smallgroup.testing.space_contract import SpaceContract
+from smallgroup.testing.task_contract import TaskContract
 
-__all__ = ["DefinitionContract", "MethodContract", "SmoothCell", "SmoothSpace", "SpaceContract"]
+__all__ = ["DefinitionContract", "MethodContract", "SmoothCell", "SmoothSpace", "SpaceContract", "TaskContract"]

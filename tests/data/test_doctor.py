@@ -66,8 +66,11 @@ def test_the_size_is_that_of_a_search(tmp_path: Path, capsys: pytest.CaptureFixt
             picture(tmp_path / name / f"{number}.png", 100, 90, key=f"{name}{number}")
     main(["doctor", f"folder:{tmp_path}", "--data-root", str(tmp_path / "none"), "--json"])
     (finding,) = (one for one in json.loads(capsys.readouterr().out)["findings"] if one["what"].startswith("folder:"))
-    assert resolve({"dataset": f"folder:{tmp_path}"}).data.size is None
-    said = "images: 64x64, the largest default; the files have 100x90; --size changes it; color: 3 channels"
+    config = resolve({"dataset": f"folder:{tmp_path}"})
+    assert config.data.size is None
+    assert config.search.image_size == 16
+    said = "images: 16x16 in searches of the recipe quick (search.image_size), else 64x64, the largest default; "
+    said += "the files have 100x90; --size changes it; color: 3 channels"
     assert f"of 2 classes, 64 x 64 x 3; {said}" in finding["sentence"]
 
 

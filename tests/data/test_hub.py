@@ -13,7 +13,7 @@ from PIL import Image
 from smallgroup.cli import main
 from smallgroup.data import DataConfig, DataError, examine, open_dataset, open_search_data, open_unlabeled
 from smallgroup.data import hub as module
-from tests.data.makers import noise
+from tests.data.makers import noise, write_pickle
 from tests.test_pipeline import Captured
 
 CLASSES = ["ants", "bees"]
@@ -151,6 +151,20 @@ def test_scripts_are_refused_and_not_run(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(DataError, match=r"hf:own/script cannot be loaded: Dataset scripts are no longer supported"):
         open_dataset("hf:own/script", tmp_path)
     assert not mark.exists()
+
+
+@pytest.mark.filterwarnings("ignore:The Pandas builder:FutureWarning")
+def test_the_library_reads_no_pickle(tmp_path: Path) -> None:
+    """From the lowest version on that is accepted; before, its reader for files of pandas ran what was in them."""
+
+    class Payload:
+        def __reduce__(self) -> Any:
+            return (Path.touch, (tmp_path / "ran",))
+
+    write_pickle(tmp_path / "data.pkl", Payload())
+    with pytest.raises(Exception, match=r"[Pp]ickle|pandas"):
+        datasets.load_dataset("pandas", data_files=str(tmp_path / "data.pkl"), cache_dir=str(tmp_path / "cache"))
+    assert not (tmp_path / "ran").exists()
 
 
 def test_the_library_is_never_told_to_trust_a_dataset(monkeypatch: pytest.MonkeyPatch) -> None:

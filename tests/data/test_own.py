@@ -65,6 +65,13 @@ def test_arrays_of_every_form_are_the_same_pixels(form: str) -> None:
     assert data.digest == OwnData((given, LABELS), test=(given[:6], LABELS[:6])).digest
 
 
+def test_floats_are_rounded_to_the_nearest_of_256_values() -> None:
+    values = torch.tensor([[0.0, 0.4 / 255, 0.6 / 255], [0.3, 254.6 / 255, 1.0]])
+    for form in (values, values.double(), values.double().numpy()):
+        assert pixels_of(form, "it").tolist() == [[[0, 0, 1], [76, 255, 255]]]
+    assert pixels_of(values.half(), "it").shape == (1, 2, 3)
+
+
 def test_gray_arrays_may_leave_channels_out() -> None:
     given = pixels(channels=1)
     for form in (given, given[:, 0], given.movedim(1, -1), given[:, 0].numpy()):

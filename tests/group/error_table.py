@@ -1,31 +1,41 @@
-"""The relative error of every term against the unrolled problem: `python -m tests.group.error_table`."""
+"""The relative error of every term against the unrolled problem: `python -m tests.group.error_table [TASK...]`."""
+
+import sys
 
 import torch
 
-from tests.group.checks import expected_terms, group_of, term_errors
-from tests.group.networks import make_batches, make_learners
+from tests.group import oracle
+from tests.group.checks import XI, group_of, term_errors
+from tests.group.task_cases import CASES
+
+TERMS = ("direct", "own", "cross", "label")
 
 
-def main() -> None:
+def main(*tasks: str) -> None:
+    """One row per task, number of learners, mode and precision; the task `all` stands for all of them."""
     print("Largest relative error over the learners, each term in units of its own norm; xi = 0.3, lambda = 1")
-    print(f"{'K':<3}{'mode':<20}{'dtype':<10}" + "".join(f"{t:>10}" for t in ("direct", "own", "cross", "label")))
-    for count in (1, 2, 3):
-        expected = expected_terms(make_learners(count))
-        for mode in ("first-order", "exact", "finite-difference"):
-            for dtype in (torch.float64, torch.float32):
-                group = group_of(make_learners(count, dtype), hypergradient=mode)
-                if mode == "first-order":
-                    expected_here = [
-                        {t: v if t == "direct" else {n: 0 * x for n, x in v.items()} for t, v in terms.items()}
-                        for terms in expected
-                    ]
-                else:
-                    expected_here = expected
-                errors = term_errors(group.architecture_gradients(*make_batches(dtype), parts=True), expected_here)
-                row = [[e for (_, name), e in errors.items() if name == t] for t in ("direct", "own", "cross", "label")]
-                cells = "".join(f"{max(values):>10.1e}" if values else f"{'none':>10}" for values in row)
-                print(f"{count:<3}{mode:<20}{str(dtype).removeprefix('torch.'):<10}{cells}")
+    print(f"{'task':<16}{'K':<3}{'mode':<20}{'dtype':<10}" + "".join(f"{term:>10}" for term in TERMS))
+    for name in CASES if tasks == ("all",) else tasks or ["classification"]:
+        for count in (1, 2, 3):
+            for_task(name, count)
+
+
+def for_task(name: str, count: int) -> None:
+    case, double = CASES[name], torch.float64
+    options = {"lam": 1.0, "step_v": oracle.plain(XI), "step_w": oracle.plain(XI), "written": case.written}
+    expected = oracle.term_gradients(case.learners(count, double), case.batches(double, 5), **options)
+    for mode in ("first-order", "exact", "finite-difference"):
+        known = [
+            {t: v if mode != "first-order" or t == "direct" else {n: 0 * x for n, x in v.items()} for t, v in a.items()}
+            for a in expected
+        ]
+        for dtype in (double, torch.float32):
+            group = group_of(case.learners(count, dtype), hypergradient=mode, task=case.task())
+            errors = term_errors(group.architecture_gradients(*case.batches(dtype, 5), parts=True), known)
+            row = [[e for (_, term), e in errors.items() if term == t] for t in TERMS]
+            cells = "".join(f"{max(values):>10.1e}" if values else f"{'none':>10}" for values in row)
+            print(f"{name:<16}{count:<3}{mode:<20}{str(dtype).removeprefix('torch.'):<10}{cells}", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -1,11 +1,14 @@
 """Every task against its own unrolled problem, term by term: the tolerances are those of classification."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from smallgroup.group import SmallGroup
+from smallgroup.group.checks import Checks
 from tests.group import oracle
 from tests.group.checks import TOLERANCE, XI, group_of, term_errors
 from tests.group.task_cases import CASES, names
@@ -107,3 +110,17 @@ def test_the_error_of_finite_differences_falls_with_the_square_of_the_radius() -
         errors.append(term_errors(found_terms(group, "gaussian"), expected))
     for term in ("own", "cross", "label"):
         assert 90 < errors[0][0, term] / errors[1][0, term] < 110
+
+
+def test_a_sensitivity_to_another_teacher_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a Gaussian it depends on what was handed over: that of the first teacher will not do for all."""
+    right = Checks.keep_sensitivity
+    expected = expected_terms("gaussian", 3)
+
+    def wrong(self: Checks, k: int, tables: Sequence[Tensor]) -> None:
+        right(self, k, [tables[0]] * len(tables))
+
+    monkeypatch.setattr(Checks, "keep_sensitivity", wrong)
+    errors = term_errors(found_terms(group_for("gaussian", 3, hypergradient="exact"), "gaussian"), expected)
+    assert max(error for (_, term), error in errors.items() if term in ("direct", "own")) < 1e-11
+    assert max(error for (_, term), error in errors.items() if term == "label") > 1e-2

@@ -146,6 +146,32 @@ def test_workers_of_a_study_import_it_too(sharp: Place) -> None:
     assert "method must be one of" in sharp.refused("study", "sharp.yaml", "--out", "others")
 
 
+def test_a_dataset_of_the_page_on_data(wheel: Path, tmp_path: Path) -> None:
+    """In a study, whose workers open it, and its neighbor on the page, data of a script."""
+    own, stripes = re.findall(r"```python\n(.*?)```", (ROOT / "docs/data.md").read_text(), re.DOTALL)
+    (tmp_path / "stripes.py").write_text(stripes)
+    rows = "rows: [{name: stripes, config: {dataset: stripes, unlabeled: train}}]\n"
+    (tmp_path / "study.yaml").write_text(STUDY.partition("rows:")[0].replace("1-2", "1") + rows)
+    place = Place(tmp_path, [wheel])
+    place.done("study", "study.yaml", "--workers", "1", "--plugin", "stripes.py", "--out", "studies")
+    values = (tmp_path / "studies" / "study" / "values.csv").read_text()
+    assert "stripes,validation_error," in values
+    (tmp_path / "own.py").write_text(own)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(wheel)}
+    done = subprocess.run(
+        [sys.executable, "own.py"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        cwd=tmp_path,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"\|\S+\| \d+\.\d+\n", done.stdout)
+    assert "dataset: own:halves@" in (tmp_path / "runs" / "halves" / "training" / "config.yaml").read_text()
+
+
 def test_a_package_with_an_entry_point_needs_no_option(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     packages = [wheel, install(ROOT / "examples" / "plugin", tmp_path_factory.mktemp("package"))]
     place = Place(tmp_path_factory.mktemp("user"), packages)

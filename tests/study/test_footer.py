@@ -67,7 +67,7 @@ def test_what_cannot_be_read_is_not_guessed(text: str, tmp_path: Path) -> None:
 def test_lookups_are_stated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     column = dict.fromkeys(every_cell(), 1.0)
     truth = Truth({"cifar10": column, "cifar100": column})
-    monkeypatch.setattr("smallgroup.study.table._found", lambda _: truth)
+    monkeypatch.setattr("smallgroup.study.truth._found", lambda *_: truth)
     rows: list[dict[str, Any]] = [
         {"name": "random search", "baseline": {"kind": "random", "lookups": 70}},
         {"name": "untrained", "baseline": {"kind": "untrained"}},

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from smallgroup.statistics import compare_paired, compare_unpaired, holm
+from smallgroup.statistics import compare_paired, compare_unpaired, equivalent_paired, holm
 from smallgroup.study.file import Claim
-from smallgroup.study.formats import comma_separated, compared, latex, markdown
+from smallgroup.study.formats import comma_separated, compared, latex, markdown, sentence
 from smallgroup.study.table import Entry, Shown, Table, Verdict
 
 
@@ -28,7 +28,7 @@ def a_table() -> Table:
     claim = Claim(says="teaching helps", row="group | 2", than=("alone", "self-taught"))
     possible = holm([one.smallest_p for one in found.values()])
     verdict = Verdict(
-        claim, {}, dict(found), dict(zip(found, ps, strict=True)), dict(zip(found, possible, strict=True))
+        claim, "percentile", {}, dict(found), dict(zip(found, ps, strict=True)), dict(zip(found, possible, strict=True))
     )
     rows = [
         shown("group | 2", group, "53 ± 1"),
@@ -132,3 +132,21 @@ def test_means_of_rows_without_pairs_are_said_to_be_so() -> None:
     )
     alone = compared("a > b", compare_unpaired([1.0], [4.0, 5.0]), None, None, 1)
     assert alone == "a > b: difference of means -3.5, not paired (Welch), n = 1 and 2"
+
+
+def test_a_margin_is_part_of_the_sentence() -> None:
+    """Differences -1, 0, 1, 2: of two one-sided tests with a margin of 2 the larger p is 0.0514."""
+    first, second = {seed: seed - 2.0 for seed in range(1, 5)}, dict.fromkeys(range(1, 5), 0.0)
+    found, within = compare_paired(first, second), equivalent_paired(first, second, 2.0)
+    claim = Claim(says="it helps", row="a", than=("b",), margin=2.0)
+    verdict = Verdict(
+        claim, "percentile", {}, {"b": found}, {"b": found.p}, {"b": 0.125}, {"b": within}, {"b": within.p}
+    )
+    assert sentence(verdict) == (
+        "it helps: undecided, by percentile: a > b: median difference +0.5 [-1.0, +2.0], better in 2 of 4, p = 0.75 "
+        "(Holm 0.75); n = 4 cannot show it, its smallest p is 0.125, effect +0.50, mean difference +0.5 (90 % "
+        "[-1.0, +2.0]), within 2: p = 0.0514 (Holm 0.0514): undecided."
+    )
+    clear = replace(verdict, adjusted_equivalences={"b": 0.01})
+    assert sentence(clear).startswith("it helps: equivalent, by percentile")
+    assert sentence(clear).endswith(": equivalent.")

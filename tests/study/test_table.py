@@ -12,11 +12,11 @@ from smallgroup.config import resolve
 from smallgroup.phases.search.answer import AnswerRecord
 from smallgroup.spaces.nas_bench_201 import Truth
 from smallgroup.spaces.nas_bench_201.cell import every_cell
-from smallgroup.statistics import compare_paired
+from smallgroup.statistics import compare_paired, holm
 from smallgroup.study import Plan, Store, planned, tabulated
 from smallgroup.study.baselines import untrained
 from smallgroup.study.file import Claim, keys_of, parsed
-from smallgroup.study.formats import number, sentences
+from smallgroup.study.formats import comma_separated, grid, number, sentences
 from smallgroup.study.plan import Run
 from smallgroup.study.table import Verdict, check_measurable
 from tests.study.hand_made import CELL, by_row, searched, store_of, trained
@@ -60,7 +60,7 @@ def test_losses_that_outweigh_gains_are_no_yes() -> None:
     assert found.p is not None
     assert found.p < 0.05
     claim = Claim(says="it helps", row="a", than=("b",))
-    assert not Verdict(claim, {}, {"b": found}, {"b": found.p}, {"b": found.smallest_p}).holds
+    assert not Verdict(claim, "percentile", {}, {"b": found}, {"b": found.p}, {"b": found.smallest_p}).holds
 
 
 def test_gains_that_are_outweighed_in_the_middle_are_no_yes() -> None:
@@ -73,12 +73,12 @@ def test_gains_that_are_outweighed_in_the_middle_are_no_yes() -> None:
     assert found.p is not None
     assert found.p < 0.05
     claim = Claim(says="it helps", row="a", than=("b",))
-    assert not Verdict(claim, {}, {"b": found}, {"b": found.p}, {"b": found.smallest_p}).holds
+    assert not Verdict(claim, "percentile", {}, {"b": found}, {"b": found.p}, {"b": found.smallest_p}).holds
 
 
 def test_an_untrained_row_takes_one_learner_or_the_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     column = {cell: convolutions(cell) for cell in every_cell()}
-    monkeypatch.setattr("smallgroup.study.table._found", lambda *_: Truth({"cifar10": column, "cifar100": column}))
+    monkeypatch.setattr("smallgroup.study.truth._found", lambda *_: Truth({"cifar10": column, "cifar100": column}))
     own: dict[str, Any] = {"baseline": {"kind": "untrained"}, "config": {"learners": 3}}
     rows = [{"name": "first", **own}, {"name": "all", **own, "take": "mean"}]
     base = {"dataset": "cifar10", "space": {"name": "nas-bench-201", "derive": "benchmark"}}
@@ -99,7 +99,7 @@ def test_who_looks_accuracies_up_is_scored_by_another_column(
     """The best of one column is the worst of the other here."""
     column = {cell: convolutions(cell) for cell in every_cell()}
     truth = Truth({"cifar10": {cell: 60.0 - value for cell, value in column.items()}, "cifar100": column})
-    monkeypatch.setattr("smallgroup.study.table._found", lambda *_: truth)
+    monkeypatch.setattr("smallgroup.study.truth._found", lambda *_: truth)
     base = {"dataset": "cifar10", "space": "nas-bench-201"}
     rows = [{"name": "looked up", "baseline": {"kind": kind, "lookups": 100}}]
     columns = ["true_accuracy", "percentile", "percentile_at_cost"]
@@ -113,7 +113,7 @@ def test_who_looks_accuracies_up_is_scored_by_another_column(
 def test_seeds_pair_what_they_mean_the_same_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An untrained architecture is where a search of that seed begins; a random search shares nothing with it."""
     column = {cell: convolutions(cell) for cell in every_cell()}
-    monkeypatch.setattr("smallgroup.study.table._found", lambda *_: Truth({"cifar10": column, "cifar100": column}))
+    monkeypatch.setattr("smallgroup.study.truth._found", lambda *_: Truth({"cifar10": column, "cifar100": column}))
     rows = [
         {"name": "group", "config": {"learners": 2}},
         *({"name": kind, "baseline": {"kind": kind}} for kind in ("untrained", "random", "evolution")),
@@ -317,3 +317,124 @@ def test_an_answer_without_peers_of_its_cost_is_left_out_of_the_mean(tmp_path: P
     assert row.entries["percentile"].values == {1: 50.0, 2: 50.0}
     assert row.entries["percentile_at_cost"].values == {1: 60.0}
     assert row.without == [2]
+
+
+SHIFTS = [-1.5, -0.5, 0.5, 1.5, -1.0, 1.0, -0.25, 0.25]
+"""Of eight seeds: nothing in the mean, next to nothing in the spread."""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "answer"),
+    [
+        (3.0, 4.0, "yes"),
+        (0.0, 0.1, "equivalent"),
+        (0.0, 4.0, "no"),  # better than the one, equivalent to the other
+        (-3.0, 4.0, "no"),  # worse than one of them
+        (4.0, None, "undecided"),  # better than the one, and who knows of the other
+    ],
+)
+def test_with_a_margin_a_claim_has_four_answers(
+    first: float, second: float | None, answer: str, tmp_path: Path
+) -> None:
+    """By how much the group is better than each of two rows; None: 9 more and 9 less in turn."""
+    rows = [*STUDY["rows"], {"name": "third", "config": {"learners": 3}}]
+    claim = {"says": "it helps", "row": "group", "than": ["taught", "third"]}
+
+    def worse_by(difference: float | None, seed: int) -> float:
+        return 9.0 * (-1) ** seed + 0.1 * seed if difference is None else difference + SHIFTS[seed - 1]
+
+    ways: dict[str, Any] = {
+        "group": lambda _: [40.0],
+        "taught": lambda seed: [40.0 + worse_by(first, seed)],
+        "third": lambda seed: [40.0 + worse_by(second, seed)],
+    }
+    for margin, expected in ((2.0, answer), (None, "yes" if answer == "yes" else "not shown")):
+        plan = plan_of(rows=rows, claims=[{**claim, "margin": margin}])
+        (verdict,) = tabulated(plan, store_of(plan, tmp_path, by_row(ways))).verdicts
+        assert verdict.answer == expected
+        assert verdict.holds == (answer == "yes")
+
+
+def test_a_difference_that_is_shown_is_not_called_equivalent(tmp_path: Path) -> None:
+    """Better in every seed, and by less than what matters: better."""
+    ways: dict[str, Any] = {"group": lambda _: [40.0], "taught": lambda seed: [40.1 + 0.01 * seed]}
+    plan = plan_of(claims=[{**STUDY["claims"][0], "margin": 5.0}])
+    (verdict,) = tabulated(plan, store_of(plan, tmp_path, by_row(ways))).verdicts
+    within = verdict.adjusted_equivalences["taught"]
+    assert within is not None
+    assert within < 0.05
+    assert verdict.side("taught") == "better"
+
+
+def test_a_claim_may_be_about_another_measure_and_is_adjusted_apart(tmp_path: Path) -> None:
+    """One comparison by each measure: no p is larger for the other one."""
+    claims = [STUDY["claims"][0], {**STUDY["claims"][0], "measure": "validation_loss", "margin": 0.5}]
+    ways: dict[str, Any] = {"group": lambda seed: [40.0 + seed], "taught": lambda seed: [42.0 + 1.5 * seed]}
+    plan = plan_of(claims=claims)
+    table = tabulated(plan, store_of(plan, tmp_path, by_row(ways)))
+    assert table.columns == ("validation_error", "validation_loss")
+    first, second = table.verdicts
+    assert (first.measure, second.measure) == ("validation_error", "validation_loss")
+    assert first.adjusted == second.adjusted == {"taught": 2.0**-7}
+    found, within = second.comparisons["taught"], second.equivalences["taught"]
+    assert found is not None
+    assert found.difference == pytest.approx(0.0425)  # losses are a hundredth of the errors here; less is better
+    assert within is not None
+    assert within.difference == pytest.approx(0.0425)
+    assert first.equivalences == {}
+
+
+def test_several_equivalences_are_adjusted_together(tmp_path: Path) -> None:
+    rows = [*STUDY["rows"], {"name": "third", "config": {"learners": 3}}]
+    claims = [{"says": "it helps", "row": "group", "than": ["taught", "third"], "margin": 2.0}]
+    ways: dict[str, Any] = {
+        "group": lambda _: [40.0],
+        "taught": lambda seed: [40.0 + SHIFTS[seed - 1]],
+        "third": lambda seed: [40.5 + SHIFTS[seed - 1]],
+    }
+    plan = plan_of(rows=rows, claims=claims)
+    (verdict,) = tabulated(plan, store_of(plan, tmp_path, by_row(ways))).verdicts
+    raw = [one.p for one in verdict.equivalences.values() if one is not None]
+    assert [*verdict.adjusted_equivalences.values()] == holm(raw)
+    assert verdict.adjusted_equivalences["taught"] == pytest.approx(2 * (raw[0] or 0.0))
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        ({"measure": "skips"}, "more or less is better, not skips"),
+        ({"measure": "beauty"}, "a measure must be one of"),
+        ({"measure": "test_error"}, "phase train, which is not in phases"),
+        ({"margin": 0}, "greater than 0"),
+        ({"margin": 5, "than": ["random"]}, "paired by seed, but 'random' is not"),
+        ({"margin": 5, "row": "random"}, "paired by seed, but 'random' is not"),
+    ],
+)
+def test_claims_that_cannot_be_tested_are_refused(claim: dict[str, Any], said: str) -> None:
+    rows = [*STUDY["rows"], {"name": "random", "baseline": {"kind": "random"}}]
+    with pytest.raises(ValueError, match=said):
+        plan_of(rows=rows, claims=[{**STUDY["claims"][0], **claim}])
+
+
+def test_a_claim_that_says_no_more_than_before_has_the_hash_it_had() -> None:
+    """Or the tables of finished studies would seem to be of others."""
+    plain = plan_of().study.model_dump(mode="json")["claims"]
+    assert plain == [{"says": "it helps", "row": "group", "than": ["taught"]}]
+    margin = plan_of(claims=[{**STUDY["claims"][0], "margin": 5.0}])
+    assert margin.study.model_dump(mode="json")["claims"][0]["margin"] == 5.0
+    assert margin.hash != plan_of().hash
+
+
+@pytest.mark.parametrize(("takes", "shown"), [(("mean", "mean"), False), (("mean", "retained"), True)])
+def test_means_of_all_learners_have_one_column(takes: tuple[str, str], shown: bool, tmp_path: Path) -> None:
+    """Where every row takes the mean anyway, the primary measure is that of all learners, and claims are about it."""
+    rows = [{**row, "take": take} for row, take in zip(STUDY["rows"], takes, strict=True)]
+    plan = plan_of(rows=rows)
+    ways: dict[str, Any] = {"group": lambda seed: [40.0, 50.0 - seed], "taught": lambda seed: [30.0, 60.0 + seed]}
+    table = tabulated(plan, store_of(plan, tmp_path, by_row(ways)))
+    assert any("mean of all learners" in title for title in grid(table)[0]) is shown
+    assert ("mean of all learners" in comma_separated(table)) is shown
+    found = table.verdicts[0].comparisons["taught"]
+    assert found is not None
+    # 45 - s/2 against 45 + s/2 in the mean; by the retained learner the others would be better.
+    assert (found.difference > 0) is not shown

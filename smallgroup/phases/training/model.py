@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from smallgroup.data.errors import reason
 from smallgroup.phases.training.place import ABOUT, WEIGHTS
 from smallgroup.runtime.files import read_regular, write_whole
-from smallgroup.runtime.tensor_files import read_tensors
+from smallgroup.runtime.tensor_files import read_tensors, tensor_bytes, tensors_of
 from smallgroup.runtime.text import shown
 from smallgroup.spaces import definition_of
 from smallgroup.spaces.design import NetworkDesign
@@ -45,8 +43,7 @@ class TrainedModel:
 
     def write(self, folder: Path, network: nn.Module) -> None:
         """The weights without the auxiliary head, and then what they are."""
-        tensors = {name: t.detach().cpu().contiguous() for name, t in network.state_dict().items() if _is_kept(name)}
-        content = save(tensors)
+        content = tensor_bytes({name: tensor for name, tensor in network.state_dict().items() if _is_kept(name)})
         write_whole(folder / WEIGHTS, content)
         about = {
             "schema": SCHEMA,
@@ -87,8 +84,8 @@ def _read_weights(path: Path, digest: str) -> dict[str, Tensor]:
         content = read_tensors(path)
         if sha256(content).hexdigest() != digest:
             raise ValueError(f"it is not the file that {ABOUT} was written for")
-        return load(content)
-    except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
+        return tensors_of(content)
+    except (OSError, ValueError) as error:
         raise ValueError(f"{path} must hold weights, but it cannot be read: {reason(error)}") from None
 
 

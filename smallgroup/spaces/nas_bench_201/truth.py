@@ -7,14 +7,16 @@ import csv
 import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from statistics import fmean
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from smallgroup.spaces.ground_truth import GroundTruth, Known, Standing
 from smallgroup.spaces.nas_bench_201.cell import Cell, every_cell
 from smallgroup.spaces.nas_bench_201.cost import benchmark_multiply_adds
+from smallgroup.spaces.nas_bench_201.effects import AdditiveFit, additive_fit, score_correlation
 
 SIMILAR_COST = 0.1
 """Cells whose multiply-adds differ by at most this share of a cell's own are its peers."""
@@ -44,6 +46,7 @@ class Truth(GroundTruth):
         self._classes: dict[str, dict[str, float]] = {}
         self._ranked: dict[str, list[float]] = {}
         self._peers: dict[tuple[str, int], list[float]] = {}
+        self._fits: dict[str, AdditiveFit] = {}
         forms = _forms()
         for column, own in columns.items():
             members: defaultdict[str, list[float]] = defaultdict(list)
@@ -97,6 +100,23 @@ class Truth(GroundTruth):
         value, peers = self._classes[column][genotype.form()], self._at_cost(column, _cost(genotype))
         at_cost = _percentile(value, peers) if len(peers) > 1 else None
         return Standing(self.accuracy(genotype, column), _percentile(value, self._ranked[column]), at_cost)
+
+    def additive_fit(self, column: str) -> AdditiveFit:
+        """Return what each operation on each edge is worth in a column; computed once."""
+        if column not in self._fits:
+            self._fits[column] = additive_fit(self.columns[column])
+        return self._fits[column]
+
+    def score_correlation(self, scores: Mapping[str, Any], column: str) -> float | None:
+        """Return Spearman's correlation of the scores with the additive effects of operations."""
+        return score_correlation(scores["cell"], self.additive_fit(column))
+
+    def effects_in_words(self, column: str) -> str:
+        """Say what the effects are, with R^2."""
+        return (
+            "Spearman, without none, centered on each edge, with additive effects of operations on accuracy in column "
+            f"{column}, over all cells, R^2 = {self.additive_fit(column).r_squared:.3f}"
+        )
 
     def _at_cost(self, column: str, cost: int) -> list[float]:
         """Return the accuracies of the distinct cells of about this cost, rising; a cell with no peer is alone."""

@@ -1,0 +1,41 @@
+"""What a run of a study has come to: all that measures look at."""
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from smallgroup.config import Config
+from smallgroup.phases.search.result import ARCHITECTURES, SearchResult
+from smallgroup.phases.training import TrainResult
+from smallgroup.runtime.files import read_regular
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run has come to."""
+
+    search: SearchResult
+    config: Config
+    """Of the search."""
+    place: Path
+    """Where the files of the search are."""
+    trainings: tuple[TrainResult, ...] = ()
+    """Of the answer's cell."""
+    labellers: SearchResult | None = None
+    """The search that had to be carried out before."""
+
+    @property
+    def seconds(self) -> float:
+        """What it took to find the cell."""
+        return self.search.seconds + (0.0 if self.labellers is None else self.labellers.seconds)
+
+    @cached_property
+    def scores(self) -> list[Any]:
+        """By learner and kind of cell, the scores after the last step; empty where they cannot be read."""
+        try:
+            learners = json.loads(read_regular(self.place / ARCHITECTURES))["learners"]
+            return [learner["scores"] for learner in learners]
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            return []

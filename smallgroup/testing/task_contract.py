@@ -1,0 +1,243 @@
+"""What every task has to keep to, so that a group can differentiate through what its learners hand over."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from smallgroup.group import Learner, SmallGroup, Task
+from smallgroup.group.inputs import Inputs
+from smallgroup.group.labels import Labels
+from smallgroup.runtime import stream
+
+XI = 0.2
+"""A large step, so that every term shows."""
+SIZES = (4, 5, 6)
+"""Of the three batches: a mean over the wrong one would show."""
+MODES = ("first-order", "finite-difference", "exact")
+CONTROLS: dict[str, dict[str, Any]] = {
+    "the paper": {},
+    "without first stage": {"labels_from": "w"},
+    "joint": {"labels_from": "w-joint"},
+    "frozen": {"labels_from": "frozen"},
+    "without human labels": {"human_labels": False},
+    "self-taught": {"targets": "own"},
+    "knows nothing": {"targets": "uniform"},
+    "independent": {"lam": 0.0},
+}
+
+
+class TaskContract:
+    """Inherit, and say how to make the task, outputs as `apply` would return them, and labels."""
+
+    def task(self) -> Task:
+        """A fresh instance."""
+        raise NotImplementedError
+
+    def outputs(self, size: int, generator: torch.Generator) -> Tensor:
+        """Outputs for `size` inputs, in float64: any numbers that a network might return."""
+        raise NotImplementedError
+
+    def labels(self, size: int, generator: torch.Generator) -> Labels:
+        """Labels for `size` inputs."""
+        raise NotImplementedError
+
+    def inputs(self, size: int, generator: torch.Generator) -> Inputs:
+        """Inputs, if the task looks at them."""
+        return torch.randn(size, 2, generator=generator, dtype=torch.float64)
+
+    # The four methods.
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    def test_losses_are_numbers_and_tables_have_a_row_per_input(self, dtype: torch.dtype) -> None:
+        """In the precision of the outputs, and finite."""
+        task, inputs, outputs, handed = self._made(dtype)
+        table = handed(outputs)
+        for made in (table, task.nothing(outputs, inputs)):
+            assert made.dtype == dtype, f"a table must keep the precision of the outputs, but it is {made.dtype}"
+            assert made.shape == table.shape, "nothing must have the shape of what is handed over"
+            assert made.shape[:1] == outputs.shape[:1], "a table must have a row per input"
+            assert bool(made.isfinite().all()), "a table must be finite"
+        for loss in (
+            task.loss(outputs, self._labels(dtype)),
+            task.pupil_loss(outputs, table),
+            task.loss_on_nothing(outputs, inputs),
+        ):
+            assert loss.shape == (), f"a loss must be a scalar, but its shape is {tuple(loss.shape)}"
+            assert loss.dtype == dtype, f"a loss must keep the precision of the outputs, but it is {loss.dtype}"
+            assert bool(loss.isfinite()), "a loss must be finite"
+
+    def test_nothing_is_changed_and_nothing_is_drawn(self) -> None:
+        """Asked again, every method gives the same bits, and what it was given is as it was."""
+        task, inputs, outputs, handed = self._made()
+        labels, table, generator = self._labels(), handed(outputs), torch.get_rng_state()
+        given = [outputs, table, *(labels for _ in range(isinstance(labels, Tensor)))]
+        before = [tensor.clone() for tensor in given]
+
+        def all_methods() -> list[Tensor]:
+            losses = [task.loss(outputs, labels), task.pupil_loss(outputs, table)]
+            return [*losses, task.hand_over(outputs, inputs), task.nothing(outputs, inputs)]
+
+        for first, second in zip(all_methods(), all_methods(), strict=True):
+            assert torch.equal(first, second), "a method must give the same bits when it is asked again"
+        assert all(torch.equal(a, b) for a, b in zip(given, before, strict=True)), "a method must not change its inputs"
+        assert torch.equal(generator, torch.get_rng_state()), "a method must not draw from the global generator"
+
+    def test_losses_are_means_over_the_batch(self) -> None:
+        """Every input twice: the same loss."""
+        task, _, outputs, handed = self._made()
+        labels, table = self._labels(), handed(outputs)
+        twice = torch.cat([outputs, outputs])
+        torch.testing.assert_close(task.pupil_loss(twice, torch.cat([table, table])), task.pupil_loss(outputs, table))
+        if isinstance(labels, Tensor):
+            torch.testing.assert_close(task.loss(twice, torch.cat([labels, labels])), task.loss(outputs, labels))
+
+    def test_nobody_knows_anything_of_nothing(self) -> None:
+        """It is the same whatever the outputs are."""
+        task, inputs, outputs, _ = self._made()
+        other = task.normalized(self.outputs(SIZES[0], stream("testing", "other outputs")))
+        assert torch.equal(task.nothing(outputs, inputs), task.nothing(other, inputs)), "nothing depends on outputs"
+
+    def test_everything_can_be_differentiated(self) -> None:
+        """In reverse mode, forward mode and forward over reverse, as `exact` does it: against differences of values."""
+        task, inputs, outputs, handed = self._made()
+        labels, table = self._labels(), self._other_table(task, inputs)
+        outputs.requires_grad_()
+        for function in (
+            lambda made: task.loss(made, labels),
+            lambda made: task.pupil_loss(made, table),
+            handed,
+        ):
+            assert torch.autograd.gradcheck(function, outputs, check_forward_ad=True)
+            assert torch.autograd.gradgradcheck(function, outputs, check_fwd_over_rev=True)
+
+    def test_the_slope_is_minus_the_derivative_of_the_pupils_loss(self) -> None:
+        """In the table, times the batch size; by differences of values, along ways that tables can go."""
+        task, inputs, outputs, _ = self._made()
+        table, width = self._other_table(task, inputs), 1e-6
+        slope = task.slope(outputs, table)
+        assert slope.shape == table.shape
+        for i in range(8):
+            along = self._other_table(task, inputs, i) - table
+            ahead, behind = (task.pupil_loss(outputs, table + sign * width * along) for sign in (1, -1))
+            found, expected = (slope * along).sum(), -len(outputs) * (ahead - behind) / (2 * width)
+            torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
+
+    def test_a_linear_loss_is_linear(self) -> None:
+        """If the task says so: tables of several teachers are then added up before they are learned from."""
+        task, inputs, outputs, handed = self._made()
+        if not task.linear:
+            pytest.skip("the task does not say that its loss is linear")
+        one, two = handed(outputs), self._other_table(task, inputs)
+        expected = task.pupil_loss(outputs, one) + task.pupil_loss(outputs, two)
+        torch.testing.assert_close(task.pupil_loss(outputs, one + two), expected)
+
+    def test_wrong_labels_are_refused(self) -> None:
+        """Labels for fewer inputs, and labels that are not numbers: one sentence each."""
+        task, labels = self.task(), self._labels()
+        task.check_labels(labels, SIZES[0], "train")
+        if isinstance(labels, Tensor):
+            with pytest.raises((ValueError, TypeError), match="train"):
+                task.check_labels(labels[:-1], SIZES[0], "train")
+        if isinstance(labels, Tensor) and labels.is_floating_point():
+            with pytest.raises(ValueError, match="train"):
+                task.check_labels(torch.full_like(labels, float("nan")), SIZES[0], "train")
+
+    # In a group.
+
+    @pytest.mark.parametrize("count", [1, 2, 3])
+    def test_the_gradient_is_that_of_the_unrolled_problem(self, count: int) -> None:
+        """`exact` against autograd through the steps of V and W, and finite differences against `exact`."""
+        batches, learners = self._batches(), self._learners(count)
+        leaves = [learner.architecture["a"].clone().requires_grad_() for learner in learners]
+        expected = torch.autograd.grad(self._unrolled(learners, leaves, batches), leaves)
+        for mode, tolerance in (("exact", 1e-8), ("finite-difference", 1e-4)):
+            group = self._group(learners, hypergradient=mode, radius=1e-4)
+            for k, found in enumerate(group.architecture_gradients(*batches)):
+                gap, size = float((found["a"] - expected[k]).norm()), float(expected[k].norm())
+                assert gap <= tolerance * size, f"{mode}: learner {k} is off by {gap:.1e}, the norm is {size:.1e}"
+
+    @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize("control", CONTROLS)
+    def test_groups_of_every_kind_take_steps(self, control: str, mode: str) -> None:
+        """Weights and architectures move and stay finite; no term is skipped."""
+        options = dict(CONTROLS[control])
+        if options.get("labels_from") == "frozen":
+            options["labels_from"] = [learner.frozen() for learner in self._learners(2)]
+        learners = self._learners(2)
+        before = [{**learner.w, **learner.architecture} for learner in learners]
+        before = [{name: tensor.clone() for name, tensor in tensors.items()} for tensors in before]
+        report = self._group(learners, hypergradient=mode, **options).step(*self._batches())
+        assert report.skipped == 0
+        for learner, old in zip(learners, before, strict=True):
+            for name, tensor in {**learner.w, **learner.architecture}.items():
+                assert bool(tensor.isfinite().all()), f"{name} is not finite"
+                assert not torch.equal(tensor, old[name]), f"{name} has not moved"
+
+    # What the tests are made of.
+
+    def _made(self, dtype: torch.dtype = torch.float64) -> tuple[Task, Inputs, Tensor, Any]:
+        task, generator = self.task(), stream("testing", "task")
+        inputs = self.inputs(SIZES[0], generator)
+        outputs = self.outputs(SIZES[0], generator).to(dtype)
+        task.check_outputs(outputs, SIZES[0], "apply")
+        return task, inputs, task.normalized(outputs), lambda made: task.hand_over(made, inputs)
+
+    def _other_table(self, task: Task, inputs: Inputs, number: int | None = None) -> Tensor:
+        """What somebody else hands over for the same inputs."""
+        outputs = self.outputs(SIZES[0], stream("testing", "teacher", number))
+        return task.hand_over(task.normalized(outputs), inputs)
+
+    def _labels(self, dtype: torch.dtype = torch.float64) -> Labels:
+        labels = self.labels(SIZES[0], stream("testing", "labels"))
+        return labels.to(dtype) if isinstance(labels, Tensor) and labels.is_floating_point() else labels
+
+    def _batches(self) -> tuple[tuple[Inputs, Labels], Inputs, tuple[Inputs, Labels]]:
+        generator = stream("testing", "batches")
+        x, u, x_v = (self.inputs(size, generator) for size in SIZES)
+        self._known = [(made, self.outputs(size, generator)) for made, size in zip((x, u, x_v), SIZES, strict=True)]
+        return (x, self.labels(SIZES[0], generator)), u, (x_v, self.labels(SIZES[2], generator))
+
+    def _learners(self, count: int) -> list[Learner]:
+        """Learners of two weights and two gates each, around outputs that are known for every batch."""
+        generator = stream("testing", "learners")
+
+        def numbers() -> Tensor:
+            return 0.5 + 0.3 * torch.randn(2, generator=generator, dtype=torch.float64)
+
+        return [Learner(self._apply, {"a": numbers()}, {"w": numbers()}, {"w": numbers()}) for _ in range(count)]
+
+    def _apply(self, weights: Any, architecture: Any, inputs: Inputs) -> Tensor:  # noqa: ANN401
+        base = next(outputs for known, outputs in self._known if known is inputs)
+        a, w = architecture["a"], weights["w"]
+        result: Tensor = base + torch.tanh(a[0] * w[0] * base) + a[1] * torch.sin(w[1] + base)
+        return result
+
+    def _group(self, learners: Sequence[Learner], **options: Any) -> SmallGroup:  # noqa: ANN401
+        rates = {"v_lr": XI, "w_lr": XI, "architecture_lr": XI}
+        return SmallGroup(learners, task=self.task(), **{**rates, **options})
+
+    def _unrolled(self, learners: Sequence[Learner], a: Sequence[Tensor], batches: Any) -> Tensor:  # noqa: ANN401
+        """sum_k L(W'_k, A_k, D_val) as the paper writes it, with lambda = 1."""
+        task, ((x, y), u, (x_v, y_v)) = self.task(), batches
+
+        def outputs(k: int, weights: Tensor, inputs: Inputs) -> Tensor:
+            return task.normalized(self._apply({"w": weights}, {"a": a[k]}, inputs))
+
+        def stepped(weights: Tensor, loss: Tensor) -> Tensor:
+            return weights - XI * torch.autograd.grad(loss, weights, create_graph=True)[0]
+
+        tables = []
+        for k, learner in enumerate(learners):
+            v = (learner.v or {})["w"].clone().requires_grad_()
+            v = stepped(v, task.loss(outputs(k, v, x), y))
+            tables.append(task.hand_over(outputs(k, v, u), u))
+        losses = []
+        for k, learner in enumerate(learners):
+            w = learner.w["w"].clone().requires_grad_()
+            pupil = [task.pupil_loss(outputs(k, w, u), table) for j, table in enumerate(tables) if j != k]
+            w = stepped(w, torch.stack([task.loss(outputs(k, w, x), y), *pupil]).sum())
+            losses.append(task.loss(outputs(k, w, x_v), y_v))
+        return torch.stack(losses).sum()

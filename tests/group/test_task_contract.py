@@ -1,0 +1,174 @@
+"""The built-in tasks and one of a user's own keep to the contract, and it notices those that do not."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from smallgroup.group import Classification, DenseClassification, GaussianRegression, MultiLabel, Regression, Task
+from smallgroup.testing import TaskContract
+from tests.group.task_cases import Robust
+
+
+class Numbers(TaskContract):
+    """Labels and outputs that are any numbers."""
+
+    shape: tuple[int, ...] = (3,)
+
+    def outputs(self, size: int, generator: torch.Generator) -> Tensor:
+        return torch.randn(size, *self.shape, generator=generator, dtype=torch.float64)
+
+    def labels(self, size: int, generator: torch.Generator) -> Tensor:
+        return torch.randn(size, *self.shape, generator=generator, dtype=torch.float64)
+
+
+class TestClassification(Numbers):
+    def task(self) -> Task:
+        return Classification()
+
+    def labels(self, size: int, generator: torch.Generator) -> Tensor:
+        return torch.randint(3, (size,), generator=generator)
+
+
+class TestMultiLabel(Numbers):
+    def task(self) -> Task:
+        return MultiLabel()
+
+    def labels(self, size: int, generator: torch.Generator) -> Tensor:
+        return torch.rand(size, 3, generator=generator) < 0.5
+
+
+class TestRegression(Numbers):
+    def task(self) -> Task:
+        return Regression()
+
+
+class TestRegressionOfOneNumber(Numbers):
+    shape = ()
+
+    def task(self) -> Task:
+        return Regression(mean=2.0)
+
+
+class TestGaussianRegression(Numbers):
+    shape = (2, 3)
+
+    def task(self) -> Task:
+        return GaussianRegression()
+
+    def labels(self, size: int, generator: torch.Generator) -> Tensor:
+        return torch.randn(size, 3, generator=generator, dtype=torch.float64)
+
+
+class TestPixels(Numbers):
+    shape = (3, 2, 2)
+
+    def task(self) -> Task:
+        return DenseClassification()
+
+    def labels(self, size: int, generator: torch.Generator) -> Tensor:
+        labels = torch.randint(3, (size, 2, 2), generator=generator)
+        labels[:, 0, 0] = -100
+        return labels
+
+
+class TestTokens(TaskContract):
+    def task(self) -> Task:
+        return DenseClassification(class_dim=-1, ignore=255, counted=lambda inputs: inputs["mask"])
+
+    def inputs(self, size: int, generator: torch.Generator) -> dict[str, Tensor]:
+        return {"mask": torch.rand(size, 4, generator=generator) < 0.7}
+
+    def outputs(self, size: int, generator: torch.Generator) -> Tensor:
+        return torch.randn(size, 4, 3, generator=generator, dtype=torch.float64)
+
+    def labels(self, size: int, generator: torch.Generator) -> Tensor:
+        labels = torch.randint(3, (size, 4), generator=generator, dtype=torch.uint8)
+        labels[:, 1] = 255
+        return labels
+
+
+class TestAUsersOwn(Numbers):
+    def task(self) -> Task:
+        return Robust()
+
+    def labels(self, size: int, generator: torch.Generator) -> Tensor:
+        return torch.randn(size, generator=generator, dtype=torch.float64)
+
+
+# What the contract notices.
+
+
+class Sums(Regression):
+    def loss(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        return (outputs - labels).square().sum()
+
+
+class SaysItIsLinear(Regression):
+    linear = True
+
+
+class HandsOverConstants(Regression):
+    def hand_over(self, outputs: Tensor, inputs: Any) -> Tensor:
+        return super().hand_over(outputs, inputs).detach()
+
+
+class KnowsItsOutputs(Regression):
+    def nothing(self, outputs: Tensor, inputs: Any) -> Tensor:  # noqa: ARG002
+        return outputs.mean(dim=0, keepdim=True).expand_as(outputs)
+
+
+class WrongSlope(Regression):
+    def slope(self, outputs: Tensor, handed: Tensor) -> Tensor:
+        return super().slope(outputs, handed) / len(outputs)
+
+
+class Draws(Regression):
+    def hand_over(self, outputs: Tensor, inputs: Any) -> Tensor:  # noqa: ARG002
+        return outputs + torch.randn_like(outputs)
+
+
+class Changes(Regression):
+    def pupil_loss(self, outputs: Tensor, handed: Tensor) -> Tensor:
+        return super().pupil_loss(outputs, handed.clone() if handed.requires_grad else handed.mul_(0.5))
+
+
+class ReturnsRows(Regression):
+    def pupil_loss(self, outputs: Tensor, handed: Tensor) -> Tensor:
+        return (outputs - handed).square().mean(dim=1)
+
+
+class TakesAnyLabels(Regression):
+    def check_labels(self, labels: Any, size: int | None, name: str) -> None:  # noqa: ARG002
+        return None
+
+
+class SinglePrecision(Regression):
+    def hand_over(self, outputs: Tensor, inputs: Any) -> Tensor:  # noqa: ARG002
+        return outputs.float()
+
+
+NOTICED: dict[type[Task], tuple[str, tuple[Any, ...]]] = {
+    Sums: ("test_losses_are_means_over_the_batch", ()),
+    SaysItIsLinear: ("test_a_linear_loss_is_linear", ()),
+    HandsOverConstants: ("test_everything_can_be_differentiated", ()),
+    KnowsItsOutputs: ("test_nobody_knows_anything_of_nothing", ()),
+    WrongSlope: ("test_the_slope_is_minus_the_derivative_of_the_pupils_loss", ()),
+    Draws: ("test_nothing_is_changed_and_nothing_is_drawn", ()),
+    Changes: ("test_nothing_is_changed_and_nothing_is_drawn", ()),
+    ReturnsRows: ("test_losses_are_numbers_and_tables_have_a_row_per_input", (torch.float64,)),
+    TakesAnyLabels: ("test_wrong_labels_are_refused", ()),
+    SinglePrecision: ("test_losses_are_numbers_and_tables_have_a_row_per_input", (torch.float64,)),
+}
+
+
+@pytest.mark.parametrize("task", NOTICED, ids=lambda task: task.__name__)
+def test_the_contract_notices(task: type[Task]) -> None:
+    name, arguments = NOTICED[task]
+    right, wrong = TestRegression(), TestRegression()
+    wrong.task = task  # type: ignore[method-assign]
+    if not task.linear:
+        getattr(right, name)(*arguments)
+    with pytest.raises((AssertionError, RuntimeError, pytest.fail.Exception)):
+        getattr(wrong, name)(*arguments)

@@ -1,0 +1,84 @@
+"""The study under `results/teaching-2` is what its protocol says, in every arm."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from smallgroup.config import Config
+from smallgroup.study import Plan, open_study, planned
+from smallgroup.study.measures import count_passes
+
+FOLDER = Path(__file__).parents[2] / "results" / "teaching-2"
+GROUP, SELF_TAUGHT, PAIR = "group of two", "self-taught pair", "independent pair"
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return planned(*open_study(str(FOLDER / "primary.yaml")))
+
+
+def config(plan: Plan, row: str, seed: int = 1001) -> Config:
+    return next(line.runs[seed].search.config for line in plan.lines if line.name == row)
+
+
+def flat(keys: dict[str, Any], before: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in keys.items():
+        found |= flat(value, f"{before}{key}.") if isinstance(value, dict) else {before + key: value}
+    return found
+
+
+def test_the_setting_is_the_one_of_the_protocol(plan: Plan) -> None:
+    group = config(plan, GROUP)
+    search, data = group.search, group.data
+    assert plan.study.seeds == tuple(range(1001, 1065))
+    assert (search.lam, search.hypergradient, search.targets, len(group.learners)) == (
+        1.0,
+        "finite-difference",
+        "peers",
+        2,
+    )
+    assert (data.dataset, data.unlabeled, group.space.name) == ("cifar10", "cifar100", "nas-bench-201")
+    assert (search.epochs * (search.steps_per_epoch or 0), search.architecture_warmup) == (240, 0.75)
+
+
+@pytest.mark.parametrize(
+    ("row", "differences"),
+    [
+        (SELF_TAUGHT, {"search.targets": "own"}),
+        (PAIR, {"search.lambda": 0.0}),
+    ],
+)
+def test_controls_differ_in_one_thing(row: str, differences: dict[str, Any], plan: Plan) -> None:
+    """Whatever the recipe becomes; and seed by seed, so that they are paired."""
+    for seed in (1001, 1064):
+        own, group = (flat(config(plan, name, seed).to_dict()) for name in (row, GROUP))
+        assert {key: value for key, value in own.items() if group[key] != value} == differences
+
+
+def test_equal_passes_are_equal(plan: Plan) -> None:
+    """Within 3 %, which is as near as whole learners come; the self-taught make exactly the passes of the group."""
+    passes = {line.name: count_passes(config(plan, line.name), 40) for line in plan.lines if line.runs}
+    assert passes[SELF_TAUGHT] == passes[GROUP]
+    equal = [count for name, count in passes.items() if "equal passes" in name]
+    assert equal == pytest.approx([passes[GROUP]] * 2, rel=0.03)
+
+
+def test_what_is_claimed_is_above_both_in_two_endpoints(plan: Plan) -> None:
+    study = plan.study
+    assert study.primary == "percentile_at_cost"
+    assert study.takes_means
+    assert [(claim.row, claim.than) for claim in study.claims] == [(GROUP, (SELF_TAUGHT, PAIR))] * 2
+    assert [(claim.measure or study.primary, claim.margin) for claim in study.claims] == [
+        ("percentile_at_cost", 5.0),
+        ("score_correlation", 0.1),
+    ]
+
+
+def test_the_protocol_names_what_the_study_has(plan: Plan) -> None:
+    text = (FOLDER / "protocol.md").read_text()
+    for name in (line.name for line in plan.lines):
+        assert f"| {name} |" in text
+    for number in ("1001-1064", "n = 64", "within 5 points", "within 0.1"):
+        assert number in text
