@@ -83,10 +83,10 @@ _SHARED: dict[str, Compute] = {
 
 
 def _parts() -> dict[str, Compute]:
-    found = dict(_SHARED)
+    found: dict[str, Compute] = {}
     for definition in definitions():
         found |= definition.canary()
-    return found
+    return {**found, **_SHARED}
 
 
 def there_and_back(

@@ -8,6 +8,7 @@ import pytest
 from smallgroup.phases.training.config import Limits
 from smallgroup.phases.training.size import ladder, of_same_cost, size_of, within_limits
 from smallgroup.runtime.image_spec import ImageSpec
+from smallgroup.spaces import definition_of
 from smallgroup.spaces.config import NetworkConfig
 from smallgroup.spaces.count import multiply_adds, parameters
 from smallgroup.spaces.darts.design import DartsDesign
@@ -47,6 +48,8 @@ def test_keys_of_another_space_change_nothing() -> None:
     network = NetworkConfig(channels=4, cells_per_stage=2, cells=3, auxiliary="two-norms", stem="cifar")
     design = network.design(IMAGES, "nas-bench-201")
     assert design == NasBench201Design(images=IMAGES, channels=4, cells_per_stage=2)
+    definition = definition_of("nas-bench-201")
+    assert definition.design(definition.network_config(**network.model_dump()), IMAGES) == design
     assert network.design(IMAGES, "darts") == DartsDesign(
         images=IMAGES, channels=4, cells=3, stem="cifar", auxiliary="two-norms"
     )
