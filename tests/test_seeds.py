@@ -42,7 +42,7 @@ def test_a_time_budget_is_for_each_search(tmp_path: Path) -> None:
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "photo.jpg").touch()
-    with pytest.raises(ValueError, match="several searches needs a new or empty folder"):
+    with pytest.raises(ValueError, match="a search of several seeds needs a new or empty folder"):
         smallgroup.search_seeds(TINY, [1], out=tmp_path)
     assert list(tmp_path.iterdir()) == [tmp_path / "photo.jpg"]
 
