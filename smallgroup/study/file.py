@@ -82,7 +82,7 @@ class Where(BaseModel):
     config: Keys
 
 
-class Row(BaseModel):
+class StudyRow(BaseModel):
     """A row of the table, for each point of the grid."""
 
     model_config = _STRICT
@@ -160,7 +160,7 @@ class Study(BaseModel):
     """Keys of a config above all others, those of rows included."""
     grid: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
     """Values by key of a config: every row is there for every combination."""
-    rows: tuple[Row, ...] = Field(min_length=1)
+    rows: tuple[StudyRow, ...] = Field(min_length=1)
     seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
     phases: tuple[Phase, ...] = ("search",)
     retrainings: int = Field(default=1, ge=1, le=100)
@@ -308,7 +308,7 @@ def points_of(study: Study) -> Iterator[dict[str, Any]]:
 
 
 def keys_of(
-    study: Study, point: Mapping[str, Any], row: Row, seed: int, own: Mapping[str, Any] | None = None
+    study: Study, point: Mapping[str, Any], row: StudyRow, seed: int, own: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Keys of the config of a run; `own` stand above those of the row."""
     keys: dict[str, Any] = {"recipe": study.recipe, "run": {"threads": 1}}

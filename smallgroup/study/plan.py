@@ -9,19 +9,19 @@ from typing import Any, Literal
 
 from smallgroup.config import Config, overlaid, resolve
 from smallgroup.runtime.text import shown
-from smallgroup.study.file import LARGEST_SEED, Row, Study, keys_of, points_of
+from smallgroup.study.file import LARGEST_SEED, Study, StudyRow, keys_of, points_of
 
 _DIGITS = 16
 
 
 @dataclass(frozen=True)
-class Run:
+class PlannedRun:
     """A search, or the training of what one finds; known by the hash of all it depends on."""
 
     config: Config
-    trains: "Run | None" = None
+    trains: "PlannedRun | None" = None
     """Of a training: the search."""
-    labellers: "Run | None" = None
+    labellers: "PlannedRun | None" = None
     """Of a search: the one whose learners make its labels."""
 
     @property
@@ -30,7 +30,7 @@ class Run:
         return "search" if self.trains is None else "training"
 
     @property
-    def needs(self) -> tuple["Run", ...]:
+    def needs(self) -> tuple["PlannedRun", ...]:
         """What must be done before."""
         return tuple(run for run in (self.trains, self.labellers) if run is not None)
 
@@ -54,11 +54,11 @@ class Run:
 class Runs:
     """What a row of the table needs of a seed."""
 
-    search: Run
-    trainings: tuple[Run, ...] = ()
+    search: PlannedRun
+    trainings: tuple[PlannedRun, ...] = ()
 
     @property
-    def all(self) -> tuple[Run, ...]:
+    def all(self) -> tuple[PlannedRun, ...]:
         """In the order of their needs."""
         return (*self.search.needs, self.search, *self.trainings)
 
@@ -67,7 +67,7 @@ class Runs:
 class Line:
     """A row of the study at a point of its grid: a line of the table."""
 
-    row: Row
+    row: StudyRow
     point: Mapping[str, Any]
     runs: Mapping[int, Runs]
     """By seed; none for a baseline."""
@@ -106,9 +106,9 @@ class Plan:
     """What their names contain."""
 
     @cached_property
-    def runs(self) -> tuple[Run, ...]:
+    def runs(self) -> tuple[PlannedRun, ...]:
         """Each once, seed after seed: when a study is stopped early, whole seeds are there to be compared."""
-        found: dict[str, Run] = {}
+        found: dict[str, PlannedRun] = {}
         for seed in self.study.seeds:
             for line in self.lines:
                 for run in line.runs[seed].all if seed in line.runs else ():
@@ -134,7 +134,7 @@ def planned(name: str, study: Study, only: str = "") -> Plan:
     return Plan(name, study, tuple(lines), only)
 
 
-def _runs(study: Study, point: Mapping[str, Any], row: Row, seed: int) -> Runs:
+def _runs(study: Study, point: Mapping[str, Any], row: StudyRow, seed: int) -> Runs:
     keys = keys_of(study, point, row, seed)
     config = resolve(keys)
     if config.search.labellers is not None:  # a path does not say who lies there, and a run is known by what it is
@@ -146,19 +146,19 @@ def _runs(study: Study, point: Mapping[str, Any], row: Row, seed: int) -> Runs:
         raise ValueError(f"runs of a study have one thread each, but run.threads is {config.run.threads}")
     _check_teaching(config, row.name)
     if row.labellers is None:
-        search = Run(_of_nobody_taught(config))
+        search = PlannedRun(_of_nobody_taught(config))
     else:
-        search = Run(
+        search = PlannedRun(
             config, labellers=_labellers(resolve(keys_of(study, point, row, seed, row.labellers)), config, row)
         )
     if "train" not in study.phases:
         return Runs(search)
     # What is trained may be another dataset: then the recipe has its own to say about it.
     after = resolve(overlaid(overlaid(keys, row.train), study.over)) if row.train else config
-    return Runs(search, tuple(Run(_retraining(after, i), trains=search) for i in range(study.retrainings)))
+    return Runs(search, tuple(PlannedRun(_retraining(after, i), trains=search) for i in range(study.retrainings)))
 
 
-def _labellers(config: Config, pupils: Config, row: Row) -> Run:
+def _labellers(config: Config, pupils: Config, row: StudyRow) -> PlannedRun:
     """The search that is carried out before that of a row."""
     _check_teaching(config, f"labellers of {row.name}")
     if len(config.learners) != len(pupils.learners):
@@ -166,7 +166,7 @@ def _labellers(config: Config, pupils: Config, row: Row) -> Run:
             f"labellers must be as many as learners, but in {row.name!r} they are {len(config.learners)} and "
             f"{len(pupils.learners)}"
         )
-    return Run(_of_nobody_taught(config))
+    return PlannedRun(_of_nobody_taught(config))
 
 
 def _of_nobody_taught(config: Config) -> Config:

@@ -15,7 +15,7 @@ from smallgroup.registry import imported_plugins
 from smallgroup.runner.signals import watched
 from smallgroup.runtime.files import open_regular, read_regular, write_whole
 from smallgroup.study.names import check_workers
-from smallgroup.study.plan import Plan, Run
+from smallgroup.study.plan import Plan, PlannedRun
 from smallgroup.study.store import WORKERS, Store
 from smallgroup.study.work import OPEN, PAUSE, Progress, progress
 
@@ -126,7 +126,7 @@ class _Crew:
             pipe: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": log, "stderr": log}
             self._processes[number] = subprocess.Popen(command, env=environment, start_new_session=True, **pipe)
 
-    def _dismiss(self, number: int) -> Run | None:
+    def _dismiss(self, number: int) -> PlannedRun | None:
         """After a worker has ended; the last run it was at."""
         process, at = self._processes.pop(number), self._at(number)
         assert process.stdin is not None
@@ -138,7 +138,7 @@ class _Crew:
         at.unlink(missing_ok=True)
         return next((run for run in self._plan.runs if run.key == key), None)
 
-    def _note_loss(self, run: Run, by: int) -> None:
+    def _note_loss(self, run: PlannedRun, by: int) -> None:
         if self._store.result(run) is not None or self._store.failure(run) is not None:
             return  # it had ended: who is killed between two runs says nothing of either
         self._losses[run.key] += 1

@@ -3,10 +3,10 @@
 from smallgroup import api
 from smallgroup.data.errors import DataError
 from smallgroup.study.baselines import untrained
-from smallgroup.study.plan import Run
+from smallgroup.study.plan import PlannedRun
 
 
-def reckon(run: Run) -> float | None:
+def reckon(run: PlannedRun) -> float | None:
     """About how many seconds; None if its data are not here.
 
     For a training, which cell will be found is not known: it is reckoned with that of an untrained architecture.

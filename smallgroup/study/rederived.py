@@ -30,7 +30,7 @@ from smallgroup.spaces.ground_truth import Standing
 from smallgroup.spaces.kinds import Rule
 from smallgroup.statistics import compare_paired, summarise
 from smallgroup.study.file import keys_of, open_study
-from smallgroup.study.plan import Line, Plan, Run, planned
+from smallgroup.study.plan import Line, Plan, PlannedRun, planned
 from smallgroup.study.store import Store
 from smallgroup.study.truth import truth_for
 
@@ -99,7 +99,7 @@ def last_scores(path: Path, space: str) -> list[Scores]:
     return list[Scores](tables)
 
 
-def of_run(run: Run, store: Store) -> Answers | None:
+def of_run(run: PlannedRun, store: Store) -> Answers | None:
     """Return what a finished search comes to; None if it is not finished."""
     result, column = store.result(run), run.config.data.dataset
     if not isinstance(result, SearchResult):

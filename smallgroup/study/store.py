@@ -12,7 +12,7 @@ from smallgroup.runner.lock import held
 from smallgroup.runtime.files import check_not_link, read_regular, write_whole
 from smallgroup.study.file import RUNS
 from smallgroup.study.outcome import Outcome
-from smallgroup.study.plan import Plan, Run, Runs
+from smallgroup.study.plan import Plan, PlannedRun, Runs
 
 State = Literal["done", "failed", "running", "waiting"]
 FAILED = "failed.json"
@@ -41,20 +41,20 @@ class Store:
         for run in plan.runs:
             self.check_own(run)
 
-    def check_own(self, run: Run) -> None:
+    def check_own(self, run: PlannedRun) -> None:
         """Refuse a link on the way from the store to the files of a run; the store itself may be one."""
         for folder in (self.root / RUNS, self.folder(run), self.place(run)):
             check_not_link(folder, "study")
 
-    def folder(self, run: Run) -> Path:
+    def folder(self, run: PlannedRun) -> Path:
         """Of a run: whoever works on it holds its lock."""
         return self.root / RUNS / run.key
 
-    def place(self, run: Run) -> Path:
+    def place(self, run: PlannedRun) -> Path:
         """Its own files, as the commands leave them."""
         return self.folder(run) / run.phase
 
-    def result(self, run: Run) -> SearchResult | TrainResult | None:
+    def result(self, run: PlannedRun) -> SearchResult | TrainResult | None:
         """What a complete run says."""
         if run.key not in self._known:
             place = self.place(run)
@@ -74,7 +74,7 @@ class Store:
         before = labellers if isinstance(labellers, SearchResult) else None
         return Outcome(search, runs.search.config, self.place(runs.search), whole, before)
 
-    def state(self, run: Run) -> State:
+    def state(self, run: PlannedRun) -> State:
         """How it stands."""
         if self.result(run) is not None:
             return "done"
@@ -82,7 +82,7 @@ class Store:
             return "running"
         return "failed" if self.failure(run) is not None else "waiting"
 
-    def failure(self, run: Run) -> str | None:
+    def failure(self, run: PlannedRun) -> str | None:
         """Why a run failed, if it did."""
         try:
             return str(json.loads(read_regular(self.folder(run) / FAILED))["error"])
@@ -91,18 +91,18 @@ class Store:
         except (OSError, ValueError, TypeError, KeyError):
             return "it failed, and its error cannot be read"
 
-    def record_failure(self, run: Run, error: str) -> None:
+    def record_failure(self, run: PlannedRun, error: str) -> None:
         """For the table, and so that nobody tries in vain again."""
         self.check_own(run)
         write_whole(self.folder(run) / FAILED, json.dumps({"error": " ".join(error.split())}) + "\n")
 
-    def forget_failure(self, run: Run) -> None:
+    def forget_failure(self, run: PlannedRun) -> None:
         """It may be tried again."""
         self.check_own(run)
         (self.folder(run) / FAILED).unlink(missing_ok=True)
 
 
-def _fits(found: SearchResult | TrainResult, run: Run) -> bool:
+def _fits(found: SearchResult | TrainResult, run: PlannedRun) -> bool:
     """Whether a result is of such a run: what lies in a folder may have been put there by hand."""
     config = run.config
     if found.seed != config.seed or (":" not in config.data.dataset and found.dataset != config.data.dataset):

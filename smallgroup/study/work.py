@@ -12,7 +12,7 @@ from smallgroup.runner import Interrupted, Watcher
 from smallgroup.runner.lock import InUseError, locked
 from smallgroup.runtime.files import NotRegularError
 from smallgroup.runtime.text import printable
-from smallgroup.study.plan import Plan, Run
+from smallgroup.study.plan import Plan, PlannedRun
 from smallgroup.study.store import State, Store
 
 PAUSE = 0.5
@@ -30,7 +30,7 @@ class _Log(Watcher):
             print(printable(sentence), file=sys.stderr, flush=True)
 
 
-def carry_out(run: Run, store: Store) -> None:
+def carry_out(run: PlannedRun, store: Store) -> None:
     """A search or a training, from where it stands; what it needs is there."""
     config, place = run.config, store.place(run)
     if run.trains is not None:
@@ -42,7 +42,7 @@ def carry_out(run: Run, store: Store) -> None:
     api.search(config, out=place, resume=True, watcher=_Log())
 
 
-def work(runs: Sequence[Run], store: Store, begin: Callable[[Run], None] = lambda _: None) -> None:
+def work(runs: Sequence[PlannedRun], store: Store, begin: Callable[[PlannedRun], None] = lambda _: None) -> None:
     """Until all runs are done or failed. One that fails is recorded and does not stop the others.
 
     Those that others hold are waited for: a table made before they end would lack them, and who holds one may leave it.
@@ -52,7 +52,7 @@ def work(runs: Sequence[Run], store: Store, begin: Callable[[Run], None] = lambd
     """
     barred: dict[str, str] = {}
 
-    def is_open(run: Run) -> bool:
+    def is_open(run: PlannedRun) -> bool:
         return run.key not in barred and store.state(run) in OPEN
 
     while unfinished := [run for run in runs if is_open(run)]:
@@ -77,7 +77,7 @@ def work(runs: Sequence[Run], store: Store, begin: Callable[[Run], None] = lambd
         )
 
 
-def _tried(run: Run, store: Store) -> None:
+def _tried(run: PlannedRun, store: Store) -> None:
     try:
         for need in run.needs:
             if (why := store.failure(need)) is not None:
@@ -105,7 +105,9 @@ class Progress:
         return sum(each == state for each in self.states.values())
 
 
-def progress(plan: Plan, store: Store, workers: int, reckon: Callable[[Run], float | None] | None = None) -> Progress:
+def progress(
+    plan: Plan, store: Store, workers: int, reckon: Callable[[PlannedRun], float | None] | None = None
+) -> Progress:
     """Looked up in the store: runs of other processes count.
 
     A run takes what others of its kind took. If there is none yet, `reckon` says how long it would take, if it knows;

@@ -180,3 +180,18 @@ def test_a_package_with_an_entry_point_needs_no_option(wheel: Path, tmp_path_fac
     place.done("search", "--method=cooling", "--set=methods.cooling.limit=0.2", *SMALL, "--out", "run")
     without = Place(place.folder, [wheel])
     assert "needs method 'cooling'" in without.refused("search", "--out", "run", "--resume")
+
+
+def test_the_method_and_the_space_of_the_page_on_methods(wheel: Path, tmp_path: Path) -> None:
+    """Both as written there, in one search and one training."""
+    method, space, _ = re.findall(r"```python\n(.*?)```", (ROOT / "docs/methods.md").read_text(), re.DOTALL)
+    (tmp_path / "cooling.py").write_text(f"{method}\n\nfrom smallgroup.methods import register\n\nregister(Cooling)\n")
+    (tmp_path / "chain.py").write_text(space)
+    place, plugins = Place(tmp_path, [wheel]), ["--plugin=cooling.py", "--plugin=chain.py"]
+    place.done("search", *plugins, "--method=cooling", "--space=chain", *SMALL, "--out", "run")
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert (result["method"], result["space"]) == ("cooling", "chain")
+    training = ["--set=training.epochs=1", "--set=training.steps_per_epoch=1", "--set=training.network.channels=2"]
+    place.done("train", "run", *plugins, *training)
+    assert (tmp_path / "run" / "training" / "result.json").exists()
+    assert "needs method 'cooling'" in place.refused("search", "--out", "run", "--resume", "--plugin=chain.py")

@@ -9,7 +9,7 @@ from smallgroup.phases.search.result import LearnerResult, SearchResult
 from smallgroup.phases.training import TrainResult
 from smallgroup.phases.training.result import HELD_OUT
 from smallgroup.study import Plan, Store
-from smallgroup.study.plan import Run
+from smallgroup.study.plan import PlannedRun
 
 CELL = "|nor_conv_3x3~0|+|nor_conv_3x3~0|skip_connect~1|+|skip_connect~0|none~1|avg_pool_3x3~2|"
 
@@ -64,7 +64,7 @@ def trained(error: float, *, held_out: bool = False) -> TrainResult:
     )
 
 
-def store_of(plan: Plan, root: Path, result: Callable[[str, Run], SearchResult | TrainResult | None]) -> Store:
+def store_of(plan: Plan, root: Path, result: Callable[[str, PlannedRun], SearchResult | TrainResult | None]) -> Store:
     """What `result` says of every run, by the name of the first line that has it."""
     known: dict[str, SearchResult | TrainResult] = {}
     for line in plan.lines:
@@ -74,6 +74,6 @@ def store_of(plan: Plan, root: Path, result: Callable[[str, Run], SearchResult |
     return Store(root, known)
 
 
-def by_row(errors: Mapping[str, Callable[[int], list[float]]]) -> Callable[[str, Run], SearchResult]:
+def by_row(errors: Mapping[str, Callable[[int], list[float]]]) -> Callable[[str, PlannedRun], SearchResult]:
     """Searches with the validation errors that a row has at a seed."""
     return lambda name, run: searched(errors[name](run.config.seed))

@@ -17,12 +17,12 @@ from smallgroup.spaces.genotypes import Origin, from_plain, write
 from smallgroup.study import Plan, Store, open_study, planned
 from smallgroup.study import archive as archives
 from smallgroup.study.archive import Packed, main, pack, read_archive, unpack
-from smallgroup.study.plan import Run
+from smallgroup.study.plan import PlannedRun
 from tests.study.hand_made import CELL, searched
 from tests.study.test_table import STUDY
 
 
-def finish(store: Store, run: Run) -> None:
+def finish(store: Store, run: PlannedRun) -> None:
     """Leave the files of a finished search, and some that no table needs."""
     config, place = run.config, store.place(run)
     place.mkdir(parents=True)

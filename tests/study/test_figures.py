@@ -12,7 +12,7 @@ from smallgroup.statistics import summarise
 from smallgroup.study import tabulated
 from smallgroup.study.figures import Curve, beside, draw, draw_curve, look, over_axis, over_epochs, panelled
 from smallgroup.study.file import Figure
-from smallgroup.study.plan import Run
+from smallgroup.study.plan import PlannedRun
 from tests.study.hand_made import searched, store_of
 from tests.study.test_table import plan_of
 
@@ -35,7 +35,7 @@ def test_points_of_a_curve_are_those_of_their_rows(tmp_path: Path) -> None:
     axes = ("search.weights.lr", "search.architecture.lr")
     plan = plan_of(rows=[{"name": "g"}], claims=[], grid={axes[0]: [0.1, 0.2, 0.4], axes[1]: [0.3, 0.6]}, seeds=[1])
 
-    def result(_: str, run: Run) -> SearchResult:
+    def result(_: str, run: PlannedRun) -> SearchResult:
         search = run.config.search
         return searched([100 * (search.weights.lr or 0) + (search.architecture.lr or 0)])
 

@@ -9,7 +9,7 @@ from smallgroup.statistics import smallest_p
 from smallgroup.study import built_in
 from smallgroup.study.controls import independent_learners
 from smallgroup.study.file import open_study, parsed, points_of
-from smallgroup.study.plan import Run, planned, short_names
+from smallgroup.study.plan import PlannedRun, planned, short_names
 from smallgroup.study.table import SIGNIFICANT
 
 SECOND_ORDER = {"hypergradient": "finite-difference"}
@@ -382,5 +382,5 @@ def test_built_in_studies_have_seeds_enough_for_their_claims(name: str) -> None:
     assert smallest_p(len(study.seeds)) * comparisons < SIGNIFICANT
 
 
-def _searches(name: str, recipe: str) -> list[Run]:
+def _searches(name: str, recipe: str) -> list[PlannedRun]:
     return [run for run in planned(*open_study(name, {"recipe": recipe})).runs if run.phase == "search"]

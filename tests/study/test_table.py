@@ -17,7 +17,7 @@ from smallgroup.study import Plan, Store, planned, tabulated
 from smallgroup.study.baselines import untrained
 from smallgroup.study.file import Claim, keys_of, parsed
 from smallgroup.study.formats import comma_separated, grid, number, sentences
-from smallgroup.study.plan import Run
+from smallgroup.study.plan import PlannedRun
 from smallgroup.study.table import Verdict, check_measurable
 from tests.study.hand_made import CELL, by_row, searched, store_of, trained
 from tests.study.test_baselines import convolutions
@@ -122,7 +122,7 @@ def test_seeds_pair_what_they_mean_the_same_to(tmp_path: Path, monkeypatch: pyte
     base = {"dataset": "cifar10", "space": "nas-bench-201"}
     plan = plan_of(base=base, rows=rows, claims=claims, columns=["percentile"], primary="percentile")
 
-    def result(_: str, run: Run) -> Any:
+    def result(_: str, run: PlannedRun) -> Any:
         return replace(searched([9.0], percentile={"cifar10": 99.0 + 0.1 * run.config.seed}), dataset="cifar10")
 
     table = tabulated(plan, store_of(plan, tmp_path, result))
@@ -174,7 +174,7 @@ def test_what_cannot_be_said_is_a_dash(tmp_path: Path) -> None:
     columns = ["validation_error", "validation_loss", "supernet_held_out_error", "percentile", "test_error"]
     plan = plan_of(phases=["search", "train"], columns=columns, claims=[], seeds=[1, 2])
 
-    def result(_: str, run: Run) -> Any:
+    def result(_: str, run: PlannedRun) -> Any:
         if run.trains is not None:
             return trained(7.0, held_out=True)
         return searched([math.nan if run.config.seed == 1 else 9.0])
@@ -255,7 +255,7 @@ def test_searches_and_retrainings_are_told_apart(tmp_path: Path) -> None:
     """Cells of 10, 20, 30 percent, each trained twice, two percent apart."""
     plan = plan_of(**TRAINED, retrainings=2, seeds=[1, 2, 3])
 
-    def result(_: str, run: Run) -> Any:
+    def result(_: str, run: PlannedRun) -> Any:
         if run.trains is None:
             return searched([9.0])
         return trained(10.0 * run.trains.config.seed + (1.0 if run.config.seed > 100_000 else -1.0))
@@ -309,7 +309,7 @@ def test_an_answer_without_peers_of_its_cost_is_left_out_of_the_mean(tmp_path: P
     columns = ["percentile", "percentile_at_cost"]
     plan = plan_of(rows=[{"name": "a"}], claims=[], seeds=[1, 2], columns=columns, primary="percentile_at_cost")
 
-    def result(_: str, run: Run) -> Any:
+    def result(_: str, run: PlannedRun) -> Any:
         at_cost = None if run.config.seed == 2 else 60.0
         return searched([9.0], percentile={"digits": 50.0}, percentile_at_cost={"digits": at_cost})
 

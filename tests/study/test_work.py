@@ -19,7 +19,7 @@ from smallgroup import api
 from smallgroup.runner.lock import held, locked
 from smallgroup.study import Store, carry_out_all, planned, progress, tabulated
 from smallgroup.study.file import Study, parsed
-from smallgroup.study.plan import Plan, Run
+from smallgroup.study.plan import Plan, PlannedRun
 from smallgroup.study.store import FAILED
 from smallgroup.study.work import Progress, work
 from tests.study.test_plan import TINY
@@ -154,7 +154,7 @@ def test_a_run_that_somebody_holds_is_waited_for(tmp_path: Path, monkeypatch: py
 def at_work(study: str, root: Path, log: Path) -> None:
     """What a worker does, and a line for every run it begins."""
 
-    def begin(run: Run) -> None:
+    def begin(run: PlannedRun) -> None:
         with log.open("a") as file:
             file.write(f"{run.key}\n")
 
