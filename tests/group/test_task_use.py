@@ -262,3 +262,9 @@ def test_multi_label_takes_yes_and_no_in_any_form() -> None:
         (x, y), u, _ = batches_of("multi-label")
         losses.append(SmallGroup(make_learners(1), task=MultiLabel()).step((x, y.to(kind)), u, None).learners[0].w_loss)
     assert len(set(losses)) == 1
+
+
+def test_what_a_gaussian_knows_is_not_rounded() -> None:
+    """0.1 and 0.7 have no exact form in float32."""
+    known = GaussianRegression(0.1, 0.7).nothing(torch.zeros(1, 2, dtype=torch.float64), None)
+    assert known.flatten().tolist() == [0.1, 0.7]

@@ -82,7 +82,7 @@ class GaussianRegression(Task):
 
     def nothing(self, outputs: Tensor, inputs: Inputs) -> Tensor:  # noqa: ARG002
         """Return the mean and the variance of all targets."""
-        known = torch.tensor([self.mean, self.variance]).to(outputs)
+        known = torch.tensor([self.mean, self.variance], dtype=outputs.dtype, device=outputs.device)
         return known.view(1, 2, *[1] * (outputs.dim() - 2)).expand_as(outputs)
 
     def check_outputs(self, outputs: Tensor, size: int | None, source: str) -> None:
