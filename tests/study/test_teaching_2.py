@@ -10,7 +10,7 @@ from smallgroup.study import Plan, open_study, planned
 from smallgroup.study.measures import count_passes
 
 FOLDER = Path(__file__).parents[2] / "results" / "teaching-2"
-GROUP, SELF_TAUGHT, PAIR = "group of two", "self-taught pair", "independent pair"
+GROUP, SELF_TAUGHT, PAIR = "teaching pair", "self-taught pair", "independent pair"
 
 
 @pytest.fixture(scope="module")
