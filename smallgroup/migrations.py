@@ -14,7 +14,15 @@ SPACE = {"derive": "benchmark"}
 LATER: dict[str, Any] = {
     "data": {"skip_bad_images": False},
     "space": SPACE,
-    "search": {"answer": "retained", "clip_lookahead": True, "image_size": None, "weights": {"nesterov": False}},
+    "search": {
+        "answer": "retained",
+        "clip_lookahead": True,
+        "image_size": None,
+        "lambda_ramp": 0.0,
+        "label_temperature": 1.0,
+        "label_confidence": 0.0,
+        "weights": {"nesterov": False},
+    },
     "playoff": {"least_steps": 1},
     "training": {
         "warmup_rate": "full",

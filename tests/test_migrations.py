@@ -27,6 +27,8 @@ def earlier(**given: Any) -> dict[str, Any]:
     del plain["plugins"]
     del plain["data"]["skip_bad_images"], plain["search"]["clip_lookahead"], plain["search"]["weights"]["nesterov"]
     del plain["search"]["image_size"], plain["search"]["answer"], plain["playoff"]
+    for key in ("lambda_ramp", "label_temperature", "label_confidence"):
+        del plain["search"][key]
     for key in ("warmup_rate", "optimizer", "average", "least_steps", "validation"):
         del plain["training"][key]
     del plain["training"]["network"]["halvings"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Literal, get_args, overload
 
@@ -100,6 +101,21 @@ class SmallGroup:
         self._snapshot: Snapshot | None = None
         self.steps = 0
         """How many steps were taken; the random numbers of an iteration are a function of it."""
+
+    @property
+    def lam(self) -> float:
+        """Lambda, the weight of the peers' labels. It may be set between steps, but not to or from 0.
+
+        Lambda 0 is another kind of group, in which V is not trained and may be absent.
+        """
+        return self.setting.teaching.lam
+
+    @lam.setter
+    def lam(self, value: float) -> None:
+        teaching = replace(self.setting.teaching, lam=value)
+        if teaching.active != self.setting.teaching.active:
+            raise ValueError(f"lam may not be set to or from 0, but it is {self.lam:g} and would become {value:g}")
+        self.setting = replace(self.setting, teaching=teaching)
 
     @overload
     def architecture_gradients(

@@ -141,6 +141,11 @@ def sentences(dtype: torch.dtype, seed: int) -> Any:  # noqa: ARG001
     return labelled(6), inputs(7), labelled(8)
 
 
+def _sharp_and_confident(outputs: Tensor, _: Any) -> Tensor:
+    q = outputs.softmax(dim=1)
+    return q**2 / (q**2).sum(dim=1, keepdim=True) * (q.detach().amax(dim=1, keepdim=True) >= 0.32)
+
+
 def _binary(outputs: Tensor, target: Tensor) -> Tensor:
     q = outputs.sigmoid()
     return -(target * q.log() + (1 - target) * (1 - q).log()).mean()
@@ -189,6 +194,12 @@ def _tokens_loss(outputs: Tensor, labels: Tensor) -> Tensor:
 CASES: dict[str, Case] = {
     "classification": Case(
         Classification, CLASSIFICATION, make_learners, lambda dtype, seed: networks.make_batches(dtype, seed=seed)
+    ),
+    "sharp and confident labels": Case(
+        lambda: Classification(temperature=0.5, confidence=0.32),
+        CLASSIFICATION._replace(hand=_sharp_and_confident),
+        make_learners,
+        lambda dtype, seed: networks.make_batches(dtype, seed=seed),
     ),
     "multi-label": Case(
         MultiLabel,

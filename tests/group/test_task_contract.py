@@ -31,6 +31,22 @@ class TestClassification(Numbers):
         return torch.randint(3, (size,), generator=generator)
 
 
+class TestSharpenedLabels(TestClassification):
+    def task(self) -> Task:
+        return Classification(temperature=0.5)
+
+
+class TestConfidentLabels(TestClassification):
+    """Some rows are confident and some are not, and no row is near the limit."""
+
+    def task(self) -> Task:
+        return Classification(temperature=0.8, confidence=0.6)
+
+    def test_the_batch_has_both(self) -> None:
+        table = self._made()[3](self._made()[2])
+        assert set(table.sum(dim=1).round().tolist()) == {0.0, 1.0}
+
+
 class TestMultiLabel(Numbers):
     def task(self) -> Task:
         return MultiLabel()

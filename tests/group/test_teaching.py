@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from smallgroup.group import Learner, SmallGroup
+from smallgroup.group import Classification, Learner, SmallGroup
 from smallgroup.group.teaching import Teaching
 from tests.group import oracle
 from tests.group.checks import expected_terms, group_of, term_errors
@@ -238,3 +238,43 @@ def test_learners_of_different_precision_teach_one_another() -> None:
         for k, terms in enumerate(expected.architecture_gradients(*make_batches())):
             assert {t.dtype for t in found[k].values()} == {dtypes[k]}
             assert oracle.relative(found[k], terms) < 1e-5
+
+
+def test_lambda_may_be_set_between_steps() -> None:
+    """Gradients are then those of a group that was made with it."""
+    batches = make_batches(torch.float64)
+    changed, made = group_of(make_learners(2), lam=0.5), group_of(make_learners(2), lam=2.0)
+    changed.lam = 2.0
+    assert changed.lam == 2.0
+    for one, other in zip(changed.architecture_gradients(*batches), made.architecture_gradients(*batches), strict=True):
+        assert all(torch.equal(one[name], other[name]) for name in other)
+
+
+@pytest.mark.parametrize(("before", "after"), [(0.5, 0.0), (0.0, 0.5)])
+def test_lambda_does_not_turn_teaching_on_or_off(before: float, after: float) -> None:
+    group = group_of(make_learners(2), lam=before)
+    with pytest.raises(
+        ValueError, match=f"lam may not be set to or from 0, but it is {before:g} and would become {after:g}"
+    ):
+        group.lam = after
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"temperature": 0}, "0 < temperature < infinity must hold, but got temperature=0"),
+        ({"temperature": "hot"}, "temperature must be a number, but got str"),
+        ({"confidence": 1.0}, "0 <= confidence < 1 must hold, but got confidence=1.0"),
+    ],
+)
+def test_labels_of_no_kind_are_refused(options: Any, says: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=says):
+        Classification(**options)
+
+
+def test_rows_that_are_not_confident_are_not_learned_from() -> None:
+    """By hand: the first row is above the limit at temperature 1, the second is not; sharpening is no confidence."""
+    log_p = torch.tensor([[0.7, 0.2, 0.1], [0.5, 0.3, 0.2]], dtype=torch.float64).log()
+    handed = Classification(temperature=0.5, confidence=0.6).hand_over(log_p, log_p)
+    expected = torch.tensor([[0.49, 0.04, 0.01], [0.0, 0.0, 0.0]], dtype=torch.float64) / torch.tensor([[0.54], [1.0]])
+    torch.testing.assert_close(handed, expected)

@@ -167,3 +167,17 @@ def test_parts_of_a_search_are_counted_from_any_step() -> None:
     assert parts(course) == expected | {("weights", second): 10, ("all", second): 10, ("end", second): 2}
     assert parts(course, 25) == {("weights", second): 5, ("all", second): 10, ("end", second): 2}
     assert parts(course, 40) == {}
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({}, {0: 0.5, 99: 0.5}),
+        ({"lambda_ramp": 0.2}, {0: 0.025, 9: 0.25, 18: 0.475, 19: 0.5, 99: 0.5}),
+        ({"lambda_ramp": 0.2, "v_warmup": 0.3}, {30: 0.025, 39: 0.25, 49: 0.5, 99: 0.5}),
+        ({"lambda_ramp": 1.0}, {0: 0.005, 49: 0.25, 99: 0.5}),
+    ],
+)
+def test_lambda_rises_from_the_first_step_of_w(config: dict[str, Any], expected: dict[int, float]) -> None:
+    course = Course([schedule(epochs=10, lam=0.5, **config)])
+    assert {step: course.lam(step) for step in expected} == pytest.approx(expected)

@@ -10,6 +10,7 @@ import torch
 
 from smallgroup.data import DataConfig, SearchData, open_search_data
 from smallgroup.data.splits import mixed
+from smallgroup.group import Classification
 from smallgroup.methods import METHODS
 from smallgroup.phases.evaluate import evaluate
 from smallgroup.phases.search import SearchJob
@@ -55,6 +56,7 @@ def same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
         ({"order": "a-v-w", "v_warmup": 0.25}, 5),
         ({"order": "a-v-w", "hypergradient": "finite-difference", "clip_lookahead": False, "lam": 0}, 5),
         ({"architecture_warmup": 0.5}, 2),
+        ({"lambda_ramp": 0.5, "label_temperature": 0.5, "label_confidence": 0.11}, 3),
     ],
 )
 def test_a_search_that_was_interrupted_ends_with_the_same_bits(
@@ -225,3 +227,22 @@ def test_architectures_go_back_if_the_weights_cannot_follow(data: SearchData) ->
     learner.apply = original
     search.advance()
     assert not same(before, moved())
+
+
+def test_lambda_and_labels_are_those_of_the_config(data: SearchData) -> None:
+    made = job(data, lam=0.8, lambda_ramp=0.5, label_temperature=0.5, label_confidence=0.4)
+    seen = []
+    while not made.finished:
+        made.advance()
+        seen.append(made.group.lam)
+    assert seen == pytest.approx([0.2, 0.4, 0.6, 0.8, 0.8, 0.8, 0.8, 0.8])
+    task = made.group.setting.task
+    assert isinstance(task, Classification)
+    assert (task.temperature, task.confidence) == (0.5, 0.4)
+
+
+def test_a_ramp_without_lambda_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match=r"without human_labels there is no lambda, so lambda_ramp must be 0, but it is 0\.5"
+    ):
+        search_config(human_labels=False, lambda_ramp=0.5)

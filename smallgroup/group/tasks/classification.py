@@ -17,16 +17,28 @@ from smallgroup.group.labels import (
     of,
 )
 from smallgroup.group.task import Task
+from smallgroup.runtime.checks import check_number, check_probability
 
 
 class Classification(Task):
     """Cross-entropy on class indices; soft labels are handed over. `apply` returns logits, [batch, classes].
 
     `apply` may return several samples, [samples, batch, classes]; then labels are the mean of their probabilities.
+
+    Args:
+        temperature: divides the log-probabilities of the labels that are handed over: below 1 they are sharper than the
+            prediction, above 1 softer.
+        confidence: labels of inputs whose highest probability (at temperature 1) is lower are not learned from. The
+            mean is still over the whole batch. Which inputs these are counts as constant in gradients.
     """
 
     linear = True
     unit = "classes"
+
+    def __init__(self, *, temperature: float = 1.0, confidence: float = 0.0) -> None:
+        check_number("temperature", temperature, positive=True)
+        check_probability("confidence", confidence)
+        self.temperature, self.confidence = temperature, confidence
 
     def normalized(self, outputs: Tensor) -> Tensor:
         """Return log-probabilities."""
@@ -37,8 +49,14 @@ class Classification(Task):
         return functional.nll_loss(outputs, labels.to(torch.int64))
 
     def hand_over(self, outputs: Tensor, inputs: Inputs) -> Tensor:  # noqa: ARG002
-        """Return soft labels, [batch, classes]."""
-        return log_mixture(outputs).exp()
+        """Return soft labels, [batch, classes]; rows that are not confident enough are zero."""
+        log_p = log_mixture(outputs)
+        labels = log_p.exp() if self.temperature == 1 else functional.softmax(log_p / self.temperature, dim=-1)
+        if not self.confidence:
+            return labels
+        # A product with zero would keep NaN of rows that are left out.
+        confident = log_p.detach().amax(dim=-1, keepdim=True) >= math.log(self.confidence)
+        return torch.where(confident, labels, torch.zeros_like(labels))
 
     def pupil_loss(self, outputs: Tensor, handed: Tensor) -> Tensor:
         """Return the cross-entropy with soft labels, or with the sum of those of several teachers."""
@@ -79,9 +97,9 @@ class Classification(Task):
         """Return the cross-entropy with the same probability for every class."""
         return -outputs.mean()
 
-    def handed_change(self, handed: Tensor, change: Tensor, sensitivity: Tensor) -> Tensor:  # noqa: ARG002
-        """Return dp = p d(log q)."""
-        return handed * sensitivity
+    def handed_change(self, handed: Tensor, change: Tensor, sensitivity: Tensor) -> Tensor:
+        """Return dp = p d(log q), which holds for labels that are the prediction itself."""
+        return handed * sensitivity if self.temperature == 1 and not self.confidence else change
 
     def is_sampled(self, outputs: Tensor) -> bool:
         """Whether there is a dimension of samples before batch and classes."""

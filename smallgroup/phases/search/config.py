@@ -115,6 +115,12 @@ class SearchConfig(BaseModel):
     """Height and width of the images in the search alone: larger ones are shrunk to it; null: those of the data."""
     lam: float = Field(ge=0, alias="lambda")
     """Weight of the peers' labels in the loss of W; 0 makes the learners independent."""
+    lambda_ramp: float = Field(default=0.0, ge=0, le=1)
+    """Share of the steps in which lambda rises in even steps to its value, from the first step of W on."""
+    label_temperature: float = Field(default=1.0, gt=0, le=1000)
+    """Divides the log-probabilities of soft labels: below 1 they are sharper than what V predicts, above 1 softer."""
+    label_confidence: float = Field(default=0.0, ge=0, lt=1)
+    """Soft labels whose highest probability (at temperature 1) is lower are not learned from; 0: all are."""
     hypergradient: Literal["first-order", "finite-difference", "exact"]
     """How the architecture gradient passes through both inner steps; first-order: not at all."""
     radius: float = Field(gt=0)
@@ -152,6 +158,14 @@ class SearchConfig(BaseModel):
             raise ValueError(
                 "labellers make the labels, so that labels_from must be v and targets peers or own, but they are "
                 f"{self.labels_from} and {self.targets}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _lambda_counts(self) -> "SearchConfig":
+        if self.lambda_ramp and not self.human_labels:
+            raise ValueError(
+                f"without human_labels there is no lambda, so lambda_ramp must be 0, but it is {self.lambda_ramp:g}"
             )
         return self
 

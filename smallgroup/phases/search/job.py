@@ -11,7 +11,7 @@ from smallgroup.data import Reader, SearchData
 from smallgroup.data.errors import check_same_data
 from smallgroup.group import SmallGroup, StepReport
 from smallgroup.group.learner import Labeller
-from smallgroup.group.tasks.classification import log_mixture
+from smallgroup.group.tasks.classification import Classification, log_mixture
 from smallgroup.group.teaching import LabelsFrom, Teaching
 from smallgroup.methods import Continue, EpochEnd, Method, Rebuild, Rollback, Stop
 from smallgroup.phases.search.answer import check_answer
@@ -85,6 +85,7 @@ class SearchJob:
             labels_from=self._labels_from,
             targets=config.targets,
             human_labels=config.human_labels,
+            task=Classification(temperature=config.label_temperature, confidence=config.label_confidence),
         )
         group.steps = steps
         return group
@@ -160,6 +161,7 @@ class SearchJob:
         if kind == "labellers":
             return self.group.step_labellers(train)
         unlabeled = self._read_unlabeled.batch(self.step) if self.group.setting.teaching.active else None
+        self.group.lam = self.course.lam(self.step)
         validation = self._read_validation.batch(self.step) if kind == "all" else None
         return self.group.step(
             train,

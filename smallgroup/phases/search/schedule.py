@@ -205,6 +205,13 @@ class Course:
         """Steps in which V alone is trained, and W waits."""
         return sum(one.end - one.begin for one in self.stretches if one.kind == "labellers")
 
+    def lam(self, step: int) -> float:
+        """Lambda in a step of W: it rises to its value where the config asks for that, and is never 0 on the way."""
+        config, first = self.schedules[0].config, self.stretches[0]
+        rising = round(config.lambda_ramp * self.steps)
+        taken = step - (first.end if first.kind == "labellers" else 0)
+        return config.lam * (taken + 1) / rising if taken + 1 < rising else config.lam
+
     def work(self, kind: StepKind) -> int:
         """What a step costs one learner, in forward passes over a batch: for estimates of time."""
         config = self.schedules[0].config
