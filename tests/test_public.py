@@ -29,7 +29,10 @@ PUBLIC = {
         "Plan Store Study StudyResult Table built_in carry_out carry_out_all open_study opened planned progress "
         "tabulated"
     ),
-    "smallgroup.testing": "DefinitionContract MethodContract SmoothCell SmoothSpace SpaceContract TaskContract",
+    "smallgroup.testing": (
+        "DefinitionContract MethodContract PlacementError SmoothCell SmoothSpace SpaceContract TaskContract Traffic "
+        "TwinDevice"
+    ),
 }
 """By package; every other module is internal, as docs/plugins.md says."""
 

@@ -6,7 +6,8 @@
         def method(self):
             return MyMethod()
 
-The built-in methods, spaces and tasks run through the same classes.
+The built-in methods, spaces and tasks run through the same classes. `TwinDevice` shows without a GPU whether code would
+run on one.
 """
 
 from smallgroup.testing.definition_contract import DefinitionContract
@@ -14,5 +15,16 @@ from smallgroup.testing.method_contract import MethodContract
 from smallgroup.testing.smooth import SmoothCell, SmoothSpace
 from smallgroup.testing.space_contract import SpaceContract
 from smallgroup.testing.task_contract import TaskContract
+from smallgroup.testing.twin_device import PlacementError, Traffic, TwinDevice
 
-__all__ = ["DefinitionContract", "MethodContract", "SmoothCell", "SmoothSpace", "SpaceContract", "TaskContract"]
+__all__ = [
+    "DefinitionContract",
+    "MethodContract",
+    "PlacementError",
+    "SmoothCell",
+    "SmoothSpace",
+    "SpaceContract",
+    "TaskContract",
+    "Traffic",
+    "TwinDevice",
+]
