@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import typer
 
-from smallgroup.cli.app import PLUGINS, app
+from smallgroup.cli.app import app
+from smallgroup.cli.given import PLUGINS
 from smallgroup.cli.output import say
 from smallgroup.cli.streams import guarded_streams
 from smallgroup.registry import import_plugins

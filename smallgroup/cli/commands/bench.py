@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from smallgroup.cli import options
+from smallgroup.cli.given import given_options
 
 OUTCOMES = Directory("outcome")
 
@@ -93,8 +94,8 @@ def step(
     """
     from smallgroup.cli import bench_display  # noqa: PLC0415
 
-    which = _given(space=space, method=method, learners=learners, hypergradient=hypergradient)
-    sizes = _given(channels=channels, cells=cells, cells_per_stage=cells_per_stage, batch=batch, size=size)
+    which = given_options(space=space, method=method, learners=learners, hypergradient=hypergradient)
+    sizes = given_options(channels=channels, cells=cells, cells_per_stage=cells_per_stage, batch=batch, size=size)
     bench_display.step(which, sizes, bench_display.Asked(path, rounds, threads, quick=quick, as_json=json))
 
 
@@ -117,7 +118,7 @@ def ops(
     """
     from smallgroup.cli import bench_display  # noqa: PLC0415
 
-    sizes = _given(channels=channels, batch=batch, size=size)
+    sizes = given_options(channels=channels, batch=batch, size=size)
     bench_display.operations(sizes, bench_display.Asked(path, rounds, threads, quick=quick, as_json=json))
 
 
@@ -154,8 +155,8 @@ def scaling(
     """
     from smallgroup.cli import bench_display  # noqa: PLC0415
 
-    which = _given(space=space, method=method, hypergradient=hypergradient)
-    sizes = _given(channels=channels, cells=cells, cells_per_stage=cells_per_stage, batch=batch, size=size)
+    which = given_options(space=space, method=method, hypergradient=hypergradient)
+    sizes = given_options(channels=channels, cells=cells, cells_per_stage=cells_per_stage, batch=batch, size=size)
     asked = bench_display.Asked(path, rounds, threads, quick=quick, as_json=json)
     bench_display.scaling(which, sizes, over, asked)
 
@@ -185,8 +186,8 @@ def memory(
     """
     from smallgroup.cli import bench_display  # noqa: PLC0415
 
-    which = _given(space=space, method=method, learners=learners, hypergradient=hypergradient)
-    sizes = _given(channels=channels, cells=cells, cells_per_stage=cells_per_stage, batch=batch, size=size)
+    which = given_options(space=space, method=method, learners=learners, hypergradient=hypergradient)
+    sizes = given_options(channels=channels, cells=cells, cells_per_stage=cells_per_stage, batch=batch, size=size)
     bench_display.memory(which, sizes, bench_display.Asked(path, None, threads, quick=quick, as_json=json))
 
 
@@ -212,8 +213,3 @@ def outcome(
     from smallgroup.cli import bench_outcome  # noqa: PLC0415
 
     bench_outcome.run(out, only, workers, quick=quick, dry_run=dry_run, as_json=json)
-
-
-def _given(**values: Any) -> dict[str, Any]:  # noqa: ANN401
-    """The options that were given."""
-    return {name: value for name, value in values.items() if value is not None and value != []}

@@ -1,0 +1,60 @@
+"""The options of `report`, `show` and `watch`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from smallgroup.cli import options
+
+
+def report(
+    runs: options.Runs,
+    *,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The page. The default is report.html in the first run.")
+    ] = None,
+    svg: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write every drawing and figure as SVG.")] = None,
+    pdf: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write every drawing and figure as PDF.")] = None,
+    json: options.Json = False,
+) -> None:
+    """Draw runs as one page that opens anywhere, without a network.
+
+    Of one run: what it found, cells through the epochs, curves, who taught whom, disputed images, time, config. Of
+    several: a table, their curves in one chart, and what the group contributed where one of them is the same search
+    with lambda = 0. Every run draws its own page when it ends.
+    """
+    from smallgroup.cli import early  # noqa: PLC0415
+
+    early.check_runs(runs)
+    from smallgroup.cli.report import run as carry_out  # noqa: PLC0415
+
+    carry_out(runs, out, svg, pdf, as_json=json)
+
+
+def show(run: options.OneRun, json: options.Json = False) -> None:
+    """Print the numbers, the cell and the curves of a run."""
+    from smallgroup.cli import early  # noqa: PLC0415
+
+    early.check_runs([run])
+    from smallgroup.cli.show import run as carry_out  # noqa: PLC0415
+
+    carry_out(run, as_json=json)
+
+
+def watch(
+    run: options.OneRun,
+    port: Annotated[
+        int, typer.Option(parser=options.whole_number, metavar="NUMBER", help="0, the default: one that is free.")
+    ] = 0,
+) -> None:
+    """Serve the page of a run, updated while the run goes.
+
+    It is served on this machine alone. Ctrl-C ends it.
+    """
+    from smallgroup.cli import early  # noqa: PLC0415
+
+    early.check_runs([run])
+    from smallgroup.cli.watch import run as carry_out  # noqa: PLC0415
+
+    carry_out(run, port)

@@ -1,0 +1,60 @@
+"""The options of `predict` and `export`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from smallgroup.cli import options
+
+
+def predict(
+    run: options.Model,
+    images: Annotated[list[str], typer.Argument(metavar="IMAGE|FOLDER", help="Image files, and folders of them.")],
+    top: Annotated[
+        int,
+        typer.Option(parser=options.whole_number, metavar="N", help="How many classes per image, the likeliest first."),
+    ] = 1,
+    json: options.Json = False,
+) -> None:
+    """Classify image files with a trained model.
+
+    An image is seen as test images are: its centre, in the size, channels and scale of the model. Of a folder, all
+    images below it are classified, sorted by name. A file that cannot be used gets a line that says why; the others
+    are classified all the same, and the exit code is 1.
+    """
+    from smallgroup.cli import early  # noqa: PLC0415
+
+    early.check_predict(run, top)
+    from smallgroup.cli.predict import run as carry_out  # noqa: PLC0415
+
+    carry_out(run, images, top, as_json=json)
+
+
+def export(
+    run: options.Model,
+    format_: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="onnx|pt2",
+            help="ONNX (needs `pip install 'smallgroup[onnx]'`), torch.export, or one of `smallgroup list exporters`.",
+        ),
+    ] = "onnx",
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The file. The default is model.onnx or model.pt2 in the run.")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Write a trained model as one file for other programs.
+
+    A model card is written beside it. Classes, image size and normalisation stand inside the file. It is compared with
+    the trained model on random images before it is written. A pt2 file of ours has no pickle in it; loading one of a
+    stranger can run code.
+    """
+    from smallgroup.cli import early  # noqa: PLC0415
+
+    early.check_export(run, format_)
+    from smallgroup.cli.export import run as carry_out  # noqa: PLC0415
+
+    carry_out(run, format_, out, as_json=json)

@@ -1,0 +1,145 @@
+"""The options of `search` and `run`."""
+
+from smallgroup.cli import options
+from smallgroup.cli.given import options_of_run, training_section
+
+
+def search(
+    *,
+    dataset: options.Dataset = None,
+    unlabeled: options.Unlabeled = None,
+    data_root: options.DataRoot = None,
+    size: options.Size = None,
+    method: options.Method = None,
+    space: options.Space = None,
+    learners: options.Learners = None,
+    lam: options.Lambda = None,
+    hypergradient: options.Hypergradient = None,
+    seed: options.Seed = None,
+    seeds: options.Seeds = None,
+    recipe: options.Recipe = None,
+    time_budget: options.TimeBudget = None,
+    config: options.ConfigFile = None,
+    changes: options.Changes = None,
+    out: options.Out = None,
+    resume: options.Resume = False,
+    allow_drift: options.AllowDrift = False,
+    on_nonfinite: options.OnNonfinite = None,
+    skip_bad_images: options.SkipBadImages = False,
+    tensorboard: options.TensorBoard = False,
+    json: options.Json = False,
+) -> None:
+    """Search a cell with a group of learners that teach one another.
+
+    Without options two DARTS learners search a cell for handwritten digits, in about a minute. What is given here
+    stands above --config, and that above the recipe. The run's folder has config.yaml, metrics.jsonl (a line per epoch
+    and learner), checkpoints, genotype.json, result.json and report.html. Ctrl-C saves and ends; a second one ends at
+    once.
+    """
+    from smallgroup.cli import early  # noqa: PLC0415
+    from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
+
+    given = options_of_run(
+        dataset=dataset,
+        unlabeled=unlabeled,
+        data_root=data_root,
+        size=size,
+        method=method,
+        space=space,
+        learners=learners,
+        lam=lam,
+        hypergradient=hypergradient,
+        seed=seed,
+        recipe=recipe,
+        on_nonfinite=on_nonfinite,
+        skip_bad_images=skip_bad_images or None,
+    )
+    wanted = Wanted(
+        given,
+        changes or (),
+        config,
+        out,
+        seeds,
+        time_budget,
+        resume=resume,
+        allow_drift=allow_drift,
+        tensorboard=tensorboard,
+    )
+    early.check_search(wanted)
+    from smallgroup.cli.search import run as carry_out  # noqa: PLC0415
+
+    carry_out(wanted, as_json=json)
+
+
+def run(
+    *,
+    dataset: options.Dataset = None,
+    unlabeled: options.Unlabeled = None,
+    data_root: options.DataRoot = None,
+    size: options.Size = None,
+    method: options.Method = None,
+    space: options.Space = None,
+    learners: options.Learners = None,
+    lam: options.Lambda = None,
+    hypergradient: options.Hypergradient = None,
+    seed: options.Seed = None,
+    recipe: options.Recipe = None,
+    time_budget: options.TimeBudget = None,
+    max_parameters: options.MaxParameters = None,
+    max_multiply_adds: options.MaxMultiplyAdds = None,
+    track_test: options.TrackTest = False,
+    config: options.ConfigFile = None,
+    changes: options.Changes = None,
+    out: options.Out = None,
+    resume: options.Resume = False,
+    allow_drift: options.AllowDrift = False,
+    on_nonfinite: options.OnNonfinite = None,
+    skip_bad_images: options.SkipBadImages = False,
+    tensorboard: options.TensorBoard = False,
+    answer: options.Answer = None,
+    baselines: options.Baselines = None,
+    json: options.Json = False,
+) -> None:
+    """Search, train what was found, and compare it with baselines.
+
+    Networks are trained from scratch. Without options, handwritten digits: a few minutes. The folder is that of the
+    search, with the trainings in `training`, `resnet` and `random`. A time budget is for everything together: the
+    search takes 12 % at most, and what is left is shared between the play-off and the trainings. The size of the
+    network follows the time. Baselines have about the same multiply-adds and are trained with the same settings for
+    the same number of steps.
+    """
+    from smallgroup.cli import early  # noqa: PLC0415
+    from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
+
+    given = options_of_run(
+        dataset=dataset,
+        unlabeled=unlabeled,
+        data_root=data_root,
+        size=size,
+        method=method,
+        space=space,
+        learners=learners,
+        lam=lam,
+        hypergradient=hypergradient,
+        seed=seed,
+        recipe=recipe,
+        on_nonfinite=on_nonfinite,
+        skip_bad_images=skip_bad_images or None,
+        training=training_section(track_test, max_parameters, max_multiply_adds),
+    )
+    wanted = Wanted(
+        given,
+        changes or (),
+        config,
+        out,
+        None,
+        time_budget,
+        resume=resume,
+        allow_drift=allow_drift,
+        tensorboard=tensorboard,
+    )
+    beside, rule = early.baselines_of(baselines), early.answer_of(answer)
+    early.check_search(wanted)
+    from smallgroup.cli.run import run as carry_out  # noqa: PLC0415
+
+    carry_out(wanted, beside, rule, as_json=json)

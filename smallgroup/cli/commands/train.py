@@ -1,0 +1,125 @@
+"""The options of `train` and `mutual`."""
+
+from typing import Annotated
+
+import typer
+
+from smallgroup.cli import options
+from smallgroup.cli.given import options_of_run, training_section
+
+
+def train(
+    genotype: Annotated[
+        str,
+        typer.Argument(
+            metavar="GENOTYPE|RUN",
+            help="The folder of a search, whose cell, data and seed are taken; or a published name, a file, "
+            "or the text of a genotype.",
+        ),
+    ],
+    *,
+    dataset: options.Dataset = None,
+    data_root: options.DataRoot = None,
+    size: options.Size = None,
+    seed: options.Seed = None,
+    recipe: options.Recipe = None,
+    time_budget: options.TimeBudget = None,
+    max_parameters: options.MaxParameters = None,
+    max_multiply_adds: options.MaxMultiplyAdds = None,
+    track_test: options.TrackTest = False,
+    config: options.ConfigFile = None,
+    changes: options.Changes = None,
+    out: options.Out = None,
+    resume: options.Resume = False,
+    allow_drift: options.AllowDrift = False,
+    on_nonfinite: options.OnNonfinite = None,
+    skip_bad_images: options.SkipBadImages = False,
+    tensorboard: options.TensorBoard = False,
+    json: options.Json = False,
+) -> None:
+    """Train a cell from scratch in a large network, and test it.
+
+    It is tested once, after the last epoch. All training images are used, those of the search's validation part too.
+    The folder (by default `training` inside that of the search) has config.yaml, metrics.jsonl, checkpoints,
+    genotype.json, result.json with errors by class and the confusion matrix, and the model.
+    """
+    from smallgroup.cli import early  # noqa: PLC0415
+    from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
+
+    training = training_section(track_test, max_parameters, max_multiply_adds)
+    given = options_of_run(
+        dataset=dataset,
+        data_root=data_root,
+        size=size,
+        seed=seed,
+        recipe=recipe,
+        on_nonfinite=on_nonfinite,
+        skip_bad_images=skip_bad_images or None,
+        training=training,
+    )
+    wanted = Wanted(
+        given,
+        changes or (),
+        config,
+        out,
+        None,
+        time_budget,
+        resume=resume,
+        allow_drift=allow_drift,
+        tensorboard=tensorboard,
+    )
+    wanted = early.with_folder(genotype, wanted)
+    early.check_training([genotype], wanted)
+    from smallgroup.cli.train import run as carry_out  # noqa: PLC0415
+
+    carry_out(genotype, wanted, as_json=json)
+
+
+def mutual(
+    genotypes: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="GENOTYPE|RUN",
+            help="Each as in `smallgroup train`. Data and seed are those of the first, if it is a search's folder.",
+        ),
+    ],
+    *,
+    learners: options.Peers = None,
+    weight: options.Weight = None,
+    dataset: options.Dataset = None,
+    data_root: options.DataRoot = None,
+    seed: options.Seed = None,
+    recipe: options.Recipe = None,
+    config: options.ConfigFile = None,
+    changes: options.Changes = None,
+    out: options.Out = None,
+    resume: options.Resume = False,
+    allow_drift: options.AllowDrift = False,
+    on_nonfinite: options.OnNonfinite = None,
+    skip_bad_images: options.SkipBadImages = False,
+    json: options.Json = False,
+) -> None:
+    """Train networks together by deep mutual learning.
+
+    A baseline without architecture search: networks of given cells learn the labels and the answers of one another, on
+    the same batches. The folder has config.yaml, peers.json, metrics.jsonl, checkpoints, result.json and a model in
+    `learner-0`, `learner-1`, ... As the control, the same networks are then trained alone, from the same initial
+    weights with weight 0, in `alone` within it.
+    """
+    from smallgroup.cli import early  # noqa: PLC0415
+    from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
+
+    given = options_of_run(
+        dataset=dataset,
+        data_root=data_root,
+        seed=seed,
+        recipe=recipe,
+        on_nonfinite=on_nonfinite,
+        skip_bad_images=skip_bad_images or None,
+    )
+    wanted = Wanted(given, changes or (), config, out, None, None, resume=resume, allow_drift=allow_drift)
+    early.check_training(genotypes, wanted)
+    group = early.peers_of(genotypes, wanted, learners, weight)
+    from smallgroup.cli.mutual import run as carry_out  # noqa: PLC0415
+
+    carry_out(genotypes, group, wanted, as_json=json)

@@ -1,0 +1,76 @@
+"""The part of a config that is about methods: which one a learner has, and its options."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
+
+from smallgroup.methods import METHODS
+from smallgroup.runtime.checks import check_choice
+from smallgroup.spaces.config import AnySpaceConfig
+
+if TYPE_CHECKING:
+    from smallgroup.methods.method import Method
+
+
+class LearnerConfig(BaseModel):
+    """One learner of the group."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+
+    method: str = "darts"
+    """How the choice of operations is relaxed: see `smallgroup list methods`."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Options of the method; what is not named is as published."""
+    space: AnySpaceConfig | None = None
+    """A space of its own; null: the space of the group."""
+
+    @field_validator("method")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        check_choice("method", name, tuple(METHODS))
+        return name
+
+    @model_validator(mode="after")
+    def _buildable(self) -> "LearnerConfig":
+        check_options(self.method, self.options)
+        return self
+
+
+def check_options(name: str, options: Mapping[str, Any]) -> None:
+    """Refuse options that a method does not take. Without any there is nothing to check, and torch stays unloaded."""
+    if options:
+        build_method(name, options)
+
+
+def build_method(name: str, options: Mapping[str, Any]) -> "Method":
+    """A fresh instance of a method, if these are options of it."""
+    known = method_options(name)
+    given = {}
+    for option, value in options.items():
+        if option not in known:
+            have = ", ".join(known) or "none"
+            raise ValueError(f"an option of {name} must be one of: {have}; but got {option[:60]!r}")
+        try:
+            given[option] = TypeAdapter(known[option]).validate_python(value)
+        except ValidationError:
+            kind = kind_in_words(known[option])
+            raise ValueError(f"option {option} of {name} must be {kind}, but got {str(value)[:60]!r}") from None
+    return METHODS[name](**given)
+
+
+def method_options(name: str) -> dict[str, Any]:
+    """The options of a method, and of what kind they are."""
+    kinds = get_type_hints(METHODS[name])
+    return {field.name: kinds[field.name] for field in fields(METHODS[name]) if field.init}
+
+
+def kind_in_words(kind: Any) -> str:  # noqa: ANN401 -- any annotation
+    """Return what an option takes, for people, such as `one of a, b`."""
+    inner = get_args(kind)
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(map(str, inner))
+    if get_origin(kind) is tuple:
+        return f"a list of {kind_in_words(inner[0])}"
+    return str(getattr(kind, "__name__", kind))

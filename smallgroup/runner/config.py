@@ -1,0 +1,29 @@
+"""The part of a config that is about how a run is carried out."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from smallgroup.runtime.bounds import MOST
+
+
+class RunConfig(BaseModel):
+    """How a run is carried out."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+
+    threads: int = Field(default=1, ge=1, le=MOST["threads"])
+    """Threads of torch; with two on a busy machine small networks are slower than with one."""
+    kernels: Literal["auto", "native", "torch", "plain"] = "auto"
+    """What networks are computed with: C++ kernels compiled on this machine, torch operators, or layer by layer."""
+    checkpoint_minutes: float = Field(default=10.0, ge=0)
+    """A checkpoint is written at the end of an epoch, if the last is two seconds old, and after so many minutes."""
+    on_nonfinite: Literal["stop", "skip"] = "stop"
+    """When a loss or a gradient is not finite: stop before the update, or leave the batch out and count it."""
+    most_skipped: int = Field(default=10, ge=1)
+    """Batches in a row that are left out at most; then the run stops after all."""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a run is known by. What is done about bad numbers may be decided when it has stopped at one."""
+        return self.model_dump(mode="json", exclude={"on_nonfinite", "most_skipped"})
