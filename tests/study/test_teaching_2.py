@@ -82,3 +82,28 @@ def test_the_protocol_names_what_the_study_has(plan: Plan) -> None:
         assert f"| {name} |" in text
     for number in ("1001-1064", "n = 64", "within 5 points", "within 0.1"):
         assert number in text
+
+
+@pytest.fixture(scope="module")
+def exploring() -> Plan:
+    return planned(*open_study(str(FOLDER / "explore.yaml")))
+
+
+def test_what_is_explored_begins_at_the_setting_of_the_primary_study(plan: Plan, exploring: Plan) -> None:
+    assert exploring.study.seeds == tuple(range(101, 117))
+    assert not exploring.study.claims
+    base, group = (flat(config(*at).to_dict()) for at in ((exploring, "base: group", 101), (plan, GROUP)))
+    assert {key for key in group if base[key] != group[key]} == {"seed", "search.answer"}
+
+
+@pytest.mark.parametrize(
+    ("control", "difference"), [("self-taught", {"search.targets": "own"}), ("independent", {"search.lambda": 0.0})]
+)
+def test_every_setting_that_is_explored_has_controls_that_differ_in_one_thing(
+    control: str, difference: dict[str, Any], exploring: Plan
+) -> None:
+    settings = [line.name.removesuffix(f": {control}") for line in exploring.lines if line.name.endswith(control)]
+    assert len(settings) == {"self-taught": 20, "independent": 11}[control]
+    for setting in settings:
+        own, group = (flat(config(exploring, f"{setting}: {arm}", 101).to_dict()) for arm in (control, "group"))
+        assert {key: value for key, value in own.items() if group[key] != value} == difference, setting
