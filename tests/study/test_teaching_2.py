@@ -103,7 +103,7 @@ def test_every_setting_that_is_explored_has_controls_that_differ_in_one_thing(
     control: str, difference: dict[str, Any], exploring: Plan
 ) -> None:
     settings = [line.name.removesuffix(f": {control}") for line in exploring.lines if line.name.endswith(control)]
-    assert len(settings) == {"self-taught": 20, "independent": 11}[control]
+    assert len(settings) == {"self-taught": 19, "independent": 11}[control]
     for setting in settings:
         own, group = (flat(config(exploring, f"{setting}: {arm}", 101).to_dict()) for arm in (control, "group"))
         assert {key: value for key, value in own.items() if group[key] != value} == difference, setting
