@@ -21,7 +21,7 @@ test: $(VENV)/.installed-dev
 # The quick part of the suite with the lowest versions that pyproject.toml declares, in an environment of its own. Old
 # packages may use what new ones of others deprecate.
 QUICK := tests/data/test_folder.py tests/data/test_images.py tests/runtime tests/spaces tests/statistics \
-	tests/test_config.py tests/test_recipes.py tests/group/test_gradients.py tests/group/test_step.py tests/test_cli.py tests/test_lowest_versions.py
+	tests/test_config.py tests/recipes/test_recipes.py tests/group/test_gradients.py tests/group/test_step.py tests/cli/test_command.py tests/repository/test_lowest_versions.py
 
 test-minimum: $(MINIMUM)/.installed
 	$(MINIMUM)/bin/python -m pytest -n auto -W ignore::DeprecationWarning $(QUICK)

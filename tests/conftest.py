@@ -15,9 +15,9 @@ from tests.phases.training.models import GENOTYPES, train
 torch.set_num_threads(1)
 
 LONGEST = (
-    "at_full_size",
+    "recipes/test_full_size",
     "on_real_images",
-    "in_searches",
+    "search/test_base_methods",
     "test_stages",
     "test_export",
     "test_search_process",

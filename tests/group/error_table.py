@@ -6,7 +6,7 @@ import torch
 
 from tests.group import oracle
 from tests.group.checks import XI, group_of, term_errors
-from tests.group.task_cases import CASES
+from tests.group.tasks.cases import CASES
 
 TERMS = ("direct", "own", "cross", "label")
 

@@ -11,8 +11,8 @@ from smallgroup.group import DenseClassification, Learner, ModuleApply, SmallGro
 from smallgroup.group.inputs import to_device
 from tests.group.networks import make_batches, make_learners, same_bits, state_of
 from tests.group.oracle import Tensors
-from tests.group.task_cases import CASES
-from tests.group.test_tasks import group_for
+from tests.group.tasks.cases import CASES
+from tests.group.tasks.test_tasks import group_for
 
 
 class Pair(NamedTuple):

@@ -17,7 +17,7 @@ from smallgroup.study.footer import footer
 from smallgroup.study.measures import MEASURES, count_passes
 from smallgroup.study.outcome import Outcome
 from smallgroup.study.table import check_measurable
-from tests.spaces.test_effects import KNOWN, additive
+from tests.spaces.nas_bench_201.test_effects import KNOWN, additive
 from tests.study.hand_made import searched
 from tests.study.test_table import plan_of
 

@@ -11,7 +11,7 @@ from smallgroup.group import SmallGroup
 from smallgroup.group.checks import Checks
 from tests.group import oracle
 from tests.group.checks import TOLERANCE, XI, group_of, term_errors
-from tests.group.task_cases import CASES, names
+from tests.group.tasks.cases import CASES, names
 from tests.group.test_teaching import SETTINGS
 
 RADIUS = 0.003

@@ -10,6 +10,30 @@ import pytest
 import smallgroup
 
 PACKAGE = Path(smallgroup.__file__).parent
+TESTS = Path(__file__).parents[1]
+ACROSS = {
+    "reliability": "what breaks runs: kills, disks, hostile files",
+    "repository": "what holds in all files: documents, results, public names, rules of the package",
+    "tools": "chaos, fuzzers and fingerprints, which tests and contributors call",
+    "whole": "settings and plugins through all layers",
+}
+"""Folders of tests that go through many layers."""
+SEEN_ELSEWHERE = {"display", "cli/commands"}
+"""Folders of the package without tests of their own: what commands show and take is tested with the commands."""
+
+
+def test_tests_mirror_the_package() -> None:
+    tested = {path.parent.relative_to(TESTS) for path in TESTS.rglob("test_*.py")} - {Path()}
+    folders = {PACKAGE / folder for folder in tested if folder.parts[0] not in ACROSS}
+    modules = {PACKAGE / path.name.removeprefix("test_") for path in TESTS.glob("test_*.py")}
+    there = {path for path in PACKAGE.rglob("*") if path.is_dir()} | set(PACKAGE.glob("*.py"))
+    there |= {path.with_suffix("") for path in PACKAGE.glob("*/*.py")}  # a module may have a folder of tests
+    assert folders | modules <= there
+    packages = {path.parent for path in PACKAGE.rglob("*.py")} - {PACKAGE}
+    covered = folders | {folder.parent for folder in folders}
+    assert {path.relative_to(PACKAGE).as_posix() for path in packages - covered} == SEEN_ELSEWHERE
+
+
 DYNAMIC = {
     # By name: what is registered, and what a package exports on first use.
     "registry.py": 3,

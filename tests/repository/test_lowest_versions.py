@@ -5,7 +5,7 @@ import tomllib
 from itertools import chain
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 TOOLS = {"hatchling", "import-linter", "mypy", "playwright", "pre-commit", "ruff", "scipy-stubs", "types-pyyaml"}
 """Nothing that runs in the quick part of the suite."""
 

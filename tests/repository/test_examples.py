@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 """Two threads on tiny networks mostly wait for one another."""
 

@@ -15,7 +15,7 @@ import typer.main
 from smallgroup import group
 from smallgroup.cli.app import app
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 """Two threads on tiny networks mostly wait for one another."""
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]

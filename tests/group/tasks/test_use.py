@@ -16,8 +16,8 @@ from smallgroup.group import (
     SmallGroup,
 )
 from tests.group.networks import make_learners, same_bits, state_of
-from tests.group.task_cases import CASES, reshaped
-from tests.group.test_tasks import group_for
+from tests.group.tasks.cases import CASES, reshaped
+from tests.group.tasks.test_tasks import group_for
 
 MODES = ["first-order", "finite-difference", "exact"]
 KINDS = ["multi-label", "gaussian", "tokens"]

@@ -11,7 +11,7 @@ from smallgroup.study.formats import comma_separated, grid, markdown, sentence
 from smallgroup.study.rederived import comparisons, tabulate_again, untaught_learners
 from smallgroup.study.rederived import markdown as rederived_markdown
 
-RESULTS = Path(__file__).parents[1] / "results"
+RESULTS = Path(__file__).parents[2] / "results"
 STUDIES = {"teaching": "teaching", **{path.stem: str(path) for path in sorted(RESULTS.glob("*.yaml"))}}
 
 COLUMNS = (

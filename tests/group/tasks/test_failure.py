@@ -15,10 +15,10 @@ from smallgroup.group import (
 from tests.group import oracle
 from tests.group.checks import check_changes_nothing
 from tests.group.networks import same_bits, state_of
-from tests.group.task_cases import CASES
+from tests.group.tasks.cases import CASES
+from tests.group.tasks.test_tasks import NEW, group_for
 from tests.group.test_cost import TOTALS, Counted
 from tests.group.test_failure import explode, spoil
-from tests.group.test_tasks import NEW, group_for
 
 MODES = ["first-order", "finite-difference", "exact"]
 KINDS = ["multi-label", "gaussian", "tokens"]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from smallgroup.group import Classification, DenseClassification, GaussianRegression, MultiLabel, Regression, Task
 from smallgroup.testing import TaskContract
-from tests.group.task_cases import Robust
+from tests.group.tasks.cases import Robust
 
 
 class Numbers(TaskContract):

@@ -1,0 +1,67 @@
+"""Files of keys, and values as texts."""
+
+from pathlib import Path
+
+import pytest
+
+from smallgroup.config import Config, load, resolve
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: [1",
+        "- 1",
+        "3: 4",
+        "!!python/object/apply:os.system [echo]",
+        "\x00",
+        "[" * 10_000,
+        "seed: " + "[" * 25 + "]" * 25,
+        "seed: !!timestamp x",
+        "seed: !!bool x",
+    ],
+)
+def test_files_that_are_no_config_are_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match="a config must be"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("search:\n  epochs: 1\n  radius: 3\n  epochs: 2\n", "line 4: a key must be given once, but 'epochs' is given"),
+        ("lambda: 1\nseed: " + "9" * 5_000, "line 2: a whole number must have at most 100 digits, but got '999"),
+    ],
+)
+def test_rules_of_ours_are_told_by_file_and_line(tmp_path: Path, text: str, said: str) -> None:
+    (path := tmp_path / "config.yaml").write_text(text)
+    with pytest.raises(ValueError, match=f"{path}, {said}"):
+        load(path)
+
+
+def test_an_empty_file_is_the_default(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("# nothing\n")
+    assert resolve(load(tmp_path / "config.yaml")) == Config()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("seed=no", "seed: Input should be a valid integer, .*'no'"),
+        ("seed=1:30", "seed: Input should be a valid integer, .*'1:30'"),
+        ("seed=true", "seed must be a number, but got true"),
+        ("search.lambda=false", r"search\.lambda must be a number, but got false"),
+    ],
+)
+def test_a_word_is_no_number(tmp_path: Path, change: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        resolve({}, [change])
+    (path := tmp_path / "config.yaml").write_text(change.replace("search.", "").replace("=", ": "))
+    with pytest.raises(ValueError, match=said):
+        resolve(load(path))
+
+
+def test_a_zero_in_front_of_a_number_says_nothing() -> None:
+    assert resolve({}, ["seed=010"]).seed == 10
