@@ -14,7 +14,7 @@ from smallgroup.group.inputs import Inputs, to_device
 from smallgroup.group.tensors import Tensors
 from smallgroup.runtime import Phase, seed_of
 
-Batch = Inputs | Sequence[Any]
+StatisticsBatch = Inputs | Sequence[Any]
 """Inputs as one tensor or a dictionary, or a pair of inputs and labels; labels are not used."""
 
 
@@ -67,7 +67,9 @@ class ModuleApply:
         outputs: Tensor = found if self.output is None else self.output(found)
         return outputs
 
-    def trained(self, weights: Tensors, architecture: Tensors, batches: Iterable[Batch] | None = None) -> nn.Module:
+    def trained(
+        self, weights: Tensors, architecture: Tensors, batches: Iterable[StatisticsBatch] | None = None
+    ) -> nn.Module:
         """Return a copy of the module in eval mode with the given tensors and with running statistics to match.
 
         The passes of a group keep no running statistics, so they are estimated here: the average over `batches`, each
@@ -103,7 +105,7 @@ class ModuleApply:
             self._estimate(module, list(norms.values()), batches)
         return module.eval()
 
-    def _estimate(self, module: nn.Module, norms: Sequence[_NormBase], batches: Iterable[Batch]) -> None:
+    def _estimate(self, module: nn.Module, norms: Sequence[_NormBase], batches: Iterable[StatisticsBatch]) -> None:
         """Set the running statistics of some layers to their average over batches."""
         momenta, count, device = [norm.momentum for norm in norms], 0, next(norms[0].buffers()).device
         for norm in norms:

@@ -10,7 +10,7 @@ from smallgroup.methods import Method, Relaxed
 from smallgroup.runtime import stream
 from smallgroup.spaces.space import Space
 
-Batches = tuple[tuple[Tensor, Tensor], Tensor, tuple[Tensor, Tensor]]
+GroupBatches = tuple[tuple[Tensor, Tensor], Tensor, tuple[Tensor, Tensor]]
 
 
 def learner_of(space: Space, method: Method, number: int = 0, dtype: torch.dtype = torch.float64) -> Learner:
@@ -34,7 +34,7 @@ def group_of(
     return SmallGroup(learners, **given)  # type: ignore[arg-type]
 
 
-def batches_for(space: Space, dtype: torch.dtype = torch.float64, size: int = 6, classes: int = 4) -> Batches:
+def batches_for(space: Space, dtype: torch.dtype = torch.float64, size: int = 6, classes: int = 4) -> GroupBatches:
     """Three batches of random images of the space's shape."""
     generator = stream("testing", "batches")
     x, u, x_v = (torch.randn(size, *space.images.shape, generator=generator).to(dtype) for _ in range(3))

@@ -15,7 +15,7 @@ from smallgroup.spaces import SPACES
 from smallgroup.spaces.edges import MixedNodes
 from smallgroup.spaces.space import Space
 from smallgroup.spaces.weights import initialise
-from smallgroup.testing.groups import Batches, batches_for, group_of, learner_of, relaxed_of
+from smallgroup.testing.groups import GroupBatches, batches_for, group_of, learner_of, relaxed_of
 from smallgroup.testing.small import small_network, small_space
 from smallgroup.testing.smooth import SmoothSpace
 
@@ -218,7 +218,7 @@ def _forbid_removed(relaxed: Relaxed) -> None:
                         operations[name].register_forward_pre_hook(fail)
 
 
-def _take_steps(group: SmallGroup, batches: Batches) -> None:
+def _take_steps(group: SmallGroup, batches: GroupBatches) -> None:
     before = [{**learner.w, **learner.architecture} for learner in group.learners]
     before = [{name: tensor.clone() for name, tensor in tensors.items()} for tensors in before]
     for _ in range(2):
