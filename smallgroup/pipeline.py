@@ -31,7 +31,7 @@ from smallgroup.phases.training.place import TRAINING
 from smallgroup.phases.training.result import read_wrong
 from smallgroup.phases.training.size import of_same_cost
 from smallgroup.places import PLAN, check_for_run
-from smallgroup.runner import Watcher
+from smallgroup.runner import Watcher, check_identity
 from smallgroup.runtime import stream
 from smallgroup.runtime.budget import Budget, Clock
 from smallgroup.runtime.checks import check_choice
@@ -192,7 +192,9 @@ def run(
     if answer is None and says_answer(given):
         answer = resolved.search.answer
     if resume and out is not None and (Path(out) / CONFIG).exists():
-        rule = resolve(load_own(Path(out) / CONFIG)).search.answer
+        begun = resolve(load_own(Path(out) / CONFIG))
+        check_identity(resolved.of_training(), begun.of_training())  # of the search, where it goes on
+        rule = begun.search.answer
         if answer not in (None, rule):
             raise ValueError(f"a run keeps the answer that it began with, {rule}, but got {answer}")
         answer = rule
@@ -202,12 +204,12 @@ def run(
         job.tell, job.recorders = say or job.tell, recorders or job.recorders
         job.before_training = before_training or job.before_training
         chosen = DEFAULT_BASELINES if baselines is None else tuple(baselines)
-        begun = job.begun()
-        if begun is not None and baselines is not None and chosen != begun.baselines:
+        plan = job.begun()
+        if plan is not None and baselines is not None and chosen != plan.baselines:
             raise ValueError(
-                f"a run keeps the baselines that it began with, {_listed(begun.baselines)}, but got {_listed(chosen)}"
+                f"a run keeps the baselines that it began with, {_listed(plan.baselines)}, but got {_listed(chosen)}"
             )
-        return job.carry_out(begun, Plan(seconds, clock, chosen))
+        return job.carry_out(plan, Plan(seconds, clock, chosen))
 
 
 def says_answer(given: Mapping[str, Any]) -> bool:

@@ -11,6 +11,7 @@ from smallgroup.config import Config, keys_of_any, load_own, resolve
 from smallgroup.fitting import SPENT, search_in_time
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.places import SEEDS, check_for_seeds
+from smallgroup.runner import check_identity
 from smallgroup.runtime.budget import Budget
 from smallgroup.runtime.files import check_not_link, write_whole
 
@@ -75,9 +76,18 @@ def search_seeds(
     folder = Path(out)
     check_for_seeds(folder)
     shared = folder / SEEDS
-    if resume and shared.exists() and not isinstance(config, Config) and not keys_of_any(config):
-        config = resolve(load_own(shared))
+    begun = resolve(load_own(shared)) if resume and shared.exists() else None
+    if begun is not None and not isinstance(config, Config) and not keys_of_any(config):
+        config = begun
     first = config if isinstance(config, Config) else resolve(keys_of_any(config))
+    if begun is not None:
+        # Searches that are not begun yet are of the same kind, and of the length that a time budget gave the others.
+        if seconds is not None:
+            length = {name: getattr(begun.search, name) for name in ("epochs", "steps_per_epoch")}
+            first = first.model_copy(update={"search": first.search.model_copy(update=length)})
+        mine, theirs = ({**one.of_search(), "seed": list(seeds)} for one in (first, begun))
+        check_identity(mine, theirs)
+        seconds = None
     configs = [first.model_copy(update={"seed": seed}) for seed in seeds]
     folders = [folder / f"seed-{seed}" for seed in seeds]
     for one, place in zip(configs, folders, strict=True):  # all of them before hours are spent

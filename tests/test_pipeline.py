@@ -263,6 +263,12 @@ def test_a_run_keeps_its_baselines(copied: Path, finished: tuple[Path, RunResult
         run(copied, baselines=("vgg",))
 
 
+def test_a_run_keeps_the_training_that_it_began_with(copied: Path) -> None:
+    longer = {**KEYS, "training": {**KEYS["training"], "epochs": 77}}
+    with pytest.raises(ValueError, match=r"resumed with the config it was begun with, but training.epochs was \d+ and"):
+        run(copied, longer, resume=True)
+
+
 def test_trainings_of_unequal_length_do_not_compare(copied: Path, finished: tuple[Path, RunResult]) -> None:
     job = pipeline._Run(copied, resolve(KEYS), resume=True, allow_drift=False, progress=False, terse=True)
     own, other = finished[1].training, finished[1].baselines["resnet"]

@@ -30,6 +30,9 @@ def test_a_search_for_each_seed(tmp_path: Path) -> None:
     assert load(tmp_path / "seeds.yaml")["space"]["channels"] == 2
     again = smallgroup.search_seeds(None, [3, 5], out=tmp_path, resume=True, progress=False)
     assert again == found
+    with pytest.raises(ValueError, match=r"begun with, but space.channels was 2 and is 4"):
+        smallgroup.search_seeds({**TINY, "space": {"channels": 4}}, [6], out=tmp_path, resume=True, progress=False)
+    assert not (tmp_path / "seed-6").exists()
 
 
 def test_a_time_budget_is_for_each_search(tmp_path: Path) -> None:
@@ -37,6 +40,8 @@ def test_a_time_budget_is_for_each_search(tmp_path: Path) -> None:
     found = smallgroup.search_seeds(long, [1, 2], out=tmp_path, seconds=2.0, progress=False)
     steps = {result.steps for result in found.results}
     assert len(steps) == 1
+    again = smallgroup.search_seeds(long, [1, 2], out=tmp_path, seconds=60.0, resume=True, progress=False)
+    assert again == found  # nothing is measured anew
     assert steps.pop() < 5000
 
 

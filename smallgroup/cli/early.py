@@ -1,59 +1,105 @@
 """Checks of a command's input that need no torch: loading torch takes seconds, and a typo is refused at once."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from smallgroup import recipes
 from smallgroup.baseline_names import BASELINES, Baseline
 from smallgroup.cli.wanted import Wanted
-from smallgroup.config import CONFIG, changed, check_run, keys_for_training, seeds_of
+from smallgroup.config import CONFIG, Config, check_run, keys_for_training, seeds_of
 from smallgroup.data.names import check_name
 from smallgroup.exporters import EXPORTERS
 from smallgroup.phases.search.config import ANSWERS, AnswerRule
-from smallgroup.phases.training.peers import FILE as PEERS
 from smallgroup.phases.training.peers import Peers
 from smallgroup.phases.training.place import ABOUT, TRAINING, find_model
+from smallgroup.runner.identity import check_identity
 from smallgroup.runtime.checks import check_choice, check_counts
 from smallgroup.runtime.text import shown
 from smallgroup.spaces import genotypes
 from smallgroup.spaces.design import IMAGES
-from smallgroup.study import names
+from smallgroup.spaces.genotype import Genotype
+from smallgroup.study import Plan, names, opened, planned
 
 HEADS = ("auto", "one-norm", "two-norms")
 """What `describe --auxiliary` takes."""
 
 
 def check_search(wanted: Wanted) -> None:
-    """Refuse a search, or a whole run, that cannot begin."""
+    """Refuse a search that cannot begin, or go on."""
+    config = _check_searched(wanted)
+    if (begun := wanted.begun()) is not None:
+        seed = {} if wanted.seeds is None else {"seed": wanted.seeds}  # then that of the config does not count
+        check_identity({**config.of_search(), **seed}, {**begun.of_search(), **seed})
+
+
+def check_whole_run(wanted: Wanted) -> None:
+    """Refuse a whole run that cannot begin, or go on."""
+    config = _check_searched(wanted)
+    if (begun := wanted.begun()) is None:
+        return
+    mine, theirs = ({**one.of_search(), **one.of_training()} for one in (config, begun))
+    # What a time budget decided is kept, whatever the config says that is given again.
+    lengths = {"search": ("epochs", "steps_per_epoch"), "playoff": ("seconds",)}
+    check_identity(_without(mine, lengths), _without(theirs, lengths))
+
+
+def _check_searched(wanted: Wanted) -> Config:
     wanted.check()
     if wanted.seeds is not None:
         seeds_of(wanted.seeds)
+        wanted = wanted.on_shared()
     config = wanted.resolved({}, wanted.out if wanted.seeds is None else None)
     wanted.check_folder()
     if not wanted.resume:  # a finished run gives its result without its images
         config.data_in_search.require(unlabeled=True)
+    return config
 
 
-def check_training(texts: Sequence[str], wanted: Wanted) -> None:
-    """Refuse a training that cannot begin; data and seed come from the first cell, if it is that of a search."""
+def check_training(text: str, wanted: Wanted) -> None:
+    """Refuse a training that cannot begin, or go on; data and seed come from the cell, if it is that of a search."""
+    config, (cell,) = _check_trained([text], wanted)
+    begun = wanted.begun()
+    if begun is None or wanted.out is None:
+        return
+    own = genotypes.read(wanted.out / genotypes.FILE, links=False)[0]
+    mine, theirs = (
+        {**one.of_training(), "genotype": genotypes.to_plain(each)} for one, each in ((config, cell), (begun, own))
+    )
+    narrowed = {"training": ("network",)} if config.training.limits else {}  # its width follows from the limits
+    check_identity(_without(mine, narrowed), _without(theirs, narrowed))
+
+
+def check_mutual(texts: Sequence[str], wanted: Wanted, learners: int | None, weight: float | None) -> Peers:
+    """Return who learns together; a run that is resumed need not be told again what it is."""
+    config, cells = _check_trained(texts, wanted)
+    begun = wanted.begun()
+    if begun is None or wanted.out is None:
+        return Peers.of(cells, learners, 1.0 if weight is None else weight)
+    own = Peers.read(wanted.out)
+    learners = len(own.genotypes) if learners is None and len(cells) == 1 else learners
+    group = Peers.of(cells, learners, own.weight if weight is None else weight)
+    check_identity({**config.of_training(), **group.to_dict()}, {**begun.of_training(), **own.to_dict()})
+    return group
+
+
+def _check_trained(texts: Sequence[str], wanted: Wanted) -> tuple[Config, tuple[Genotype, ...]]:
     wanted.check()
-    cell, *_ = [genotypes.resolve(text)[1] for text in texts]
+    cells = tuple(genotypes.resolve(text)[1] for text in texts)
     wanted = replace(wanted, base=keys_for_training(texts[0], wanted.given()))
-    config = wanted.resolved({"space": cell.space}, wanted.out)
+    config = wanted.resolved({"space": cells[0].space}, wanted.out)
     wanted.check_folder()
     if not wanted.resume:
         config.data.require(unlabeled=False)
+    return config, cells
 
 
-def peers_of(texts: Sequence[str], wanted: Wanted, learners: int | None, weight: float | None) -> Peers:
-    """Return who learns together; a run that is resumed need not be told again what it is."""
-    cells = tuple(genotypes.resolve(text)[1] for text in texts)
-    if wanted.resume and wanted.out is not None and (wanted.out / PEERS).is_file():
-        begun = Peers.read(wanted.out)
-        weight = begun.weight if weight is None else weight
-        learners = len(begun.genotypes) if learners is None and len(cells) == 1 else learners
-    return Peers.of(cells, learners, 1.0 if weight is None else weight)
+def _without(identity: Mapping[str, Any], keys: Mapping[str, Collection[str]]) -> dict[str, Any]:
+    """An identity without some keys of its sections."""
+    return {
+        name: {key: value for key, value in section.items() if key not in keys[name]} if name in keys else section
+        for name, section in identity.items()
+    }
 
 
 def baselines_of(text: str | None) -> tuple[Baseline, ...] | None:
@@ -98,15 +144,12 @@ def check_described(texts: Sequence[str], network: str | None, auxiliary: str) -
         genotypes.resolve(text)
 
 
-def check_study(name: str, recipe: str | None, seeds: str | None, changes: Sequence[str], workers: int) -> None:
-    """Refuse a study that is not known, and what is wrong with the options that stand above it."""
-    names.check_study(name)
+def plan_study(
+    name: str, only: Sequence[str], *, recipe: str | None, seeds: str | None, changes: Sequence[str], workers: int
+) -> Plan:
+    """Plan a study; refuse one that is not known, and what is wrong with the options that stand above it."""
     names.check_workers(workers)
-    if recipe is not None:
-        check_choice("recipe", recipe, recipes.names())
-    if seeds is not None:
-        seeds_of(seeds)
-    changed({}, changes)
+    return planned(*opened(name, recipe=recipe, seeds=seeds, changes=changes), *only)
 
 
 def check_export(run: Path, format_: str) -> None:

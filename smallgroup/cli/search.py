@@ -9,13 +9,13 @@ from smallgroup import api
 from smallgroup.cli.durations import seconds_of, written
 from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.cli.wanted import Wanted, next_folder
-from smallgroup.config import Config, load_own, seeds_of
+from smallgroup.config import Config, seeds_of
 from smallgroup.display.display import MEASURING
 from smallgroup.display.search import SearchDisplay
 from smallgroup.fitting import search_in_time
 from smallgroup.phases.search.config import ANSWERS
 from smallgroup.phases.search.result import SearchResult
-from smallgroup.places import SEEDS, check_for_seeds
+from smallgroup.places import check_for_seeds
 from smallgroup.seeds import SeedResults, search_seeds
 from smallgroup.spaces import GROUND_TRUTHS
 from smallgroup.spaces.drawing import draw
@@ -73,8 +73,7 @@ def _search_all(wanted: Wanted, seeds: Sequence[int]) -> tuple[SeedResults, Path
     if folder is not None:
         check_for_seeds(folder)
         wanted.check_begun(folder, lambda _: None)  # it is said of every search
-        if wanted.resume and (folder / SEEDS).exists():
-            wanted = replace(wanted, base=load_own(folder / SEEDS))
+        wanted = wanted.on_shared()
     config = wanted.resolved({"seed": seeds[0]})
     folder = folder or next_folder(config.data.dataset, config.method_names)
 

@@ -13,7 +13,7 @@ from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.display.console import CleanConsole, bar_columns, console_for_table
 from smallgroup.runtime.text import printable
-from smallgroup.study import Plan, Store, Table, carry_out, opened, planned, progress
+from smallgroup.study import Plan, Store, Table, carry_out, progress
 from smallgroup.study.formats import grid, sentences
 from smallgroup.study.reckoning import reckon
 from smallgroup.study.table import check_measurable
@@ -29,14 +29,9 @@ class RunsFailedError(Exception):
 
 @dataclass(frozen=True)
 class Asked:
-    """What a user wants of a study."""
+    """How a user wants a study to be carried out."""
 
-    name: str
     out: Path
-    recipe: str | None = None
-    seeds: str | None = None
-    only: str = ""
-    changes: tuple[str, ...] = ()
     workers: int = 1
     dry_run: bool = False
     retry: bool = False
@@ -44,10 +39,8 @@ class Asked:
     as_json: bool = False
 
 
-def run(asked: Asked) -> None:
+def run(plan: Plan, asked: Asked) -> None:
     """Carry a study out and show its table."""
-    name, study = opened(asked.name, recipe=asked.recipe, seeds=asked.seeds, changes=asked.changes)
-    plan = planned(name, study, asked.only)
     if asked.dry_run:
         try:
             check_measurable(plan)

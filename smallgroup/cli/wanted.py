@@ -1,13 +1,13 @@
 """What the command line asks of a run."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from smallgroup.cli.durations import seconds_of
 from smallgroup.config import CONFIG, Config, changed, load, load_own, overlaid, resolve
-from smallgroup.places import RUNS, check_for_run, check_for_seeds, check_part, is_begun, nothing_to_resume
+from smallgroup.places import RUNS, SEEDS, check_for_run, check_for_seeds, check_part, is_begun, nothing_to_resume
 from smallgroup.runner.metrics import check_free
 from smallgroup.runner.tensorboard import EVENTS, EventFiles, check_installed
 from smallgroup.runner.watcher import Watcher
@@ -111,6 +111,19 @@ class Wanted:
         """What was asked for: changes above options above the file."""
         keys = self._file
         return changed(overlaid(keys, self.options), self.changes)
+
+    def begun(self) -> Config | None:
+        """Return the config of the run to resume, or that of all seeds; None if it is a new one."""
+        if not self.resume or self.out is None:
+            return None
+        own = self.out / (CONFIG if self.seeds is None else SEEDS)
+        return resolve(load_own(own)) if own.exists() else None
+
+    def on_shared(self) -> "Wanted":
+        """Return the same on the config of all seeds, where searches of several seeds are resumed."""
+        shared = None if self.out is None else self.out / SEEDS
+        found = self.resume and shared is not None and shared.exists()
+        return replace(self, base=load_own(shared)) if found and shared is not None else self
 
     def resolved(self, options: Mapping[str, Any], folder: Path | None = None) -> Config:
         """All that, above the base or, when a run is resumed, the config in its folder."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
+from smallgroup import recipes
 from smallgroup.methods import METHODS
 from smallgroup.runtime.checks import check_choice
 from smallgroup.spaces.config import AnySpaceConfig
@@ -39,8 +40,8 @@ class LearnerConfig(BaseModel):
 
 
 def check_options(name: str, options: Mapping[str, Any]) -> None:
-    """Refuse options that a method does not take. Without any there is nothing to check, and torch stays unloaded."""
-    if options:
+    """Refuse options that a method does not take. Without any, or with a recipe's, torch stays unloaded."""
+    if options and options not in recipes.options_of(name):
         build_method(name, options)
 
 

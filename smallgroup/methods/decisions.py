@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,10 @@ class EpochEnd:
     """What a method can look at when an epoch is over."""
 
     progress: Progress
-    architecture: Mapping[str, Tensor]
+    architecture: "Mapping[str, Tensor]"
     genotype: Any
     statistics: Mapping[str, float] = field(default_factory=dict)
-    validation_loss: Callable[[Mapping[str, Tensor]], Tensor] | None = None
+    validation_loss: "Callable[[Mapping[str, Tensor]], Tensor] | None" = None
     """The validation loss at another architecture, differentiable: for monitors that look at its curvature."""
 
 

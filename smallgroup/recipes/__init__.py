@@ -57,6 +57,14 @@ def layers(name: str, what: Mapping[str, str]) -> list[tuple[str, Mapping[str, A
     return found
 
 
+@cache
+def options_of(method: str) -> tuple[Mapping[str, Any], ...]:
+    """The options of a method as recipes and their variants have them: those are known to be sound."""
+    parts = [part for name in names() for part in (_read(name), *_read(name).get("variants", ()))]
+    sections = [part["config"].get("methods", {}) for part in parts]
+    return tuple(section[method] for section in sections if method in section)
+
+
 @dataclass(frozen=True)
 class PaperRow:
     """A row of a table of the paper that is a search."""

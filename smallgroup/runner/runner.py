@@ -12,6 +12,7 @@ from pathlib import Path
 from signal import Signals
 from typing import Any
 
+from smallgroup.runner.identity import check_identity
 from smallgroup.runner.lock import locked
 from smallgroup.runner.metrics import Metrics, check_free
 from smallgroup.runner.place import CHECKPOINTS, METRICS
@@ -20,7 +21,6 @@ from smallgroup.runner.signals import watched
 from smallgroup.runner.skips import Skips
 from smallgroup.runner.watcher import Job, Watcher
 from smallgroup.runtime.checkpoints import Checkpoint, Checkpoints
-from smallgroup.runtime.checks import LONGEST
 from smallgroup.runtime.environment import Environment
 from smallgroup.runtime.files import check_not_link, remove_unfinished, write_whole
 from smallgroup.runtime.memory import is_out_of_memory
@@ -254,15 +254,3 @@ def check_folder(folder: Path, *, resume: bool) -> None:
         with locked(folder):
             if not resume:
                 check_free(folder)
-
-
-def check_identity(mine: Mapping[str, Any], theirs: Mapping[str, Any], path: str = "") -> None:
-    """Refuse to go on with another job than was begun, and name the difference."""
-    for key in sorted(mine.keys() | theirs.keys()):
-        name = f"{path}{key}"
-        ours, saved = mine.get(key), theirs.get(key)
-        if isinstance(ours, dict) and isinstance(saved, dict):
-            check_identity(ours, saved, f"{name}.")
-        elif ours != saved:
-            was, now = (repr(value)[:LONGEST] for value in (saved, ours))
-            raise ValueError(f"a run is resumed with the config it was begun with, but {name} was {was} and is {now}")

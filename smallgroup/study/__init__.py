@@ -5,25 +5,25 @@ from typing import TYPE_CHECKING
 from smallgroup.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from smallgroup.study.file import Study, open_study
+    from smallgroup.study.file import Study, open_study, opened
     from smallgroup.study.names import built_in
     from smallgroup.study.plan import Plan, planned
     from smallgroup.study.processes import carry_out_all
     from smallgroup.study.store import Store
     from smallgroup.study.table import Table, tabulated
-    from smallgroup.study.whole import StudyResult, carry_out, opened
+    from smallgroup.study.whole import StudyResult, carry_out
     from smallgroup.study.work import progress
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "file": ["Study", "open_study"],
+            "file": ["Study", "open_study", "opened"],
             "names": ["built_in"],
             "plan": ["Plan", "planned"],
             "processes": ["carry_out_all"],
             "store": ["Store"],
             "table": ["Table", "tabulated"],
-            "whole": ["StudyResult", "carry_out", "opened"],
+            "whole": ["StudyResult", "carry_out"],
             "work": ["progress"],
         },
     )

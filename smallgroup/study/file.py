@@ -1,6 +1,6 @@
 """A study as a file: what is run, what its table shows, and which number it stands or falls by."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from math import prod
@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from smallgroup import recipes
-from smallgroup.config import Config, load, overlaid, resolve, seeds_of
+from smallgroup.config import Config, changed, load, overlaid, resolve, seeds_of
 from smallgroup.runtime.checks import check_choice
 from smallgroup.study.controls import Controls, with_controls
 from smallgroup.study.measures import MEASURES
@@ -281,6 +281,20 @@ def open_study(name: str, changes: Mapping[str, Any] | None = None) -> tuple[str
     else:
         check_study(name)
     return name, parsed({**keys, **(changes or {})})
+
+
+def opened(
+    name: str, *, recipe: str | None = None, seeds: str | None = None, changes: Sequence[str] = ()
+) -> tuple[str, Study]:
+    """Open a study by name or file, with another recipe, other seeds or changes like `search.epochs=3` above it."""
+    found, study = open_study(name)
+    above: dict[str, Any] = {} if recipe is None else {"recipe": recipe}
+    if seeds is not None:
+        above["seeds"] = seeds
+    if changes:
+        above["over"] = changed(study.over, changes)
+    # Opened again, because the rows that `controls` stand for depend on all of it.
+    return open_study(name, above) if above else (found, study)
 
 
 def parsed(keys: Mapping[str, Any]) -> Study:

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -36,11 +36,15 @@ def footer(plan: Plan, store: Store) -> list[str]:
         *dict.fromkeys(_lookups(plan)),
         *_answers(plan),
         f"recipe {study.recipe}, seeds {', '.join(map(str, study.seeds))}",
-        *([f"rows with {plan.only!r} in their names alone, and claims about those"] if plan.only else []),
+        *([f"rows with {_any_of(plan.only)} in their names alone, and claims about those"] if plan.only else []),
         *made_with(plan, store),
         f"table and statistics: smallgroup {__version__}, numpy {np.__version__}, scipy {scipy.__version__}",
         f"config hash {plan.hash}, {datetime.now(UTC):%Y-%m-%d}",
     ]
+
+
+def _any_of(texts: Sequence[str]) -> str:
+    return " or ".join(map(repr, texts))
 
 
 def made_with(plan: Plan, store: Store) -> list[str]:

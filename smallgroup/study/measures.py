@@ -4,15 +4,16 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from smallgroup.config import Config
 from smallgroup.phases.search.schedule import Course, schedule_of
-from smallgroup.phases.training import TrainResult
-from smallgroup.phases.training.result import HELD_OUT
+from smallgroup.phases.training.place import HELD_OUT
 from smallgroup.spaces.genotypes import from_plain
-from smallgroup.study.outcome import Outcome
-from smallgroup.study.truth import truth_for
+
+if TYPE_CHECKING:
+    from smallgroup.phases.training import TrainResult
+    from smallgroup.study.outcome import Outcome
 
 
 @dataclass(frozen=True)
@@ -23,17 +24,17 @@ class Measure:
     phase: Literal["search", "train"]
     larger_is_better: bool | None
     """None: neither."""
-    of_learner: Callable[[Outcome, int], float | None] | None = None
+    of_learner: "Callable[[Outcome, int], float | None] | None" = None
     """By learner; else `of_training`, else `of_run`."""
-    of_answer: Callable[[Outcome], float | None] | None = None
+    of_answer: "Callable[[Outcome], float | None] | None" = None
     """Of the cell that the search answers with, which need not be a learner's; None: that of the retained learner."""
-    of_training: Callable[[TrainResult], float | None] | None = None
-    of_run: Callable[[Outcome], float | None] | None = None
+    of_training: "Callable[[TrainResult], float | None] | None" = None
+    of_run: "Callable[[Outcome], float | None] | None" = None
     digits: int = 2
     some_lack_it: bool = False
     """Whether a learner may have none by nature; then the mean of all learners is that of those that have one."""
 
-    def value(self, outcome: Outcome, take: str) -> float | None:
+    def value(self, outcome: "Outcome", take: str) -> float | None:
         """Of the answer, of the first learner, or the mean of all."""
         if self.of_training is not None:
             return _mean(self.each_training(outcome))
@@ -50,7 +51,7 @@ class Measure:
             return _finite(self.of_answer(outcome))
         return _finite(self.of_learner(outcome, outcome.search.retained))
 
-    def each_training(self, outcome: Outcome) -> list[float | None]:
+    def each_training(self, outcome: "Outcome") -> list[float | None]:
         """Of every training of the cell."""
         return [] if self.of_training is None else [self.of_training(training) for training in outcome.trainings]
 
@@ -65,42 +66,44 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _truth(name: str, column: str | None = None) -> Callable[[Outcome, int], float | None]:
+def _truth(name: str, column: str | None = None) -> "Callable[[Outcome, int], float | None]":
     """By learner, in a column of the table; None: that of the dataset that was searched on."""
 
-    def value(outcome: Outcome, k: int) -> float | None:
+    def value(outcome: "Outcome", k: int) -> float | None:
         known: Mapping[str, float | None] | None = getattr(outcome.search.group[k], name)
         return None if known is None else known.get(column or outcome.search.dataset)
 
     return value
 
 
-def _truth_of_answer(name: str, column: str | None = None) -> Callable[[Outcome], float | None]:
-    def value(outcome: Outcome) -> float | None:
+def _truth_of_answer(name: str, column: str | None = None) -> "Callable[[Outcome], float | None]":
+    def value(outcome: "Outcome") -> float | None:
         known: Mapping[str, float | None] | None = getattr(outcome.search, name)
         return None if known is None else known.get(column or outcome.search.dataset)
 
     return value
 
 
-def _truth_of_retained(name: str) -> Callable[[Outcome], float | None]:
+def _truth_of_retained(name: str) -> "Callable[[Outcome], float | None]":
     """Of the cell of the retained learner, by whatever rule the search answers."""
     of_learner = _truth(name)
     return lambda outcome: of_learner(outcome, outcome.search.retained)
 
 
-def _truth_of_consensus(name: str) -> Callable[[Outcome], float | None]:
+def _truth_of_consensus(name: str) -> "Callable[[Outcome], float | None]":
     of_answer = _truth_of_answer(name)
     return lambda outcome: of_answer(outcome) if outcome.search.answer.rule == "consensus" else None
 
 
-def _learners_without_peers(outcome: Outcome) -> float:
+def _learners_without_peers(outcome: "Outcome") -> float:
     """How many learners have the one cell that no other is as costly as."""
     of_learner = _truth("percentile_at_cost")
     return float(sum(of_learner(outcome, k) is None for k in range(outcome.search.learners)))
 
 
-def _score_correlation(outcome: Outcome, k: int) -> float | None:
+def _score_correlation(outcome: "Outcome", k: int) -> float | None:
+    from smallgroup.study.truth import truth_for  # noqa: PLC0415 -- it loads torch
+
     truth = truth_for(outcome.config)
     try:
         return truth.score_correlation(outcome.scores[k], outcome.search.dataset)
@@ -108,7 +111,7 @@ def _score_correlation(outcome: Outcome, k: int) -> float | None:
         return None
 
 
-def _passes(outcome: Outcome) -> float | None:
+def _passes(outcome: "Outcome") -> float | None:
     """Of all learners and steps; None where a search had to be carried out before, which is not counted."""
     if outcome.labellers is not None:
         return None
@@ -124,20 +127,20 @@ def count_passes(config: Config, steps_per_epoch: int) -> int:
     return len(methods) * sum((part.end - part.begin) * course.work(part.kind) for part in course.stretches)
 
 
-def _skips(outcome: Outcome, k: int) -> float:
+def _skips(outcome: "Outcome", k: int) -> float:
     spaces = outcome.search.space.split("+")
     genotype = from_plain(spaces[k if len(spaces) > 1 else 0], outcome.search.group[k].genotype)
     return float(genotype.skips)
 
 
-def _skips_of_answer(outcome: Outcome) -> float:
+def _skips_of_answer(outcome: "Outcome") -> float:
     return float(from_plain(outcome.search.answer_space, outcome.search.genotype).skips)
 
 
-def _error_on(images: Literal["held-out", "test"], name: str) -> Callable[[TrainResult], float | None]:
+def _error_on(images: Literal["held-out", "test"], name: str) -> "Callable[[TrainResult], float | None]":
     """A training looks at the ones or at the others."""
 
-    def value(training: TrainResult) -> float | None:
+    def value(training: "TrainResult") -> float | None:
         error: float | None = getattr(training, name)
         return error if (training.test_set == HELD_OUT) == (images == "held-out") else None
 

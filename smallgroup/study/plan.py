@@ -3,11 +3,12 @@
 import hashlib
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
 from smallgroup.config import Config, overlaid, resolve
+from smallgroup.runtime.checks import suggestion
 from smallgroup.runtime.text import shown
 from smallgroup.study.file import LARGEST_SEED, Study, StudyRow, keys_of, points_of
 
@@ -102,8 +103,8 @@ class Plan:
     name: str
     study: Study
     lines: tuple[Line, ...]
-    only: str = ""
-    """What their names contain."""
+    only: tuple[str, ...] = ()
+    """Texts of which their names contain one; none: all lines."""
 
     @cached_property
     def runs(self) -> tuple[PlannedRun, ...]:
@@ -121,17 +122,19 @@ class Plan:
         return _hash([self.study.model_dump(mode="json"), *(run.key for run in self.runs)])
 
 
-def planned(name: str, study: Study, only: str = "") -> Plan:
-    """The lines whose names contain `only`; every config is resolved, so that a bad one is refused at once."""
-    lines = []
-    for point in points_of(study):
-        for row in study.rows:
-            line = Line(row, point, {} if row.baseline else {s: _runs(study, point, row, s) for s in study.seeds})
-            if only in line.name:
-                lines.append(line)
-    if not lines:
-        raise ValueError(f"there must be a row with {only[:60]!r} in its name, but there is none")
-    return Plan(name, study, tuple(lines), only)
+def planned(name: str, study: Study, *only: str) -> Plan:
+    """Plan the lines of a study, or those whose names contain one of the texts `only`.
+
+    Every config of theirs is resolved, so that a bad one is refused at once.
+    """
+    lines = [Line(row, point, {}) for point in points_of(study) for row in study.rows]
+    for text in only:
+        if not any(text in line.name for line in lines):
+            hint = suggestion(text, [line.row.name for line in lines])
+            raise ValueError(f"there must be a row with {text[:60]!r} in its name, but there is none{hint}")
+    lines = [line for line in lines if not only or any(text in line.name for text in only)]
+    runs = [{s: _runs(study, line.point, line.row, s) for s in study.seeds if not line.row.baseline} for line in lines]
+    return Plan(name, study, tuple(replace(line, runs=own) for line, own in zip(lines, runs, strict=True)), only)
 
 
 def _runs(study: Study, point: Mapping[str, Any], row: StudyRow, seed: int) -> Runs:

@@ -1,5 +1,6 @@
 """Several processes side by side, each of which carries out runs of a study."""
 
+import json
 import os
 import signal
 import subprocess
@@ -116,7 +117,8 @@ class _Crew:
         return self.logs / f"{os.getpid()}-{number}.run"
 
     def _start(self, number: int) -> None:
-        arguments = [str(self._store.root), self._plan.name, str(self._file), self._plan.only, str(self._at(number))]
+        plan, at = self._plan, str(self._at(number))
+        arguments = [str(self._store.root), plan.name, str(self._file), json.dumps(plan.only), at]
         command = [sys.executable, "-m", "smallgroup.study.worker", *arguments, *imported_plugins()]
         # Threads of libraries that do not ask torch.
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}

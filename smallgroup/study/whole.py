@@ -1,15 +1,13 @@
 """A whole study: its runs, its table, and the files of both."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from smallgroup.config import changed
 from smallgroup.runtime.files import write_whole
 from smallgroup.study.figures import draw
-from smallgroup.study.file import Study, open_study
 from smallgroup.study.footer import footer
 from smallgroup.study.formats import comma_separated, latex, markdown
 from smallgroup.study.plan import Plan
@@ -33,20 +31,6 @@ class StudyResult:
     def to_dict(self) -> dict[str, Any]:
         """Return the table as `--json` prints it."""
         return as_dict(self.plan, self.table)
-
-
-def opened(
-    name: str, *, recipe: str | None = None, seeds: str | None = None, changes: Sequence[str] = ()
-) -> tuple[str, Study]:
-    """Open a study by name or file, with another recipe, other seeds or changes like `search.epochs=3` above it."""
-    found, study = open_study(name)
-    above: dict[str, Any] = {} if recipe is None else {"recipe": recipe}
-    if seeds is not None:
-        above["seeds"] = seeds
-    if changes:
-        above["over"] = changed(study.over, changes)
-    # Opened again, because the rows that `controls` stand for depend on all of it.
-    return open_study(name, above) if above else (found, study)
 
 
 def carry_out(

@@ -1,5 +1,9 @@
-"""A process that carries runs of a study out: `python -m smallgroup.study.worker ROOT NAME STUDY ONLY AT PLUGIN...`."""
+"""A process that carries runs of a study out: `python -m smallgroup.study.worker ROOT NAME STUDY ONLY AT PLUGIN...`.
 
+ONLY is a JSON list of texts: of the study, rows with one of them in their names.
+"""
+
+import json
 import os
 import signal
 import stat
@@ -23,7 +27,8 @@ def main() -> None:
     import_plugins(plugins)
     study = Study.model_validate_json(read_regular(Path(file)))
     try:
-        work(planned(name, study, only).runs, Store(Path(root)), lambda run: write_whole(Path(at), run.key))
+        plan = planned(name, study, *json.loads(only))
+        work(plan.runs, Store(Path(root)), lambda run: write_whole(Path(at), run.key))
     except Interrupted as ended:
         sys.exit(f"asked to end: {ended}")
 

@@ -5,6 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from smallgroup.phases.training import peers
+from smallgroup.spaces import genotypes
+
 HEAVY = ["torch", "scipy", "sklearn", "matplotlib"]
 SCRIPT = """
 import io, json, sys
@@ -45,6 +48,17 @@ REFUSED = {
     "search --out photos --seeds 1-2": "a search of several seeds needs a new or empty folder",
     "search --out begun": "begun must be empty or resumed",
     "search --out begn --resume": "the nearest run is in begun",
+    "search --out begun --resume --seed 7": "seed was 0 and is 7",
+    "search --out begun --resume --method gdas": "learners",
+    "search --out seeds --seeds 1-2 --resume --set search.epochs=77": "search.epochs was 6 and is 77",
+    "search --method pc-darts --dataset folder:nowhere": "nowhere does not exist",
+    "search --method p-darts --set search.epocs=3": "search.epochs",
+    "run --out begun --resume --set search.lambda=0.25": "search.lambda was",
+    "run --out begun --resume --set training.epochs=77": "training.epochs was",
+    "train DARTS_V2 --out learned --resume --seed 7": "seed was 0 and is 7",
+    "train DARTS_V1 --out learned --resume": "genotype.normal",
+    "mutual DARTS_V2 --out peers --resume --seed 7": "seed was 0 and is 7",
+    "mutual DARTS_V2 --out peers --resume --weight 3": "weight was 1.0 and is 3.0",
     "run --dataset folder:nowhere": "nowhere does not exist",
     "run --baselines resnett": "'resnett'; did you mean resnet?",
     "run --baselines none,resnet": "--baselines takes none, or names that differ",
@@ -54,6 +68,11 @@ REFUSED = {
     "mutual DARTS_V2 DARTS_V2 --weight -1": "weight=-1",
     "describe DARTS_V2 --auxiliary three": "'three'",
     "study teaching --workers 0": "workers=0",
+    "study teaching --only grupp": "row with 'grupp' in its name, but there is none; did you mean group",
+    "study teaching --only group --only nobody": "row with 'nobody'",
+    "study figure-lambda --only nobody": "row with 'nobody'",  # its method has options in the recipe
+    "study teaching --seeds 5-1": "'5-1'",
+    "study teaching --recipe fast": "'fast'",
     "doctor photos": "folder:PATH",
     "predict trained image.png --top 0": "top=0",
     "export trained --format onxx": "'onxx'; did you mean onnx?",
@@ -89,6 +108,16 @@ def test_bad_input_is_refused_and_help_printed_without_torch(tmp_path: Path) -> 
     (tmp_path / "trained" / "model.json").write_text("{}")
     (tmp_path / "begun" / "checkpoints").mkdir(parents=True)
     (tmp_path / "begun" / "config.yaml").write_text("recipe: quick")
+    (tmp_path / "seeds" / "seed-1" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "seeds" / "seeds.yaml").write_text("recipe: quick")
+    cell = genotypes.resolve("DARTS_V2")[1]
+    for name, file, text in (
+        ("learned", genotypes.FILE, genotypes.dumps(cell)),
+        ("peers", peers.FILE, peers.Peers.of((cell,), 2, 1.0).dumps()),
+    ):
+        (tmp_path / name / "checkpoints").mkdir(parents=True)
+        (tmp_path / name / "config.yaml").write_text("recipe: quick\nspace: darts")
+        (tmp_path / name / file).write_text(text)
     lines = [*REFUSED, *PRINTED, "show absurd"]
     script = f"HEAVY = {HEAVY!r}\n{SCRIPT}"
     made = subprocess.run(

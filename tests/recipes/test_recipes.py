@@ -9,6 +9,8 @@ import yaml
 
 from smallgroup import recipes
 from smallgroup.config import Config, check_key, fields_of, overlaid, resolve
+from smallgroup.methods import METHODS
+from smallgroup.methods.config import build_method
 
 DATASETS = ("digits", "cifar10", "cifar100", "imagenet", "folder:images")
 
@@ -190,6 +192,13 @@ def test_options_of_methods_come_from_recipe_config_and_learner() -> None:
     config = resolve({"learners": [{"method": "pc-darts", "options": {"part": 1}}, {"method": "pc-darts"}]})
     assert [config.build_method(one).part for one in config.learners] == [1, 2]  # type: ignore[attr-defined]
     assert resolve({"method": "darts"}).methods == {}  # of methods that nobody has nothing is said
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_options_in_recipes_are_sound(method: str) -> None:
+    """Configs take them without a look at the method, which would load torch."""
+    for options in recipes.options_of(method):
+        assert build_method(method, options).name == method
 
 
 def test_second_order_steps_architectures_first_in_a_learner_alone() -> None:

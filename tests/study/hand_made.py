@@ -7,7 +7,7 @@ from typing import Any
 from smallgroup.phases.search.answer import retained_record
 from smallgroup.phases.search.result import LearnerResult, SearchResult
 from smallgroup.phases.training import TrainResult
-from smallgroup.phases.training.result import HELD_OUT
+from smallgroup.phases.training.place import HELD_OUT
 from smallgroup.study import Plan, Store
 from smallgroup.study.plan import PlannedRun
 

@@ -93,6 +93,16 @@ def test_only_some_rows() -> None:
         planned("tiny", parsed(TINY), "nothing")
 
 
+def test_rows_with_any_of_several_texts() -> None:
+    study = parsed({**TINY, "grid": {"lambda": [1, 2]}, "claims": []})
+    every = [line.name for line in planned("tiny", study).lines]
+    names = [line.name for line in planned("tiny", study, "lambda = 2", "group").lines]
+    assert names == [name for name in every if "lambda = 2" in name or "group" in name]
+    assert len(every) > len(names) > len(planned("tiny", study, "group").lines)
+    with pytest.raises(ValueError, match="row with 'grup' in its name, but there is none; did you mean group"):
+        planned("tiny", study, "lambda = 2", "grup")
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -139,7 +139,7 @@ def run(
         tensorboard=tensorboard,
     )
     beside, rule = early.baselines_of(baselines), early.answer_of(answer)
-    early.check_search(wanted)
+    early.check_whole_run(wanted)
     from smallgroup.cli.run import run as carry_out  # noqa: PLC0415
 
     carry_out(wanted, beside, rule, as_json=json)

@@ -15,7 +15,10 @@ def study(
     *,
     recipe: options.Recipe = None,
     seeds: Annotated[str | None, typer.Option(metavar="1-10", help="Other seeds than the study's; also 1,4,7.")] = None,
-    only: Annotated[str, typer.Option(metavar="TEXT", help="Only rows with this in their name.")] = "",
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="Only rows with this in their name; may stand several times."),
+    ] = None,
     changes: options.Changes = None,
     workers: Annotated[int, typer.Option(metavar="N", help="Processes, of one thread each.")] = 1,
     out: Annotated[
@@ -35,21 +38,7 @@ def study(
     """
     from smallgroup.cli import early  # noqa: PLC0415
 
-    early.check_study(name, recipe, seeds, changes or (), workers)
+    plan = early.plan_study(name, only or (), recipe=recipe, seeds=seeds, changes=changes or (), workers=workers)
     from smallgroup.cli.study import Asked, run  # noqa: PLC0415
 
-    run(
-        Asked(
-            name,
-            out,
-            recipe=recipe,
-            seeds=seeds,
-            only=only,
-            changes=tuple(changes or ()),
-            workers=workers,
-            dry_run=dry_run,
-            retry=retry,
-            lines=lines,
-            as_json=json,
-        )
-    )
+    run(plan, Asked(out, workers, dry_run=dry_run, retry=retry, lines=lines, as_json=json))

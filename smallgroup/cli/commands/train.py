@@ -69,7 +69,7 @@ def train(
         tensorboard=tensorboard,
     )
     wanted = early.with_folder(genotype, wanted)
-    early.check_training([genotype], wanted)
+    early.check_training(genotype, wanted)
     from smallgroup.cli.train import run as carry_out  # noqa: PLC0415
 
     carry_out(genotype, wanted, as_json=json)
@@ -118,8 +118,7 @@ def mutual(
         skip_bad_images=skip_bad_images or None,
     )
     wanted = Wanted(given, changes or (), config, out, None, None, resume=resume, allow_drift=allow_drift)
-    early.check_training(genotypes, wanted)
-    group = early.peers_of(genotypes, wanted, learners, weight)
+    group = early.check_mutual(genotypes, wanted, learners, weight)
     from smallgroup.cli.mutual import run as carry_out  # noqa: PLC0415
 
     carry_out(genotypes, group, wanted, as_json=json)

@@ -5,11 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from smallgroup.group.teaching import Teaching
-from smallgroup.methods import Method, Progress
+from smallgroup.methods.decisions import Progress
 from smallgroup.phases.search.config import SearchConfig
+
+if TYPE_CHECKING:
+    from smallgroup.methods import Method
 
 StepKind = Literal["labellers", "weights", "all"]
 """What a step moves: V alone, V and W, or the architecture too."""
@@ -137,7 +140,7 @@ class Schedule:
         return self.architecture_rate(own) * (stage.steps - stage.still)
 
 
-def schedule_of(config: SearchConfig, per_epoch: int, teaching: Teaching, method: Method) -> Schedule:
+def schedule_of(config: SearchConfig, per_epoch: int, teaching: Teaching, method: "Method") -> Schedule:
     """The course of a learner with a method, in a group that teaches so."""
     if config.epochs < method.stages:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Where the trained model of a run lies."""
+"""Where the trained model of a run lies, and what its result may say; known before torch is loaded."""
 
 import os
 from pathlib import Path
@@ -8,6 +8,8 @@ from smallgroup.runtime.text import shown
 WEIGHTS, ABOUT = "model.safetensors", "model.json"
 TRAINING = "training"
 """The folder of the training within that of a whole run."""
+HELD_OUT = "not looked at: the errors are those of the held-out images"
+"""What a result says of test images that a training leaves alone."""
 
 
 def find_model(run: str | Path) -> Path:

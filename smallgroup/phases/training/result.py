@@ -12,7 +12,7 @@ from smallgroup.data import FileImages
 from smallgroup.phases.evaluate import Evaluation
 from smallgroup.phases.training.job import TrainingJob
 from smallgroup.phases.training.model import TrainedModel
-from smallgroup.phases.training.place import ABOUT, WEIGHTS
+from smallgroup.phases.training.place import ABOUT, HELD_OUT, WEIGHTS
 from smallgroup.phases.training.size import fit_in_words
 from smallgroup.phases.training.trainee import Trainee
 from smallgroup.runner import read_rows
@@ -22,7 +22,6 @@ from smallgroup.spaces.count import multiply_adds, parameters
 from smallgroup.spaces.genotypes import from_plain, to_plain
 
 RESULT, WRONG = "result.json", "test.json"
-HELD_OUT = "not looked at: the errors are those of the held-out images"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,18 @@
+"""What a run must share with the one that it resumes; checked before torch is loaded."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from smallgroup.runtime.checks import LONGEST
+
+
+def check_identity(mine: Mapping[str, Any], theirs: Mapping[str, Any], path: str = "") -> None:
+    """Refuse to go on with another job than was begun, and name the difference."""
+    for key in sorted(mine.keys() | theirs.keys()):
+        name = f"{path}{key}"
+        ours, saved = mine.get(key), theirs.get(key)
+        if isinstance(ours, dict) and isinstance(saved, dict):
+            check_identity(ours, saved, f"{name}.")
+        elif ours != saved:
+            was, now = (repr(value)[:LONGEST] for value in (saved, ours))
+            raise ValueError(f"a run is resumed with the config it was begun with, but {name} was {was} and is {now}")
