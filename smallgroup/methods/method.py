@@ -184,7 +184,11 @@ class Method:
         self.state.clear()
         for name, kind in space.kinds.items():
             kept = torch.tensor([operation not in self.removed for operation in kind.operations])
-            self.state[f"mask_{name}"] = kept.expand(kind.shape).clone()
+            mask = kept & torch.tensor(kind.offers)
+            if not bool(mask.any(dim=1).all()):
+                left = ", ".join(sorted(self.removed))
+                raise ValueError(f"{self.name} does without {left}, but an edge of {space.name} has nothing else")
+            self.state[f"mask_{name}"] = mask
 
     def keep(self, kind: str, mask: Tensor) -> None:
         """Remove from a kind of cell the operations where the mask is False; every edge keeps one at least."""

@@ -120,6 +120,8 @@ class PDarts(Method):
         """The two strongest edges of each node; as long as there are too many skip connections, the weakest goes."""
         scores = {kind: table.clone() for kind, table in scores.items()}
         normal = next(iter(space.kinds))
+        if SKIP not in space.kinds[normal].operations:
+            return space.derive(scores, self.rule)
         column = space.kinds[normal].operations.index(SKIP)
         while True:
             genotype = space.derive(scores, self.rule)

@@ -156,6 +156,7 @@ class Relaxed:
         """What the method cannot forget: removed operations do not run, and transforms have streams of their own."""
         for kind, mixture in mixtures.items():
             mixture.kept = self.method.mask(kind).tolist()
+            mixture.streams = partial(self._stream, "operation", phase, sample)
             if type(self.method).transform is not Method.transform:
                 mixture.transform = self._transform(phase, sample)
                 mixture.transformed = self.method.transformed

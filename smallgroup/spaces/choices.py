@@ -73,8 +73,9 @@ def with_other_operation(space: Space, genotype: Genotype, generator: torch.Gene
     chosen = space.chosen(genotype)
     places = [(kind, edge) for kind, table in chosen.items() for edge in table.any(dim=1).nonzero().flatten().tolist()]
     kind, edge = places[int(torch.randint(len(places), (), generator=generator))]
+    offered = space.kinds[kind].offers[edge]
     operations = space.kinds[kind].operations
-    others = [i for i, name in enumerate(operations) if not chosen[kind][edge, i] and name != "none"]
+    others = [i for i, name in enumerate(operations) if offered[i] and not chosen[kind][edge, i] and name != "none"]
     return _changed(space, chosen, kind, edge, others[int(torch.randint(len(others), (), generator=generator))])
 
 
@@ -82,11 +83,11 @@ def with_next_best(space: Space, genotype: Genotype, scores: Scores) -> Iterator
     """For every chosen operation, derive the genotype that has the next best one in its place."""
     chosen = space.chosen(genotype)
     for kind, table in chosen.items():
-        operations = space.kinds[kind].operations
+        spec = space.kinds[kind]
         for edge, present in table.nonzero().tolist():
-            other = next_best_operation(scores[kind][edge], operations, operations[present])
+            other = next_best_operation(scores[kind][edge], spec.operations, spec.operations[present], spec.offers[edge])
             if other is not None:
-                yield _changed(space, chosen, kind, edge, operations.index(other))
+                yield _changed(space, chosen, kind, edge, spec.operations.index(other))
 
 
 def _changed(space: Space, chosen: Scores, kind: str, edge: int, operation: int) -> Genotype:
@@ -96,13 +97,19 @@ def _changed(space: Space, chosen: Scores, kind: str, edge: int, operation: int)
     return space.derive(changed, Rule("top2"))
 
 
-def next_best_operation(row: Tensor, operations: Sequence[str], present: str) -> str | None:
-    """Return the real operation that comes after the present one by score; None if nothing is left."""
+def next_best_operation(
+    row: Tensor, operations: Sequence[str], present: str, offered: Sequence[bool] | None = None
+) -> str | None:
+    """Return the real operation that comes after the present one by score; None if nothing is left.
+
+    `offered` says which operations the edge chooses from; None: all.
+    """
     scores = dict(zip(operations, row.tolist(), strict=True))
+    open_to = operations if offered is None else [name for name, may in zip(operations, offered, strict=True) if may]
     below = [
-        (value, name)
-        for name, value in scores.items()
-        if name not in (present, "none") and -math.inf < value <= scores[present]
+        (scores[name], name)
+        for name in open_to
+        if name not in (present, "none") and -math.inf < scores[name] <= scores[present]
     ]
     return max(below)[1] if below else None
 

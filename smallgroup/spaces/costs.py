@@ -39,6 +39,7 @@ def costs(space: Space, what: Cost = "multiply_adds") -> dict[str, Tensor]:
         if isinstance(nodes, MixedNodes):
             for e, edge in enumerate(nodes.edges):
                 assert isinstance(edge, MixedEdge)  # asked for above
-                for i, name in enumerate(nodes.kind.operations):
-                    result[nodes.kind.name][e, i] += cost(edge.operations[name])
+                for i, name in enumerate(edge.names):
+                    if name is not None:
+                        result[nodes.kind.name][e, i] += cost(edge.operations[name])
     return result

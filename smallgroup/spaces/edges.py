@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from smallgroup.kernels import Backend, Term, backend_for
 from smallgroup.spaces.kinds import Kind
-from smallgroup.spaces.sharing import Terms, leaving, running
+from smallgroup.spaces.sharing import Terms, bound, leaving, running
 from smallgroup.spaces.space import Choice, EdgeBuilder, EdgeParts, Mixture, remaining
 
 
@@ -52,7 +52,7 @@ class MixedEdge(nn.Module):
     def _output(self, i: int, name: str, inputs: Tensor, choice: Choice) -> Tensor:
         constant = choice.evaluate == "detached" and not choice.active[i]
         with torch.set_grad_enabled(torch.is_grad_enabled() and not constant):
-            output: Tensor = self.operations[name](inputs)
+            output: Tensor = bound(self.operations[name], name, choice)(inputs)
         if choice.transform is None or not self.transforms or not choice.is_transformed(name):
             return output
         return choice.transform(name, output)

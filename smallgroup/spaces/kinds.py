@@ -13,11 +13,31 @@ class Kind:
     operations: tuple[str, ...]
     title: str = "cell"
     """What drawings call it."""
+    choices: tuple[tuple[str, ...], ...] | None = None
+    """What each edge chooses from, where that is less than `operations`; None: every edge chooses from all."""
+
+    def __post_init__(self) -> None:
+        if self.choices is None:
+            return
+        if len(self.choices) != len(self.edges) or not all(self.choices):
+            raise ValueError(f"every edge of {self.name} must have something to choose from, but not all have")
+        for name in (name for offered in self.choices for name in offered):
+            if name not in self.operations:
+                raise ValueError(f"an edge of {self.name} chooses from {', '.join(self.operations)}, but not {name}")
 
     @property
     def shape(self) -> tuple[int, int]:
         """[edges, operations]: the shape of an architecture tensor."""
         return len(self.edges), len(self.operations)
+
+    def offered(self, edge: int) -> tuple[str, ...]:
+        """Return what an edge chooses from."""
+        return self.operations if self.choices is None else self.choices[edge]
+
+    @property
+    def offers(self) -> list[list[bool]]:
+        """[edges, operations]: whether an edge may choose an operation."""
+        return [[name in self.offered(edge) for name in self.operations] for edge in range(len(self.edges))]
 
 
 @dataclass(frozen=True)

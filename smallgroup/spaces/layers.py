@@ -191,3 +191,21 @@ class Zero(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         """Zeros of the size the other operations of the edge give."""
         return torch.zeros_like(inputs[..., :: self.stride, :: self.stride])
+
+
+class Noise(nn.Module):
+    """The operation `noise`: independent N(0, 1) whatever its input is, and their mean without a generator."""
+
+    def __init__(self, stride: int) -> None:
+        super().__init__()
+        self.stride = stride
+
+    def forward(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Numbers of the size the other operations of the edge give.
+
+        They are drawn on the CPU and in float32 whatever the inputs are, so that they are the same everywhere.
+        """
+        like = inputs[..., :: self.stride, :: self.stride]
+        if generator is None:
+            return torch.zeros_like(like)
+        return torch.randn(like.shape, generator=generator).to(like)

@@ -1,6 +1,7 @@
 """The operations of all edges that leave a node, with what they have in common computed once."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 from smallgroup.kernels import AnyTerm, Backend, Term
 from smallgroup.kernels.halves import side_by_side
 from smallgroup.kernels.terms import Deferred
-from smallgroup.spaces.layers import Convolutions, FactorizedReduce, Pool
+from smallgroup.spaces.layers import Convolutions, FactorizedReduce, Noise, Pool
 from smallgroup.spaces.space import Choice
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 Terms = list[tuple[int, AnyTerm]]
 """The outputs of an edge's operations by their column, not weighted yet."""
+Operation = Callable[[Tensor], Tensor]
+"""A module, or a function that makes as large an output."""
 
 
 def running(names: Sequence[str | None], choice: Choice) -> list[tuple[int, str]]:
@@ -28,6 +31,13 @@ def running(names: Sequence[str | None], choice: Choice) -> list[tuple[int, str]
     ]
 
 
+def bound(operation: nn.Module, name: str, choice: Choice) -> Operation:
+    """Return an operation as a function of its input alone: one that is random has the numbers of its place."""
+    if isinstance(operation, Noise):
+        return partial(operation, generator=None if choice.stream is None else choice.stream(name))
+    return operation
+
+
 def leaving(backend: Backend, x: Tensor, edges: Sequence[tuple["MixedEdge", Choice]]) -> list[Terms]:
     """The terms of each edge: ReLU and pooling once per node, convolutions of one depth in one call."""
     places = [(e, i, name) for e, (edge, choice) in enumerate(edges) for i, name in running(edge.names, choice)]
@@ -35,7 +45,7 @@ def leaving(backend: Backend, x: Tensor, edges: Sequence[tuple["MixedEdge", Choi
     found: list[Terms] = [[] for _ in edges]
     for without_gradient in (False, True):
         taken = [place for place, c in zip(places, constant, strict=True) if c == without_gradient]
-        operations = [edges[e][0].operations[name] for e, _, name in taken]
+        operations = [bound(edges[e][0].operations[name], name, edges[e][1]) for e, _, name in taken]
         with torch.set_grad_enabled(torch.is_grad_enabled() and not without_gradient):
             found_here = outputs(backend, Term(x), operations)
         if without_gradient:  # what was left to the sum is to have none there either
@@ -47,7 +57,7 @@ def leaving(backend: Backend, x: Tensor, edges: Sequence[tuple["MixedEdge", Choi
     return [sorted(terms, key=lambda term: term[0]) for terms in found]
 
 
-def outputs(backend: Backend, term: Term, operations: Sequence[nn.Module]) -> list[AnyTerm]:
+def outputs(backend: Backend, term: Term, operations: Sequence[Operation]) -> list[AnyTerm]:
     """What operations on one input give, a term for each; batch norms must use the statistics of the batch."""
     found: list[AnyTerm | None] = [None] * len(operations)
     pools: dict[tuple[bool, int, bool], Term] = {}
@@ -70,7 +80,7 @@ def outputs(backend: Backend, term: Term, operations: Sequence[nn.Module]) -> li
     return done
 
 
-def _halve(backend: Backend, x: Tensor, operations: Sequence[nn.Module], found: list[AnyTerm | None]) -> None:
+def _halve(backend: Backend, x: Tensor, operations: Sequence[Operation], found: list[AnyTerm | None]) -> None:
     """Skip connections of half the size, on one copy of the pixels they pick."""
     halving = [(p, operation) for p, operation in enumerate(operations) if isinstance(operation, FactorizedReduce)]
     if halving:
@@ -79,16 +89,16 @@ def _halve(backend: Backend, x: Tensor, operations: Sequence[nn.Module], found: 
             found[p] = term
 
 
-def _normalises(operation: nn.Module) -> bool:
+def _normalises(operation: Operation) -> bool:
     """Whether an operation takes a term that is not normalised yet."""
     return isinstance(operation, nn.Identity) or _taken_apart(operation)
 
 
-def _taken_apart(operation: nn.Module) -> bool:
+def _taken_apart(operation: Operation) -> bool:
     return isinstance(operation, Convolutions) and bool(operation.stages)
 
 
-def _convolve(backend: Backend, term: Term, operations: Sequence[nn.Module], found: list[AnyTerm | None]) -> None:
+def _convolve(backend: Backend, term: Term, operations: Sequence[Operation], found: list[AnyTerm | None]) -> None:
     """All first stages on the input, those of one stride at once, then all second ones on their results, and so on."""
     every = [(p, one) for p, one in enumerate(operations) if isinstance(one, Convolutions) and one.stages]
     for stride in sorted({one.stride for _, one in every}):

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 
+from smallgroup.runtime import stream
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.genotype import Genotype
 from smallgroup.spaces.kinds import Kind, Rule
@@ -16,6 +18,14 @@ Evaluated = Literal["all", "active", "detached"]
 
 Transform = Callable[[str, Tensor, int, int], Tensor]
 """(operation, its output, cell, edge) -> what takes the output's place."""
+
+Streams = Callable[[int, int, str], torch.Generator]
+"""(cell, edge, operation) -> the generator of an operation that is random, always at its beginning."""
+
+
+def _same_numbers(cell: int, edge: int, operation: str) -> torch.Generator:
+    """Outside of a search an operation has the same numbers at every call."""
+    return stream("operation", cell, edge, operation)
 
 
 @dataclass(frozen=True)
@@ -34,6 +44,8 @@ class Choice:
     """What else the edges of a method take."""
     transformed: frozenset[str] | None = None
     """Operations whose output the transform changes; None: all, if there is one."""
+    stream: Callable[[str], torch.Generator] | None = None
+    """By operation, where its random numbers come from, for those that have some."""
 
     def is_transformed(self, operation: str) -> bool:
         """Whether the output of an operation goes through the transform."""
@@ -64,6 +76,8 @@ class Mixture:
         """Operations whose output the transform changes; None: all, if there is one."""
         self.kept: list[list[bool]] | None = None
         """[edges, operations]: which operations have not been removed; None is all. The others never run."""
+        self.streams: Streams = _same_numbers
+        """Where operations that are random have their numbers from."""
         # One look at the values for all cells of the kind.
         self._active: list[list[bool]] = (weights.detach() != 0).tolist()
         self._rows = weights.unbind()
@@ -75,7 +89,8 @@ class Mixture:
         active = tuple(self._active[edge])
         kept = (True,) * len(active) if self.kept is None else tuple(self.kept[edge])
         settings = None if self.settings is None else self.settings[edge]
-        return Choice(self._rows[edge], active, kept, self.evaluate, bound, settings, self.transformed)
+        numbers = partial(self.streams, cell, edge)
+        return Choice(self._rows[edge], active, kept, self.evaluate, bound, settings, self.transformed, numbers)
 
     def scaled(self, edge: int, output: Tensor) -> Tensor:
         """The output of an edge with the factor of that edge."""
@@ -134,19 +149,21 @@ class Space(Protocol):
 
 
 def remaining(kind: Kind, mask: Tensor | None, edge: int) -> tuple[str | None, ...]:
-    """The operations of an edge, None where the mask has removed one."""
-    if mask is None:
-        return kind.operations
-    if tuple(mask.shape) != kind.shape:
+    """The operations of an edge, None where it offers none or the mask has removed it."""
+    if mask is not None and tuple(mask.shape) != kind.shape:
         raise ValueError(f"a mask must have shape {kind.shape}, but it has {tuple(mask.shape)}")
-    kept = tuple(name if bool(mask[edge, i]) else None for i, name in enumerate(kind.operations))
+    offered = kind.offered(edge)
+    kept = tuple(
+        name if name in offered and (mask is None or bool(mask[edge, i])) else None
+        for i, name in enumerate(kind.operations)
+    )
     if not any(kept):
         raise ValueError(f"a mask must leave every edge an operation, but edge {edge} has none left")
     return kept
 
 
 def checked_scores(kinds: Mapping[str, Kind], scores: Mapping[str, Tensor]) -> dict[str, list[list[float]]]:
-    """Scores as rows of numbers, one table per kind."""
+    """Scores as rows of numbers, one table per kind; -inf for what an edge does not offer."""
     result = {}
     for name, kind in kinds.items():
         if name not in scores or tuple(scores[name].shape) != kind.shape:
@@ -154,5 +171,8 @@ def checked_scores(kinds: Mapping[str, Kind], scores: Mapping[str, Tensor]) -> d
             raise ValueError(f"scores of {name} must have shape {kind.shape}, but they are {found}")
         if bool(torch.isnan(scores[name]).any()):
             raise ValueError(f"scores must be numbers, but those of {name} hold NaN")
-        result[name] = scores[name].detach().double().tolist()
+        table = scores[name].detach().double()
+        if kind.choices is not None:
+            table = table.masked_fill(~torch.tensor(kind.offers, device=table.device), -torch.inf)
+        result[name] = table.tolist()
     return result

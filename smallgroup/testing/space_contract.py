@@ -10,7 +10,7 @@ from torch.func import functional_call
 from smallgroup.methods import Darts, Relaxed
 from smallgroup.runtime import stream
 from smallgroup.spaces.edges import MixedEdge
-from smallgroup.spaces.kinds import Rule
+from smallgroup.spaces.kinds import Kind, Rule
 from smallgroup.spaces.space import EdgeParts, Mixture, Space, Transform
 from smallgroup.spaces.weights import initial_weights, initialise
 from smallgroup.testing.groups import batches_for, group_of
@@ -56,7 +56,7 @@ class SpaceContract:
         assert all(torch.equal(saved[name], tensor) for name, tensor in weights.items())
 
     def test_every_operation_of_every_edge_counts(self) -> None:
-        """Each mixing weight but that of `none` changes the logits, and the sum over operations is a sum."""
+        """Each mixing weight but that of `none` changes the logits; that of an operation that is not offered does not."""
         space = self.space()
         weights, mixtures, images = self._parts(torch.float64)
         supernet = space.supernet(MixedEdge, {})
@@ -64,8 +64,10 @@ class SpaceContract:
         logits: Tensor = functional_call(supernet, weights, (images, {k: Mixture(leaf) for k, leaf in leaves.items()}))
         gradients = torch.autograd.grad(logits.square().sum(), list(leaves.values()))
         for kind, gradient in zip(leaves, gradients, strict=True):
+            offered = torch.tensor(space.kinds[kind].offers)
             for i, name in enumerate(space.kinds[kind].operations):
-                assert bool((gradient[:, i] != 0).all()) == (name != "none"), f"{name} in {kind}"
+                expected = offered[:, i] & (name != "none")
+                assert torch.equal(gradient[:, i] != 0, expected), f"{name} in {kind}"
 
     def test_operations_without_weight_need_not_run(self) -> None:
         """Where one operation per edge has weight, running it alone gives the logits of running all."""
@@ -76,7 +78,7 @@ class SpaceContract:
         for _ in range(4):
             chosen = {}
             for kind, spec in space.kinds.items():
-                picks = torch.randint(0, len(spec.operations), (len(spec.edges),), generator=generator)
+                picks = torch.tensor(spec.offers).double().multinomial(1, generator=generator)[:, 0]
                 chosen[kind] = nn.functional.one_hot(picks, len(spec.operations)).double()
             outputs = [
                 functional_call(supernet, weights, (images, {k: Mixture(w, evaluate=how) for k, w in chosen.items()}))
@@ -129,18 +131,14 @@ class SpaceContract:
         assert len(set(places)) == len(places), "two outputs have one place"
         for kind, spec in space.kinds.items():
             cells = {cell for found, _, cell, _ in places if found == kind}
-            expected = {(n, c, e) for n in spec.operations for c in cells for e in range(len(spec.edges))}
+            expected = {(n, c, e) for c in cells for e in range(len(spec.edges)) for n in spec.offered(e)}
             expected = {place for place in expected if place[0] not in ("none", "skip_connect")}
             assert {(n, c, e) for found, n, c, e in places if found == kind} == expected
 
     def test_masks_leave_operations_out(self) -> None:
-        """Of a supernet of `none` and skip connections alone less is left, and it still runs."""
+        """Of a supernet with one operation per edge less is left, and it still runs."""
         space = self.space()
-        kept = {"none", "skip_connect"}
-        masks = {
-            kind: torch.tensor([name in kept for name in spec.operations]).expand(spec.shape)
-            for kind, spec in space.kinds.items()
-        }
+        masks = {kind: _one_operation_per_edge(spec) for kind, spec in space.kinds.items()}
         small, large = space.supernet(MixedEdge, masks), space.supernet(MixedEdge, {})
         assert _size(small) < _size(large)
         weights = initial_weights(small, stream("testing"), dtype=torch.float64)
@@ -173,7 +171,8 @@ class SpaceContract:
         for lead in (0.0, 0.3, 0.6):
             scores = {kind: torch.rand(spec.shape, generator=generator) for kind, spec in space.kinds.items()}
             for kind, spec in space.kinds.items():
-                scores[kind][:, spec.operations.index("none")] += lead
+                if "none" in spec.operations:
+                    scores[kind][:, spec.operations.index("none")] += lead
             chosen = space.chosen(space.derive(scores, Rule(rule, 0.7)))
             leaves = {kind: table.double().requires_grad_() for kind, table in chosen.items()}
             mixtures = {kind: Mixture(leaf) for kind, leaf in leaves.items()}
@@ -200,11 +199,13 @@ class SpaceContract:
     def test_removed_operations_are_not_derived(self) -> None:
         """-inf is never chosen."""
         space = self.space()
-        for name in ("skip_connect", next(iter(space.kinds.values())).operations[-1]):
+        real = [name for name in next(iter(space.kinds.values())).operations if name != "none"]
+        for name in ("skip_connect" if "skip_connect" in real else real[0], real[-1]):
             scores = {}
             for kind, spec in space.kinds.items():
                 scores[kind] = torch.zeros(spec.shape)
-                scores[kind][:, spec.operations.index(name)] = -torch.inf
+                if name in spec.operations:
+                    scores[kind][:, spec.operations.index(name)] = -torch.inf
             for rule in RULES:
                 assert name not in repr(space.derive(scores, Rule(rule)))
 
@@ -236,3 +237,10 @@ class SpaceContract:
 
 def _size(module: nn.Module) -> int:
     return sum(p.numel() for p in module.parameters())
+
+
+def _one_operation_per_edge(kind: Kind) -> Tensor:
+    """A mask that keeps what has no weights, where an edge has such an operation, and else the first one."""
+    free = ("none", "skip_connect")
+    kept = [next((name for name in kind.offered(e) if name in free), kind.offered(e)[0]) for e in range(kind.shape[0])]
+    return torch.tensor([[name == own for name in kind.operations] for own in kept])

@@ -90,7 +90,8 @@ class Darts(SpaceDefinition):
     def graphs(self, genotype: Genotype) -> dict[str, CellGraph]:
         """Return the normal and the reduction cell."""
         cells, inputs = {"normal": genotype.normal, "reduce": genotype.reduce}, ("cell before last", "last cell")
-        return {kind: CellGraph(KINDS[kind].title, inputs, cell.nodes, cell.concat) for kind, cell in cells.items()}
+        kinds = self.kinds
+        return {kind: CellGraph(kinds[kind].title, inputs, cell.nodes, cell.concat) for kind, cell in cells.items()}
 
     def notes(self, genotype: Genotype) -> list[str]:  # noqa: ARG002
         """Return what the inputs are."""
@@ -98,8 +99,9 @@ class Darts(SpaceDefinition):
 
     def neighbors(self, genotype: Genotype, scores: "Mapping[str, Tensor]") -> Iterator[Genotype]:
         """For every edge of both cells, the genotype with the next best operation there."""
-        yield from (replace(genotype, normal=cell) for cell in _neighbors(genotype.normal, scores["normal"]))
-        yield from (replace(genotype, reduce=cell) for cell in _neighbors(genotype.reduce, scores["reduce"]))
+        normal, reduce = (self.kinds[kind] for kind in ("normal", "reduce"))
+        yield from (replace(genotype, normal=cell) for cell in _neighbors(normal, genotype.normal, scores["normal"]))
+        yield from (replace(genotype, reduce=cell) for cell in _neighbors(reduce, genotype.reduce, scores["reduce"]))
 
     def canary(self) -> "Mapping[str, Callable[[torch.Generator], list[Tensor]]]":
         """Stem, separable and dilated convolutions, pooling, and mixed operations."""
@@ -108,14 +110,13 @@ class Darts(SpaceDefinition):
         return PARTS
 
 
-def _neighbors(cell: CellGenotype, table: "Tensor") -> Iterator[CellGenotype]:
+def _neighbors(kind: Kind, cell: CellGenotype, table: "Tensor") -> Iterator[CellGenotype]:
     from smallgroup.spaces.choices import next_best_operation  # noqa: PLC0415 -- it loads torch
 
-    kind = KINDS["normal"]
     for node, edges in enumerate(cell.nodes):
         for place, edge in enumerate(edges):
-            row = table[kind.edges.index((edge.source, node + INPUTS))]
-            other = next_best_operation(row, kind.operations, edge.operation)
+            number = kind.edges.index((edge.source, node + INPUTS))
+            other = next_best_operation(table[number], kind.operations, edge.operation, kind.offers[number])
             if other is not None:
                 changed = (*edges[:place], Edge(other, edge.source), *edges[place + 1 :])
                 yield replace(cell, nodes=(*cell.nodes[:node], changed, *cell.nodes[node + 1 :]))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, Edge
 from smallgroup.spaces.kinds import Kind, Rule
 
+NOISE = "noise"
 Pair = tuple[float, Edge]
 """A score and what it is the score of."""
 
@@ -21,7 +22,31 @@ def derive_cell(kind: Kind, scores: Sequence[Sequence[float]], rule: Rule) -> Ce
         # Nothing gets anywhere: the strongest edge from an input of the cell is all that is left of it.
         node, edge = _strongest_from_inputs(kind, scores)
         connected[node - INPUTS] = (edge,)
+    connected = _reading(connected, kind, scores)
     return CellGenotype(tuple(connected), tuple(INPUTS + i for i, kept in enumerate(connected) if kept))
+
+
+def _reading(nodes: list[tuple[Edge, ...]], kind: Kind, scores: Sequence[Sequence[float]]) -> list[tuple[Edge, ...]]:
+    """The cell with a real operation on an edge from the last cell, where it would have nothing but noise there.
+
+    Noise is the same whatever it is given: without that edge, the cells before would be dead. If the cell has no edge
+    from the last one, that holds for the one before.
+    """
+    every = [(i, j, edge) for i, edges in enumerate(nodes) for j, edge in enumerate(edges)]
+    places = [place for place in every if place[2].source == INPUTS - 1] or [
+        place for place in every if place[2].source < INPUTS
+    ]
+    if any(edge.operation != NOISE for _, _, edge in places):
+        return nodes
+    found = []
+    for i, j, edge in places:
+        row = scores[kind.edges.index((edge.source, i + INPUTS))]
+        pairs = [(score, Edge(name, edge.source)) for name, score in zip(kind.operations, row, strict=True)]
+        found += [(pair, i, j) for pair in pairs if _may_be_chosen(pair) and pair[1].operation != NOISE]
+    if not found:  # a method has removed all but noise
+        return nodes
+    (_, other), i, j = min(found, key=lambda one: _strength(one[0]))
+    return [*nodes[:i], (*nodes[i][:j], other, *nodes[i][j + 1 :]), *nodes[i + 1 :]]
 
 
 def _keep(edges: list[list[Pair]], rule: Rule) -> list[Edge]:

@@ -1,5 +1,6 @@
 """A pair of cells of the DARTS space: what a search decides, and what a network is built from."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,8 +21,8 @@ class CellGenotype:
     nodes: tuple[tuple[Edge, ...], ...]
     concat: tuple[int, ...]
 
-    def check(self, name: str) -> None:
-        """Refuse a cell that cannot be built, with the reason."""
+    def check(self, name: str, known: Sequence[str] = KNOWN) -> None:
+        """Refuse a cell that cannot be built, or has operations that are not known, with the reason."""
         cell, end = f"the {name} cell", INPUTS + len(self.nodes)
         if len(self.nodes) not in (4, 5):
             raise ValueError(f"{cell} must have 4 nodes (5 in the NASNet family), but it has {len(self.nodes)}")
@@ -29,7 +30,7 @@ class CellGenotype:
             if len(edges) > MOST["edges"]:
                 raise ValueError(f"node {node} of {cell} must have at most {MOST['edges']} edges, but has {len(edges)}")
             for operation, source in edges:
-                _check_operation(f"node {node} of {cell}", operation)
+                _check_operation(f"node {node} of {cell}", operation, known)
                 if not 0 <= source < end:
                     raise ValueError(f"node {node} of {cell} takes its input from node {source}, which is not there")
                 if source >= node:
@@ -76,6 +77,6 @@ class Genotype:
         return self.normal.skips
 
 
-def _check_operation(place: str, operation: str) -> None:
-    if operation not in KNOWN:
-        raise ValueError(f"{place} has an unknown operation {operation[:60]!r}; known are {', '.join(KNOWN)}")
+def _check_operation(place: str, operation: str, known: Sequence[str]) -> None:
+    if operation not in known:
+        raise ValueError(f"{place} has an unknown operation {operation[:60]!r}; known are {', '.join(known)}")

@@ -1,11 +1,13 @@
 """The network that is trained from scratch once a search in the DARTS space is over."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from smallgroup.kernels import AnyTerm, Backend, Board, Place, Term, backend_for
+from smallgroup.runtime import stream
 from smallgroup.runtime.checks import check_probability
 from smallgroup.spaces.darts.auxiliary import AuxiliaryHead, build_auxiliary, check_map
 from smallgroup.spaces.darts.design import DartsDesign
@@ -14,11 +16,11 @@ from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, Genotype
 from smallgroup.spaces.darts.operations import build
 from smallgroup.spaces.darts.skeleton import build_stem, reduction_cells
 from smallgroup.spaces.drop_path import Key, draw_paths, through
-from smallgroup.spaces.layers import FULL, FactorizedReduce, by_batch, norms_of, relu_conv_norm
+from smallgroup.spaces.layers import FULL, FactorizedReduce, Noise, by_batch, norms_of, relu_conv_norm
 from smallgroup.spaces.layout import laid_out
 from smallgroup.spaces.network import DerivedNetwork
 from smallgroup.spaces.outputs import Outputs
-from smallgroup.spaces.sharing import outputs
+from smallgroup.spaces.sharing import Operation, outputs
 
 
 class DartsNetwork(DerivedNetwork):
@@ -78,6 +80,8 @@ class DartsNetwork(DerivedNetwork):
 
         The key, such as (seed, epoch, step), says what is dropped. Only a pass in training with drop path needs one.
         """
+        if self.training and key is None and any(isinstance(part, Noise) for part in self.modules()):
+            raise ValueError("a pass in training through noise must be given a key, such as (seed, epoch, step)")
         kept = self._kept(images, key)
         before, last = self.stem(laid_out(images))
         entered: dict[tuple[int, int], Term] = {}
@@ -90,7 +94,8 @@ class DartsNetwork(DerivedNetwork):
         auxiliary: Tensor | None = None
         for index, cell in enumerate(self.cells):
             states = [entered.pop((index, number)) for number in range(INPUTS)] if fast[index] else None
-            before, last = last, cell(before, last, None if kept is None else kept[index], states)
+            numbers = (*key, index) if self.training and key is not None else None
+            before, last = last, cell(before, last, None if kept is None else kept[index], states, numbers)
             self._enter(last, [(index + 1, 1), (index + 2, 0)], fast, entered)
             if self.training and self.auxiliary is not None and index == self.auxiliary_cell:
                 auxiliary = self.auxiliary(last)
@@ -126,6 +131,18 @@ class DartsNetwork(DerivedNetwork):
         return torch.split(kept.to(images.dtype).to(images.device), self._edges, dim=1)
 
 
+class Unread(nn.Module):
+    """In place of the first layer of an input that nothing but noise takes: zeros of the size of its output."""
+
+    def __init__(self, channels: int, stride: int) -> None:
+        super().__init__()
+        self.channels, self.stride = channels, stride
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """[n, c, h, w] to [n, channels, h, w], or half the size."""
+        return torch.zeros_like(inputs[:, :1, :: self.stride, :: self.stride]).expand(-1, self.channels, -1, -1)
+
+
 class _Cell(nn.Module):
     """One cell. `halved`: the first input is twice the size of the second, as the cell in between was a reduction."""
 
@@ -133,12 +150,16 @@ class _Cell(nn.Module):
         self, genotype: CellGenotype, inputs: tuple[int, int], channels: int, *, reduction: bool, halved: bool
     ) -> None:
         super().__init__()
+        edges = [(node, edge) for node, into in enumerate(genotype.nodes, start=INPUTS) for edge in into]
+        read_by = [{edge.operation for _, edge in edges if edge.source == number} for number in range(INPUTS)]
         first = FactorizedReduce if halved else relu_conv_norm
-        self.preprocess0 = first(inputs[0], channels, FULL)
-        self.preprocess1 = relu_conv_norm(inputs[1], channels, FULL)
+        unread = [operations == {"noise"} for operations in read_by]
+        self.preprocess0: nn.Module = (
+            Unread(channels, 2 if halved else 1) if unread[0] else first(inputs[0], channels, FULL)
+        )
+        self.preprocess1: nn.Module = Unread(channels, 1) if unread[1] else relu_conv_norm(inputs[1], channels, FULL)
         self.channels = len(genotype.concat) * channels
         self.concat = genotype.concat
-        edges = [(node, edge) for node, into in enumerate(genotype.nodes, start=INPUTS) for edge in into]
         self.edges = tuple((node, edge.source) for node, edge in edges)
         # Only what comes from outside a reduction cell is still of the old size.
         self.operations = nn.ModuleList(
@@ -154,17 +175,24 @@ class _Cell(nn.Module):
         return self.preprocess1 if number else self.preprocess0
 
     def forward(
-        self, before: Tensor, last: Tensor, kept: Tensor | None = None, entered: Sequence[Term] | None = None
+        self,
+        before: Tensor,
+        last: Tensor,
+        kept: Tensor | None = None,
+        entered: Sequence[Term] | None = None,
+        key: Key | None = None,
     ) -> Tensor:
         """Every node is the sum of its edges; the output is the nodes of `concat` side by side.
 
-        `entered`: what its first layers make of the inputs, on a fast path.
+        `entered`: what its first layers make of the inputs, on a fast path. `key`: what the numbers of `noise` are a
+        function of; without one, noise is its mean.
         """
         backend = backend_for(last)
+        operations = self._bound(key)
         if entered is not None and backend is not None:
-            return self._fast(backend, entered, kept)
+            return self._fast(backend, operations, entered, kept)
         states: dict[int, Tensor] = {0: self.preprocess0(before), 1: self.preprocess1(last)}
-        for index, ((node, source), operation) in enumerate(zip(self.edges, self.operations, strict=True)):
+        for index, ((node, source), operation) in enumerate(zip(self.edges, operations, strict=True)):
             term: Tensor = operation(states[source])
             # A skip that halves the size is a convolution, and dropped like one.
             if kept is not None and not isinstance(operation, nn.Identity):
@@ -172,7 +200,18 @@ class _Cell(nn.Module):
             states[node] = states[node] + term if node in states else term
         return torch.cat([states[node] for node in self.concat], dim=1)
 
-    def _fast(self, backend: Backend, entered: Sequence[Term], kept: Tensor | None) -> Tensor:
+    def _bound(self, key: Key | None) -> Sequence[Operation]:
+        """The operations as functions of their input alone."""
+        if key is None or not any(isinstance(operation, Noise) for operation in self.operations):
+            return list(self.operations)
+        return [
+            partial(operation, generator=stream(*key, "noise", edge)) if isinstance(operation, Noise) else operation
+            for edge, operation in enumerate(self.operations)
+        ]
+
+    def _fast(
+        self, backend: Backend, operations: Sequence[Operation], entered: Sequence[Term], kept: Tensor | None
+    ) -> Tensor:
         """The same on a fast path: all edges that leave a node at once, and a node as one sum."""
         states = dict(enumerate(entered))
         terms: dict[int, AnyTerm] = {}
@@ -180,7 +219,7 @@ class _Cell(nn.Module):
 
         def leave(source: int) -> None:
             edges = [index for index, (_, from_) in enumerate(self.edges) if from_ == source]
-            found = outputs(backend, states[source], [self.operations[index] for index in edges])
+            found = outputs(backend, states[source], [operations[index] for index in edges])
             terms.update(zip(edges, found, strict=True))
 
         weights = states[0].value.new_ones(len(self.edges)) if kept is None else kept

@@ -19,17 +19,17 @@ def to_plain(genotype: Genotype) -> dict[str, Any]:
     }
 
 
-def from_plain(data: object) -> Genotype:
-    """Read the form of `to_plain`, or the flat one of papers."""
+def from_plain(data: object, kind: type[Genotype] = Genotype) -> Genotype:
+    """Read the form of `to_plain`, or the flat one of papers, as a genotype of the DARTS space or one of its parts."""
     if isinstance(data, Mapping) and "normal_concat" in data:
-        return from_flat(data)
-    keys = check_keys("a DARTS genotype", data, NESTED)
-    return Genotype(_cell("normal", keys["normal"]), _cell("reduce", keys["reduce"]))
+        return from_flat(data, kind)
+    keys = check_keys(f"a genotype of {kind.space}", data, NESTED)
+    return kind(_cell("normal", keys["normal"]), _cell("reduce", keys["reduce"]))
 
 
-def from_flat(data: object) -> Genotype:
+def from_flat(data: object, kind: type[Genotype] = Genotype) -> Genotype:
     """Read lists of `(operation, source)`, two per node, and the nodes of the output."""
-    keys = check_keys("a DARTS genotype", data, FLAT)
+    keys = check_keys(f"a genotype of {kind.space}", data, FLAT)
     cells = {}
     for name in NESTED:
         edges = _edges(f"the {name} cell", keys[name])
@@ -37,7 +37,7 @@ def from_flat(data: object) -> Genotype:
             raise ValueError(f"the {name} cell must list two edges per node, but it lists {len(edges)}")
         nodes = tuple(zip(edges[::2], edges[1::2], strict=True))
         cells[name] = CellGenotype(nodes, _concat(name, keys[f"{name}_concat"]))
-    return Genotype(**cells)
+    return kind(**cells)
 
 
 def _cell(name: str, data: object) -> CellGenotype:

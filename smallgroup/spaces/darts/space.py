@@ -34,6 +34,8 @@ class DartsSpace:
 
     name: ClassVar[str] = "darts"
     kinds: ClassVar[Mapping[str, Kind]] = KINDS
+    genotype: ClassVar[type[Genotype]] = Genotype
+    """What is derived; a part of the space has genotypes of its own."""
 
     def __post_init__(self) -> None:
         check_choice("stem", self.stem, STEMS)
@@ -62,7 +64,7 @@ class DartsSpace:
     def derive(self, scores: Mapping[str, Tensor], rule: Rule) -> Genotype:
         """The pair of cells that the scores ask for."""
         tables = checked_scores(self.kinds, scores)
-        return Genotype(*(derive_cell(self.kinds[kind], tables[kind], rule) for kind in ("normal", "reduce")))
+        return self.genotype(*(derive_cell(self.kinds[kind], tables[kind], rule) for kind in ("normal", "reduce")))
 
     def chosen(self, genotype: Genotype) -> dict[str, Tensor]:
         """One for every edge and operation of the genotype, zero for the rest."""
