@@ -12,7 +12,7 @@ from smallgroup.bench.cases import BenchRow, contenders, row
 from smallgroup.bench.timing import Call, Watch, alternate
 from smallgroup.runtime import stream
 from smallgroup.runtime.checks import check_choice, check_counts
-from smallgroup.spaces import SPACES, DartsSpace
+from smallgroup.spaces import MAIN_SPACES, SPACES, DartsSpace
 from smallgroup.spaces.darts import operations as darts
 from smallgroup.spaces.edges import MixedEdge, MixedNodes
 from smallgroup.spaces.kinds import Kind
@@ -40,7 +40,7 @@ class Operation:
     size: int = 32
 
     def __post_init__(self) -> None:
-        check_choice("space", self.space, SPACES.built_in)
+        check_choice("space", self.space, MAIN_SPACES)
         check_counts(channels=self.channels, batch=self.batch, size=self.size)
 
     @property
@@ -100,7 +100,7 @@ def every_operation(**sizes: int) -> list[Operation]:
     """All but `none`, which nobody computes; in NAS-Bench-201 no operation has a stride."""
     return [
         Operation(space=space, operation=name, stride=stride, **sizes)
-        for space in SPACES.built_in
+        for space in MAIN_SPACES
         for name in next(iter(SPACES[space].kinds.values())).operations
         for stride in ((1, 2) if space == DartsSpace.name else (1,))
         if name != "none"

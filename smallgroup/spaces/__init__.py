@@ -47,6 +47,9 @@ SPACES: "Registry[SpaceDefinition]" = Registry(
     },
 )
 """Spaces by name: the built-in ones, those of installed packages, and those of plugins."""
+MAIN_SPACES = ("darts", "nas-bench-201")
+"""The spaces that contracts of methods and measurements of operations go through; the others are parts of the first, or
+made for one method."""
 register = SPACES.register
 """The decorator that registers a space of your own under its `name`."""
 
@@ -77,6 +80,7 @@ def definitions() -> "list[SpaceDefinition]":
 
 __all__ = [
     "GROUND_TRUTHS",
+    "MAIN_SPACES",
     "SPACES",
     "DartsSpace",
     "DerivedNetwork",

@@ -85,7 +85,9 @@ def with_next_best(space: Space, genotype: Genotype, scores: Scores) -> Iterator
     for kind, table in chosen.items():
         spec = space.kinds[kind]
         for edge, present in table.nonzero().tolist():
-            other = next_best_operation(scores[kind][edge], spec.operations, spec.operations[present], spec.offers[edge])
+            other = next_best_operation(
+                scores[kind][edge], spec.operations, spec.operations[present], spec.offers[edge]
+            )
             if other is not None:
                 yield _changed(space, chosen, kind, edge, spec.operations.index(other))
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from smallgroup.group import Phase, SmallGroup
 from smallgroup.methods import Darts, EpochEnd, Method, Progress, Relaxed
-from smallgroup.spaces import SPACES
+from smallgroup.spaces import MAIN_SPACES
 from smallgroup.spaces.edges import MixedNodes
 from smallgroup.spaces.space import Space
 from smallgroup.spaces.weights import initialise
@@ -19,7 +19,7 @@ from smallgroup.testing.groups import GroupBatches, batches_for, group_of, learn
 from smallgroup.testing.small import small_network, small_space
 from smallgroup.testing.smooth import SmoothSpace
 
-SMALL: dict[str, Space] = {name: small_space(name) for name in SPACES.built_in}
+SMALL: dict[str, Space] = {name: small_space(name) for name in MAIN_SPACES}
 PHASES: tuple[Phase, ...] = get_args(Phase)
 
 
@@ -34,7 +34,7 @@ class MethodContract:
 
     @pytest.fixture(params=tuple(SMALL))
     def space(self, request: pytest.FixtureRequest) -> Space:
-        """The built-in spaces at a tiny size."""
+        """Two built-in spaces at a tiny size."""
         if request.param not in self.spaces:
             pytest.skip(f"not for {request.param}")
         return SMALL[request.param]

@@ -56,7 +56,7 @@ class SpaceContract:
         assert all(torch.equal(saved[name], tensor) for name, tensor in weights.items())
 
     def test_every_operation_of_every_edge_counts(self) -> None:
-        """Each mixing weight but that of `none` changes the logits; that of an operation that is not offered does not."""
+        """Each mixing weight changes the logits, but for those of `none` and of what an edge does not offer."""
         space = self.space()
         weights, mixtures, images = self._parts(torch.float64)
         supernet = space.supernet(MixedEdge, {})

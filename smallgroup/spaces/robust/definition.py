@@ -28,10 +28,10 @@ class Robust(Darts):
 
     def space(self, config: SpaceConfig, images: ImageSpec) -> "DartsSpace":
         """Return the space at a size, for such images."""
-        from smallgroup.spaces.robust.space import robust_space  # noqa: PLC0415 -- it loads torch
+        from smallgroup.spaces.robust.space import BY_NAME  # noqa: PLC0415 -- it loads torch
 
         stem = stem_for(images.size) if config.stem == "auto" else config.stem
-        return robust_space(self.genotype)(channels=config.channels, cells=config.cells, stem=stem, images=images)
+        return BY_NAME[self.name](channels=config.channels, cells=config.cells, stem=stem, images=images)
 
     def from_plain(self, data: object) -> Genotype:
         """Read the form of `to_plain`, or the flat one of papers."""

@@ -1,22 +1,52 @@
-"""The spaces robust-s1 to robust-s4 at a given size."""
+"""The spaces robust-s1 to robust-s4 at a given size: the DARTS space with fewer operations."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import ClassVar
 
+from smallgroup.spaces.darts.genotype import Genotype
 from smallgroup.spaces.darts.space import DartsSpace
-from smallgroup.spaces.robust.genotype import RobustGenotype
+from smallgroup.spaces.kinds import Kind
+from smallgroup.spaces.robust import names
+from smallgroup.spaces.robust.genotype import GenotypeS1, GenotypeS2, GenotypeS3, GenotypeS4
 
 
 @dataclass(frozen=True)
-class RobustSpace(DartsSpace):
-    """The DARTS space with fewer operations; `robust_space` makes the class of each genotype's space."""
+class RobustS1Space(DartsSpace):
+    """Two operations per edge, which differ from edge to edge."""
 
-    genotype: ClassVar[type[RobustGenotype]]
+    name: ClassVar[str] = "robust-s1"
+    kinds: ClassVar[Mapping[str, Kind]] = names.S1
+    genotype: ClassVar[type[Genotype]] = GenotypeS1
 
 
-@cache
-def robust_space(genotype: type[RobustGenotype]) -> type[RobustSpace]:
-    """Return the space whose genotypes are of this class."""
-    own = {"name": genotype.space, "kinds": genotype.kinds, "genotype": genotype, "__module__": __name__}
-    return type(genotype.__name__.replace("Genotype", "RobustSpace"), (RobustSpace,), own)
+@dataclass(frozen=True)
+class RobustS2Space(DartsSpace):
+    """Skip connections and 3x3 separable convolutions."""
+
+    name: ClassVar[str] = "robust-s2"
+    kinds: ClassVar[Mapping[str, Kind]] = names.S2
+    genotype: ClassVar[type[Genotype]] = GenotypeS2
+
+
+@dataclass(frozen=True)
+class RobustS3Space(DartsSpace):
+    """Skip connections, 3x3 separable convolutions and `none`."""
+
+    name: ClassVar[str] = "robust-s3"
+    kinds: ClassVar[Mapping[str, Kind]] = names.S3
+    genotype: ClassVar[type[Genotype]] = GenotypeS3
+
+
+@dataclass(frozen=True)
+class RobustS4Space(DartsSpace):
+    """3x3 separable convolutions and noise."""
+
+    name: ClassVar[str] = "robust-s4"
+    kinds: ClassVar[Mapping[str, Kind]] = names.S4
+    genotype: ClassVar[type[Genotype]] = GenotypeS4
+
+
+BY_NAME: dict[str, type[DartsSpace]] = {
+    space.name: space for space in (RobustS1Space, RobustS2Space, RobustS3Space, RobustS4Space)
+}
