@@ -20,7 +20,7 @@ from smallgroup.phases.search.schedule import Schedule
 from smallgroup.runtime import stream
 from smallgroup.runtime.checks import check_choice, check_counts
 from smallgroup.runtime.image_spec import ImageSpec
-from smallgroup.spaces import SPACES, DartsSpace, NasBench201Space, Space
+from smallgroup.spaces import MAIN_SPACES, DartsSpace, NasBench201Space, Space
 
 CLASSES = 10
 _SEED = 0
@@ -47,7 +47,7 @@ class GroupStep:
     """Height and width of an image."""
 
     def __post_init__(self) -> None:
-        check_choice("space", self.space, SPACES.built_in)
+        check_choice("space", self.space, MAIN_SPACES)
         check_choice("method", self.method, tuple(METHODS))
         check_choice("hypergradient", self.hypergradient, get_args(Hypergradient))
         check_counts(learners=self.learners, batch=self.batch)

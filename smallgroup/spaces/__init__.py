@@ -80,7 +80,6 @@ def definitions() -> "list[SpaceDefinition]":
 
 __all__ = [
     "GROUND_TRUTHS",
-    "MAIN_SPACES",
     "SPACES",
     "DartsSpace",
     "DerivedNetwork",

@@ -19,6 +19,7 @@ from smallgroup.cli import describe as describe_module
 from smallgroup.cli import lists, main
 from smallgroup.cli.app import app
 from smallgroup.recipes import PaperRow
+from smallgroup.spaces import SPACES
 from smallgroup.spaces.darts import Genotype
 from smallgroup.spaces.darts.published import published
 from smallgroup.spaces.drawing import draw
@@ -157,7 +158,7 @@ def test_lists(what: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_what_the_lists_name(capsys: Captured) -> None:
     assert [entry["name"] for entry in document(capsys, "list", "genotypes")] == list(published())
-    assert [entry["name"] for entry in document(capsys, "list", "spaces")] == ["darts", "nas-bench-201"]
+    assert [entry["name"] for entry in document(capsys, "list", "spaces")] == list(SPACES)
     assert [entry["name"] for entry in document(capsys, "list", "datasets")][:2] == ["digits", "cifar10"]
     assert "darts" in [entry["name"] for entry in document(capsys, "list", "methods")]
 

@@ -15,6 +15,7 @@ from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.config import load, resolve, seeds_of
 from smallgroup.phases.search.answer import retained_record
 from smallgroup.phases.search.result import LearnerResult, SearchResult
+from smallgroup.spaces import SPACES
 from smallgroup.spaces.darts.published import published
 from smallgroup.spaces.genotypes import to_plain
 
@@ -127,7 +128,7 @@ def test_seeds(text: str, seeds: list[int]) -> None:
         (["--set", "search.weights.l=3"], "a config has no key 'search.weights.l'; the nearest is search.weights.lr"),
         (["--recipe", "papre"], "recipe must be one of quick, paper, released-code, but got 'papre'"),
         (["--method", "drats"], "method must be one of"),
-        (["--space", "dart"], "space: space must be one of darts, nas-bench-201, but got 'dart'; did you mean darts?"),
+        (["--space", "dart"], f"space: space must be one of {', '.join(SPACES)}, but got 'dart'; did you mean darts?"),
         (["--dataset", "mnist"], "data must be one of digits, cifar10"),
         (["--dataset", "folder:/does/not/exist"], "/does/not/exist"),
         (["--learners", "0"], "1 <= learners <= 64 must hold, but got learners=0"),

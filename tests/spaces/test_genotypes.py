@@ -106,7 +106,7 @@ DEFECTS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "no space": (lambda d: d.pop("space"), "but space is missing"),
     "no genotype": (lambda d: d.pop("genotype"), "but genotype is missing"),
     "unknown key": (_set("color", value=1), "only, but has 'color'"),
-    "unknown space": (_set("space", value="nasnet"), "space must be one of darts, nas-bench-201, but got 'nasnet'"),
+    "unknown space": (_set("space", value="nasnet"), "space must be one of darts, nas-bench-201, .*, but got 'nasnet'"),
     "space a list": (_set("space", value=["darts"]), "space must be one of .* but got a list of 1"),
     "wrong space": (_set("space", value="nas-bench-201"), "nas-bench-201 must be a text, but got an object"),
     "method": (_set("method", value=1), "method of a genotype file must be a text or null, but got 1"),
