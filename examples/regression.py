@@ -9,7 +9,7 @@ from functools import partial
 
 import torch
 from sklearn.datasets import load_diabetes
-from three_ways import arguments, compare, learner_of
+from three_ways import arguments, compare, learner_of, trained
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -48,8 +48,8 @@ def measure(seed: int, lam: float, steps: int) -> list[tuple[float, float]]:
         group.step((x[train], y[train]), x[unlabeled], (x[validation], y[validation]))
     found = []
     with torch.no_grad():
-        for learner in learners:
-            errors = (learner.outputs(learner.w, learner.architecture, x, "val") - y).square()
+        for model in map(trained, learners):
+            errors = (model(x) - y).square()
             found.append((float(errors[50:100].mean()), float(errors[300:].mean())))
     return found
 

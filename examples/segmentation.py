@@ -8,7 +8,7 @@ Usage: segmentation.py [SEEDS [STEPS]]
 from functools import partial
 
 import torch
-from three_ways import adam_of, arguments, compare, learner_of
+from three_ways import adam_of, arguments, compare, learner_of, trained
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -58,8 +58,8 @@ def measure(seed: int, lam: float, steps: int) -> list[tuple[float, float]]:
         group.step((x, y), u[torch.randperm(200, generator=generator)[:16]], (x_v, y_v))
     found = []
     with torch.no_grad():
-        for a in learners:
-            validated, tested = (a.outputs(a.w, a.architecture, images, "val") for images in (x_v, x_t))
+        for model in map(trained, learners):
+            validated, tested = model(x_v), model(x_t)
             wrong = 100 * float((tested.argmax(dim=1) != y_t).float().mean())
             found.append((float(F.cross_entropy(validated, y_v)), wrong))
     return found

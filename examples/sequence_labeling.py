@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any, cast
 
 import torch
-from three_ways import adam_of, arguments, compare, learner_of
+from three_ways import adam_of, arguments, compare, learner_of, trained
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -35,15 +35,14 @@ class Tagger(nn.Module):
 
 
 def bert() -> nn.Module:
-    """Return BERT for token classification, to which a hook adds a gate per head."""
+    """Return BERT for token classification, with a gate per head where the heads are joined."""
     from transformers import BertConfig, BertForTokenClassification  # noqa: PLC0415
 
     size = {"vocab_size": WORDS, "hidden_size": WIDTH, "intermediate_size": 32, "num_attention_heads": HEADS}
     model: Any = BertForTokenClassification(BertConfig(**size, num_hidden_layers=1, num_labels=3))
-    model.register_parameter("gates", nn.Parameter(torch.ones(HEADS)))
-    model.bert.encoder.layer[0].attention.output.dense.register_forward_pre_hook(
-        lambda _, given: given[0] * torch.sigmoid(model.gates).repeat_interleave(WIDTH // HEADS)
-    )
+    join = model.bert.encoder.layer[0].attention.output.dense
+    join.gates = nn.Parameter(torch.ones(HEADS))
+    join.register_forward_pre_hook(lambda me, x: x[0] * torch.sigmoid(me.gates).repeat_interleave(WIDTH // HEADS))
     return cast(nn.Module, model)
 
 
@@ -67,10 +66,11 @@ def measure(seed: int, lam: float, steps: int) -> list[tuple[float, float]]:
     for _ in range(steps):
         group.step(train, sentences(32, generator)[0], validation)
     found = []
-    for a in learners:
-        a_v, a_t = (a.outputs(a.w, a.architecture, x, "val").detach() for x, _ in (validation, test))
-        wrong = 100 * float((a_t.argmax(dim=2) != test[1])[test[1] >= 0].float().mean())
-        found.append((float(F.cross_entropy(a_v.transpose(1, 2), validation[1])), wrong))
+    with torch.no_grad():
+        for model in map(trained, learners):
+            validated, tested = (model(**inputs) for inputs, _ in (validation, test))
+            wrong = 100 * float((tested.argmax(dim=2) != test[1])[test[1] >= 0].float().mean())
+            found.append((float(F.cross_entropy(validated.transpose(1, 2), validation[1])), wrong))
     return found
 
 

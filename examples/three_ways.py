@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from smallgroup.group import Learner, ModuleApply, Optimizers
 
@@ -15,13 +15,20 @@ Measure = Callable[[int, float, int], list[tuple[float, float]]]
 
 
 def learner_of(build: Callable[[], nn.Module], gates: Sequence[str], seed: int, **options: Any) -> Learner:  # noqa: ANN401
-    """Return a learner of a module built twice, for V and for W; the parameters named `gates` are its architecture."""
+    """Return a learner of a module built twice, for V and for W; parameters that `gates` names are its architecture."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         module, other = build(), build()
     w, v = dict(module.named_parameters()), dict(other.named_parameters())
-    architecture = {name: w.pop(name) for name in gates}
+    architecture = {name: w.pop(name) for name in list(w) if name.rpartition(".")[2] in gates}
     return Learner(ModuleApply(module, seed=seed, **options), architecture, {name: v[name] for name in w}, w)
+
+
+def trained(learner: Learner) -> Callable[..., Tensor]:
+    """Return the network of W and A in eval mode: in the passes of a group dropout is on."""
+    assert isinstance(learner.apply, ModuleApply)
+    model, output = learner.apply.trained(learner.w, learner.architecture), learner.apply.output
+    return lambda *inputs, **named: (output or (lambda found: found))(model(*inputs, **named))
 
 
 def adam_of(learner: Learner) -> Optimizers:

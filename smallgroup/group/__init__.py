@@ -1,7 +1,9 @@
 """Small-group learning: three-level optimization for any set of differentiable learners.
 
 No image, cell or file in here: a learner is a pure function of (weights, architecture, inputs), and
-learners meet only in two small tables per iteration. See `docs/hypergradient.md` for the mathematics.
+learners meet only in two small tables per iteration: what they hand to their peers, and how sensitive they are to what
+they are handed. (The joint form of tasks other than classification needs outputs and their changes too.) See
+`docs/hypergradient.md` for the mathematics.
 """
 
 from typing import TYPE_CHECKING

@@ -48,8 +48,6 @@ class Checks:
     def keep_handed(self, k: int, outputs: Tensor, table: Tensor) -> None:
         """Record p_k, which must be finite and of the same shape as those of its peers."""
         self._check_width(k, outputs)
-        if not isinstance(table, Tensor) or not table.is_floating_point() or not table.dim():
-            raise TypeError("hand_over must return a floating-point tensor whose first dimension is the batch")
         shapes = [tuple(p_j.shape) for p_j in self._found.p]
         if shapes and shapes[0] != tuple(table.shape):
             raise ValueError(

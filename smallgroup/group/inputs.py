@@ -10,6 +10,11 @@ Inputs = Any
 """What a learner's `apply` is given: a tensor, or dictionaries, tuples and lists of tensors, nested at will."""
 
 
+def is_one_object(inputs: Inputs) -> bool:
+    """Whether inputs are a tensor or move by themselves, as a `PackedSequence` does, which is a tuple only in name."""
+    return isinstance(inputs, Tensor) or (hasattr(inputs, "to") and not isinstance(inputs, Mapping | list))
+
+
 def check_inputs(name: str, inputs: Inputs) -> None:
     """Refuse an empty batch, and what no tensor is found in."""
     if isinstance(inputs, Tensor):
@@ -29,6 +34,8 @@ def size_of(inputs: Inputs) -> int | None:
 
 def to_device(inputs: Inputs, device: torch.device) -> Inputs:
     """Return the inputs on a device; those that are there already, and their containers, as the objects they are."""
+    if is_one_object(inputs):
+        return inputs.to(device)
     if isinstance(inputs, Mapping | tuple | list):
         values = list(inputs.values()) if isinstance(inputs, Mapping) else list(inputs)
         moved = [to_device(value, device) for value in values]
@@ -38,10 +45,10 @@ def to_device(inputs: Inputs, device: torch.device) -> Inputs:
             return dict(zip(inputs, moved, strict=True))
         # A named tuple takes its fields one by one.
         return type(inputs)(*moved) if hasattr(inputs, "_fields") else type(inputs)(moved)
-    return inputs.to(device) if hasattr(inputs, "to") else inputs
+    return inputs
 
 
 def _holds_tensors(inputs: Inputs) -> bool:
-    if isinstance(inputs, Mapping | tuple | list):
+    if isinstance(inputs, Mapping | tuple | list) and not is_one_object(inputs):
         return any(map(_holds_tensors, inputs.values() if isinstance(inputs, Mapping) else inputs))
-    return isinstance(inputs, Tensor) or hasattr(inputs, "to")
+    return is_one_object(inputs)

@@ -2,10 +2,10 @@
 
 Symbols and equation numbers are the paper's. x, y: labelled batch; u: unlabelled batch; x_v, y_v: validation
 batch. For learner k: A_k architecture, V_k and W_k weights, p_k what it hands to its peers (in the paper soft labels),
-s_k its sensitivity to what it is handed. Of other learners a learner only ever sees p and s, and the activations of
-one learner live at a time. L, h and l are the losses and tables of the task: in the paper cross-entropy, softmax and
-cross-entropy. The objectives are those of `problem`, what the stages leave behind (v, p, w, s, terms) is in `found`,
-and `checks` decides what can be used.
+s_k its sensitivity to what it is handed. Of other learners a learner only ever sees p and s (in the joint form, where
+labels are predictions, outputs and changes of p too), and the activations of one learner live at a time. L, h and l
+are the losses and tables of the task: in the paper cross-entropy, softmax and cross-entropy. The objectives are those
+of `problem`, what the stages leave behind (v, p, w, s, terms) is in `found`, and `checks` decides what can be used.
 """
 
 from smallgroup.group.hypergradients import MixedProduct, negated

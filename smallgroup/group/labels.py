@@ -1,6 +1,7 @@
 """What labels must be: each rule as a sentence that names the value which breaks it."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,22 +10,25 @@ from torch import Tensor
 Labels = Any
 """What a loss is measured by: in the built-in tasks a tensor."""
 
+INTEGERS = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
+NUMBERS = {*INTEGERS, torch.bool, torch.float16, torch.bfloat16, torch.float32, torch.float64}
+"""Types that torch compares and computes with: of uint16, float8 and complex numbers it cannot say the highest."""
+
 
 def check_rows(labels: Labels, size: int | None, name: str, *, dims: int | None = None) -> None:
     """Refuse labels that are no tensor with an entry per input, or not of so many dimensions."""
     if not isinstance(labels, Tensor):
         raise TypeError(f"{name} labels must be a tensor, but got {type(labels).__name__}")
+    if labels.layout != torch.strided or labels.is_nested:
+        raise TypeError(f"{name} labels must be a dense tensor, but its layout is {labels.layout}")
+    if labels.dtype not in NUMBERS:
+        raise TypeError(
+            f"{name} labels must be integers of 8 bits or signed ones, floating-point numbers of 16 bits or more, or "
+            f"booleans, but got {labels.dtype}"
+        )
     shape = tuple(labels.shape)
     if not labels.numel() or not shape or dims not in (None, len(shape)) or size not in (None, shape[0]):
         raise ValueError(f"{name} must have one label per input, but got labels of shape {shape}{of(size)}")
-
-
-def check_count(rows: int, labels: Tensor, name: str) -> None:
-    """Refuse another number of labels than of rows of outputs: of inputs that are no tensor, outputs alone tell."""
-    if labels.shape[0] != rows:
-        raise ValueError(
-            f"{name} must have one label per row of outputs, but got {labels.shape[0]} labels for {rows} rows"
-        )
 
 
 def check_range(labels: Tensor, name: str) -> tuple[float, float]:
@@ -46,7 +50,7 @@ def check_not_negative(labels: Tensor, name: str) -> int:
 
 def check_integers(labels: Tensor, name: str) -> None:
     """Refuse labels that are no class indices."""
-    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+    if labels.dtype not in INTEGERS:
         raise TypeError(f"{name} labels must be integers (class indices), but got {labels.dtype}")
 
 
@@ -56,11 +60,12 @@ def check_classes(highest: int | None, classes: int, name: str) -> None:
         raise ValueError(f"{name} labels must be below the number of classes, but got {highest} for {classes} classes")
 
 
-def check_same_shape(outputs: Tensor, labels: Tensor, name: str) -> None:
-    """Refuse labels of another shape than the outputs: broadcast, they would give a wrong loss without a word."""
-    if outputs.shape != labels.shape:
+def check_shape(shape: Sequence[int], outputs: Tensor, labels: Tensor, name: str) -> None:
+    """Refuse labels of another shape: broadcast, they would give a wrong loss without a word."""
+    if tuple(labels.shape) != tuple(shape):
         raise ValueError(
-            f"{name} labels must have the shape of the outputs, {tuple(outputs.shape)}, but got {tuple(labels.shape)}"
+            f"{name} labels must have shape {tuple(shape)} for outputs of shape {tuple(outputs.shape)}, "
+            f"but got {tuple(labels.shape)}"
         )
 
 

@@ -79,7 +79,11 @@ class Learner:
         begin_step(self.apply, step)
 
     def outputs(self, weights: Tensors, architecture: Tensors, inputs: Inputs, phase: Phase) -> Tensor:
-        """f(weights, architecture, inputs), whatever the task: one floating-point tensor."""
+        """f(weights, architecture, inputs) as in a phase of the group, whatever the task: one floating-point tensor.
+
+        What is random in the learner is that of the phase, dropout included, also in "val". For an error on
+        validation or test data evaluate `ModuleApply.trained`.
+        """
         options: dict[str, Any] = {"phase": phase} if self._knows_phase else {}
         return checked_outputs(self.apply(weights, architecture, to_device(inputs, self.device), **options), "apply")
 

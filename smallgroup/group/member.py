@@ -1,14 +1,15 @@
 """A learner at its task: what both together compute."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from smallgroup.group.inputs import Inputs, size_of, to_device
+from smallgroup.group.labels import Labels
 from smallgroup.group.learner import Labeller, Learner, checked_outputs
-from smallgroup.group.task import Task
+from smallgroup.group.task import Task, checked_loss, checked_table
 from smallgroup.group.tensors import Tensors
 from smallgroup.runtime import Phase
 
@@ -19,23 +20,48 @@ class Member(NamedTuple):
     learner: Learner
     task: Task
 
+    def on_labels(self, outputs: Tensor, labels: Labels) -> Tensor:
+        """Return the loss of some outputs on labels."""
+        return self._checked("loss", self.task.loss(outputs, labels), outputs)
+
+    def on_handed(self, outputs: Tensor, table: Tensor) -> Tensor:
+        """Return the loss of a pupil's outputs on a table."""
+        return self._checked("pupil_loss", self.task.pupil_loss(outputs, table.to(outputs)), outputs)
+
+    def on_nothing(self, outputs: Tensor, inputs: Inputs) -> Tensor:
+        """Return the loss of a pupil of somebody who knows nothing."""
+        loss = self.task.loss_on_nothing(outputs, to_device(inputs, outputs.device))
+        return self._checked("loss_on_nothing", loss, outputs)
+
     def outputs(self, weights: Tensors, architecture: Tensors, inputs: Inputs, phase: Phase) -> Tensor:
         """Return f(weights, architecture, inputs), checked, in the form that the task's methods take."""
         outputs = self.learner.outputs(weights, architecture, inputs, phase)
         self.task.check_outputs(outputs, size_of(inputs), "apply")
-        return self.task.normalized(outputs)
+        return self._normalized(outputs)
 
     def outputs_of(self, labeller: Labeller, inputs: Inputs, name: str) -> Tensor:
         """Return those of a frozen labeller in its place, several samples as one."""
         task = self.task
         outputs = checked_outputs(labeller(inputs), name)
         task.check_outputs(outputs, size_of(inputs), name)
-        outputs = task.normalized(outputs)
+        outputs = self._normalized(outputs)
         return task.normalized(task.mixed(outputs)) if task.is_sampled(outputs) else outputs
 
     def hand_over(self, outputs: Tensor, inputs: Inputs) -> Tensor:
         """Return the table made of some outputs."""
-        return self.task.hand_over(outputs, to_device(inputs, outputs.device))
+        table = self.task.hand_over(outputs, to_device(inputs, outputs.device))
+        return checked_table(table, outputs.shape[self.task.is_sampled(outputs)], self._name("hand_over"))
+
+    def check_handed(self, outputs: Tensor, inputs: Inputs, tables: Sequence[Tensor]) -> None:
+        """Refuse tables of strangers that the learner itself, with these outputs, would not hand over."""
+        with torch.no_grad():
+            own = self.hand_over(outputs.detach(), inputs)
+        for table in tables:
+            if table.shape != own.shape:
+                raise ValueError(
+                    f"frozen labellers must hand over tables of the shape of the learners', {tuple(own.shape)}, "
+                    f"but got {tuple(table.shape)}"
+                )
 
     def loss(self, loss: Callable[[Tensor], Tensor], outputs: Tensor, architecture: Tensors, phase: Phase) -> Tensor:
         """Return a loss on outputs; of several samples that which the learner makes of theirs."""
@@ -58,3 +84,12 @@ class Member(NamedTuple):
 
     def _combined(self, losses: Tensor, outputs: Tensor, architecture: Tensors, phase: Phase) -> Tensor:
         return self.learner.combine(losses, architecture, outputs.shape[1], phase)
+
+    def _normalized(self, outputs: Tensor) -> Tensor:
+        return checked_outputs(self.task.normalized(outputs), self._name("normalized"))
+
+    def _checked(self, method: str, loss: Tensor, outputs: Tensor) -> Tensor:
+        return checked_loss(loss, outputs, self._name(method))
+
+    def _name(self, method: str) -> str:
+        return f"{method} of {type(self.task).__name__}"

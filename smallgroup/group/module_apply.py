@@ -10,24 +10,25 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
 
-from smallgroup.group.inputs import Inputs, to_device
+from smallgroup.group.inputs import Inputs, is_one_object, to_device
 from smallgroup.group.tensors import Tensors
 from smallgroup.runtime import Phase, seed_of
 
 StatisticsBatch = Inputs | Sequence[Any]
-"""Inputs as one tensor or a dictionary, or a pair of inputs and labels; labels are not used."""
+"""Inputs as one object or a dictionary, or a pair of inputs and labels; labels are not used."""
 
 
 class ModuleApply:
     """The `apply` of an `nn.Module` whose weights and architecture are its parameters, passed in by name.
 
     A dictionary of inputs is passed to the module as keyword arguments, a tuple or list as positional ones, anything
-    else as its one argument. `output` takes the tensor out of what a module returns:
+    else, a `PackedSequence` too, as its one argument. `output` takes the tensor out of what a module returns:
     `ModuleApply(model, output=attrgetter("logits"))`.
 
     It makes any module pure: buffers (running statistics) are updated on copies that are thrown away, and
     what the module draws from torch's global generator (dropout) is replayed per (seed, step, phase), the
-    generator itself left as it was. `trained` gives a module to use after the search, running statistics included.
+    generator itself left as it was. The module stays in the mode it is in, so in training mode dropout is on in every
+    phase, "val" included. **To evaluate, use `trained`**: a module in eval mode, running statistics included.
     """
 
     def __init__(self, module: nn.Module, *, seed: int = 0, output: Callable[[Any], Tensor] | None = None) -> None:
@@ -79,8 +80,8 @@ class ModuleApply:
         Args:
             weights: `learner.v` or `learner.w`.
             architecture: `learner.architecture`.
-            batches: inputs as a tensor or a dictionary, or pairs of inputs (of any form) and labels, such as a
-                `DataLoader` gives. A module without running statistics needs none.
+            batches: inputs as a tensor, a `PackedSequence` or a dictionary, or pairs of inputs (of any form) and
+                labels, such as a `DataLoader` gives. A module without running statistics needs none.
         """
         self.check_names(weights, architecture)
         module = deepcopy(self.module)
@@ -111,7 +112,7 @@ class ModuleApply:
         for norm in norms:
             norm.reset_running_stats()
         for count, batch in enumerate(batches, start=1):
-            inputs = to_device(batch if isinstance(batch, Tensor | Mapping) else batch[0], device)
+            inputs = to_device(batch if is_one_object(batch) or isinstance(batch, Mapping) else batch[0], device)
             arguments, named = _arguments(inputs)
             for norm in norms:
                 # None is torch's cumulative average, right also for a layer used twice; instance norms ignore it.
@@ -128,7 +129,9 @@ def _arguments(inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return inputs as the positional and the keyword arguments of a module."""
     if isinstance(inputs, Mapping):
         return (), dict(inputs)
-    return (tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)), {}
+    if isinstance(inputs, tuple | list) and not is_one_object(inputs):
+        return tuple(inputs), {}
+    return (inputs,), {}
 
 
 @contextmanager

@@ -50,30 +50,37 @@ def on_labels(member: Member, batch: Labelled, phase: Phase) -> Objective:
         outputs = member.outputs(weights, architecture, batch.inputs, phase)
         task.check_fit(outputs, batch.labels, batch.highest, batch.name)
         labels = to_device(batch.labels, outputs.device)
-        return Loss(member.loss(lambda one: task.loss(one, labels), outputs, architecture, phase), outputs)
+        return Loss(member.loss(lambda one: member.on_labels(one, labels), outputs, architecture, phase), outputs)
 
     return objective
 
 
 def on_handed(
-    member: Member, inputs: Inputs, handed: Sequence[Tensor], weight: float, *, with_slopes: bool
+    member: Member,
+    inputs: Inputs,
+    handed: Sequence[Tensor],
+    weight: float,
+    *,
+    with_slopes: bool = False,
+    by_strangers: bool = False,
 ) -> Objective:
     """weight * sum_j l(f(., A_k, u), p_j): the loss of a pupil on the tables it was handed, in stage 2.
 
     One pass serves all teachers, whatever their number. If the pupil's loss is linear in what it is handed, as
-    cross-entropy is, they come as one table, their sum.
+    cross-entropy is, they come as one table, their sum. Tables of strangers are those of frozen labellers.
     """
-    task = member.task
     phase: Phase = "w_unlabeled"
 
     def on_all(outputs: Tensor) -> Tensor:
-        return _added([task.pupil_loss(outputs, table.to(outputs)) for table in handed])
+        return _added([member.on_handed(outputs, table) for table in handed])
 
     def objective(weights: Tensors, architecture: Tensors) -> Loss:
         def slopes(outputs: Tensor) -> list[Tensor]:
             return [member.slope(on_all, outputs, table.to(outputs), architecture, phase) for table in handed]
 
         outputs = member.outputs(weights, architecture, inputs, phase)
+        if by_strangers:
+            member.check_handed(outputs, inputs, handed)
         value = weight * member.loss(on_all, outputs, architecture, phase)
         return Loss(value, outputs, slopes if with_slopes else _no_tables)
 
@@ -85,11 +92,9 @@ def on_nothing(member: Member, inputs: Inputs, weight: float) -> Objective:
     phase: Phase = "w_unlabeled"
 
     def objective(weights: Tensors, architecture: Tensors) -> Loss:
-        def loss(outputs: Tensor) -> Tensor:
-            return member.task.loss_on_nothing(outputs, to_device(inputs, outputs.device))
-
         outputs = member.outputs(weights, architecture, inputs, phase)
-        return Loss(weight * member.loss(loss, outputs, architecture, phase), outputs)
+        value = member.loss(lambda one: member.on_nothing(one, inputs), outputs, architecture, phase)
+        return Loss(weight * value, outputs)
 
     return objective
 
@@ -111,12 +116,12 @@ def on_handed_jointly(
         outputs = member.outputs(weights, architecture, inputs, "w_unlabeled")
         if task.is_sampled(outputs):
             raise ValueError('labels_from="w-joint" needs learners of one sample, but one answers with several')
-        as_pupil = [task.pupil_loss(outputs, table.to(outputs)) for table in handed]
+        as_pupil = [member.on_handed(outputs, table) for table in handed]
         mine = member.hand_over(outputs, inputs)
         if task.linear:
             as_teacher = [-paired(mine, slope) for slope in peers]
         else:
-            as_teacher = [task.pupil_loss(peer, mine.to(peer)) for peer in peers]
+            as_teacher = [member.on_handed(peer, mine) for peer in peers]
         return Loss(weight * _added([*as_pupil, *as_teacher]), outputs, tables)
 
     return objective

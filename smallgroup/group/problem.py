@@ -132,7 +132,8 @@ class Problem:
             weight = weight * teaching.mass / len(handed)
         if teaching.joint:
             return objectives.on_handed_jointly(member, u, handed, self._peers(k), weight)
-        return objectives.on_handed(member, u, handed, weight, with_slopes=teaching.labels_move)
+        strangers = not isinstance(teaching.labels_from, str)
+        return objectives.on_handed(member, u, handed, weight, with_slopes=teaching.labels_move, by_strangers=strangers)
 
     def _peers(self, k: int) -> list[Tensor]:
         """Those who learn from k in the joint form: their outputs, or of a linear loss the sum of their slopes."""

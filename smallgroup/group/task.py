@@ -1,13 +1,14 @@
 """What the learners of a group learn: the losses, and what they hand to one another."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from smallgroup.group.inputs import Inputs
-from smallgroup.group.labels import Labels, check_count, check_range, check_rows, of
+from smallgroup.group.labels import Labels, check_range, check_rows, check_shape, of
 
 
 class Task(ABC):
@@ -64,10 +65,18 @@ class Task(ABC):
                 f"{source} must return one row of outputs per input, but got shape {tuple(outputs.shape)}{of(size)}"
             )
 
+    def label_shape(self, outputs: Tensor) -> Sequence[int] | None:
+        """Return the shape that labels must have for these outputs: theirs, unless a task says so; None is any shape.
+
+        Labels of another shape could be broadcast, [n] against [n, 1] to [n, n], and give a wrong loss without a word.
+        """
+        return outputs.shape
+
     def check_fit(self, outputs: Tensor, labels: Labels, highest: int | None, name: str) -> None:  # noqa: ARG002
         """Refuse labels that do not fit these outputs; `highest` is what `check_labels` has returned."""
-        if isinstance(labels, Tensor):
-            check_count(outputs.shape[0], labels, name)
+        shape = self.label_shape(outputs)
+        if shape is not None and isinstance(labels, Tensor):
+            check_shape(shape, outputs, labels, name)
 
     def width(self, outputs: Tensor) -> int | None:  # noqa: ARG002
         """Return the number of classes, labels or targets in which all learners must agree, if there is one."""
@@ -88,7 +97,8 @@ class Task(ABC):
 
     def loss_on_nothing(self, outputs: Tensor, inputs: Inputs) -> Tensor:
         """Return the loss of a pupil of somebody who knows nothing."""
-        return self.pupil_loss(outputs, self.nothing(outputs, inputs).detach())
+        table = checked_table(self.nothing(outputs, inputs), len(outputs), f"nothing of {type(self).__name__}")
+        return self.pupil_loss(outputs, table.detach())
 
     def handed_change(self, handed: Tensor, change: Tensor, sensitivity: Tensor) -> Tensor:  # noqa: ARG002
         """Return how a table changes along its learner's direction, given that change as it was measured."""
@@ -101,3 +111,29 @@ class Task(ABC):
     def mixed(self, outputs: Tensor) -> Tensor:
         """Return the outputs of a learner as a whole, given those of several samples."""
         raise NotImplementedError(f"{type(self).__name__} does not say what several samples are together")
+
+
+def checked_table(table: object, rows: int, source: str) -> Tensor:
+    """Return a table that is one floating-point tensor with a row per input, or raise a sentence."""
+    if not isinstance(table, Tensor) or not table.is_floating_point() or table.shape[:1] != (rows,):
+        raise TypeError(
+            f"{source} must return one floating-point tensor with a row for each of {rows} inputs, "
+            f"but got {describe(table)}"
+        )
+    return table
+
+
+def checked_loss(loss: object, outputs: Tensor, source: str) -> Tensor:
+    """Return a loss that is a scalar and depends on the outputs, or raise a sentence."""
+    if not isinstance(loss, Tensor) or not loss.is_floating_point() or loss.dim():
+        raise TypeError(f"{source} must return one floating-point tensor without dimensions, but got {describe(loss)}")
+    if torch.is_grad_enabled() and outputs.requires_grad and not loss.requires_grad:
+        raise TypeError(f"{source} must return a function of the outputs, but no gradient reaches them")
+    return loss
+
+
+def describe(value: object) -> str:
+    """Return what a value is, for the end of a sentence."""
+    if isinstance(value, Tensor):
+        return f"{value.dtype} of shape {tuple(value.shape)}"
+    return "None" if value is None else type(value).__name__

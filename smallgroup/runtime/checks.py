@@ -45,12 +45,12 @@ def unmarked(word: str) -> str:
     return word.strip().lower().replace("_", "-")
 
 
-def check_number(name: str, value: object, *, positive: bool = False) -> None:
-    """Refuse what is not a finite number from 0 on, or above it."""
+def check_number(name: str, value: object, *, positive: bool = False, signed: bool = False) -> None:
+    """Refuse what is not a finite number from 0 on, or above it, or of either sign."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(f"{name} must be a number, but got {type(value).__name__}")
-    low, number = "0 <" if positive else "0 <=", float(value)
-    if not math.isfinite(number) or number < 0 or (positive and number == 0):
+    low, number = "-infinity <" if signed else "0 <" if positive else "0 <=", float(value)
+    if not math.isfinite(number) or (number < 0 and not signed) or (positive and number == 0):
         raise ValueError(f"{low} {name} < infinity must hold, but got {name}={value}")
 
 

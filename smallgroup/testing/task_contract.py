@@ -10,6 +10,7 @@ from torch import Tensor
 from smallgroup.group import Learner, SmallGroup, Task
 from smallgroup.group.inputs import Inputs
 from smallgroup.group.labels import Labels
+from smallgroup.group.task import describe
 from smallgroup.runtime import stream
 
 XI = 0.2
@@ -56,6 +57,7 @@ class TaskContract:
         task, inputs, outputs, handed = self._made(dtype)
         table = handed(outputs)
         for made in (table, task.nothing(outputs, inputs)):
+            assert isinstance(made, Tensor), f"a table must be a tensor, but got {describe(made)}"
             assert made.dtype == dtype, f"a table must keep the precision of the outputs, but it is {made.dtype}"
             assert made.shape == table.shape, "nothing must have the shape of what is handed over"
             assert made.shape[:1] == outputs.shape[:1], "a table must have a row per input"
@@ -65,6 +67,7 @@ class TaskContract:
             task.pupil_loss(outputs, table),
             task.loss_on_nothing(outputs, inputs),
         ):
+            assert isinstance(loss, Tensor), f"a loss must be a tensor, but got {describe(loss)}"
             assert loss.shape == (), f"a loss must be a scalar, but its shape is {tuple(loss.shape)}"
             assert loss.dtype == dtype, f"a loss must keep the precision of the outputs, but it is {loss.dtype}"
             assert bool(loss.isfinite()), "a loss must be finite"
@@ -144,6 +147,22 @@ class TaskContract:
         if isinstance(labels, Tensor) and labels.is_floating_point():
             with pytest.raises(ValueError, match="train"):
                 task.check_labels(torch.full_like(labels, float("nan")), SIZES[0], "train")
+
+    def test_labels_of_another_shape_are_refused(self) -> None:
+        """Or they mean the same; broadcast, [n] against [n, 1] to [n, n], they would give a wrong loss."""
+        task, _, outputs, _ = self._made()
+        labels = self._labels()
+        if not isinstance(labels, Tensor):
+            pytest.skip("only of labels that are tensors other shapes are known")
+        for other in (labels.unsqueeze(1), labels.unsqueeze(-1), labels.squeeze(), labels.reshape(len(labels), -1)):
+            if other.shape != labels.shape:
+                shapes = f"labels of shape {tuple(other.shape)} in place of {tuple(labels.shape)}"
+                refusal = _refusal(task, outputs, other)
+                if refusal is None:
+                    rule = f"{shapes} must be refused by check_labels, label_shape or check_fit, or mean the same"
+                    torch.testing.assert_close(task.loss(outputs, other), task.loss(outputs, labels), msg=rule)
+                else:
+                    assert "train" in refusal, f"{shapes} must be refused by a sentence that names the batch"
 
     # In a group.
 
@@ -241,3 +260,11 @@ class TaskContract:
             w = stepped(w, torch.stack([task.loss(outputs(k, w, x), y), *pupil]).sum())
             losses.append(task.loss(outputs(k, w, x_v), y_v))
         return torch.stack(losses).sum()
+
+
+def _refusal(task: Task, outputs: Tensor, labels: Tensor) -> str | None:
+    try:
+        task.check_fit(outputs, labels, task.check_labels(labels, len(outputs), "train"), "train")
+    except (ValueError, TypeError) as error:
+        return str(error)
+    return None

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pack_sequence, pad_packed_sequence
 
 from smallgroup.group import DenseClassification, Learner, ModuleApply, SmallGroup
 from smallgroup.group.inputs import to_device
@@ -75,7 +76,9 @@ def test_labels_of_a_dictionary_of_inputs_are_counted_by_the_outputs() -> None:
 
     (x, y), _, _ = make_batches()
     learner = Learner(apply, {"a": torch.ones(4).double()}, None, {"m": torch.ones(72, 4).double()})
-    with pytest.raises(ValueError, match="train must have one label per row of outputs, but got 5 labels for 6 rows"):
+    with pytest.raises(
+        ValueError, match=r"labels must have shape \(6,\) for outputs of shape \(6, 4\), but got \(5,\)"
+    ):
         SmallGroup([learner]).step(({"x": x}, y[:5]), None, None)
 
 
@@ -144,3 +147,77 @@ def test_padding_teaches_nobody() -> None:
     found = [group_for("tokens", 3).architecture_gradients((x, y), given, validation) for given in (u, other)]
     for k in range(3):
         assert same_bits(found[0][k], found[1][k])
+
+
+class Recurrent(nn.Module):
+    """A packed sequence is its one argument, as torch's own recurrent layers take it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read, self.head = nn.RNN(2, 3), nn.Linear(3, 4)
+        self.gates = nn.Parameter(torch.zeros(3))
+
+    def forward(self, sequences: PackedSequence) -> Tensor:
+        _, last = self.read(sequences)
+        result: Tensor = self.head(last[0] * self.gates.sigmoid())
+        return result
+
+
+def packed(seed: int) -> PackedSequence:
+    generator = torch.Generator().manual_seed(seed)
+    return pack_sequence([torch.randn(n, 2, generator=generator, dtype=torch.float64) for n in (4, 2, 1)])
+
+
+def test_packed_sequences_are_inputs() -> None:
+    """The same bits as with padded sequences that the module packs itself."""
+
+    class Packs(Recurrent):
+        def forward(self, padded: Tensor, lengths: Tensor) -> Tensor:  # type: ignore[override]
+            return super().forward(pack_padded_sequence(padded, lengths))
+
+    states = []
+    for kind, form in ((Recurrent, lambda each: each), (Packs, pad_packed_sequence)):
+        learners = []
+        for seed in range(2):
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                module, other = kind().double(), kind().double()
+            w, v = dict(module.named_parameters()), dict(other.named_parameters())
+            gates = {"gates": w.pop("gates")}
+            learners.append(Learner(ModuleApply(module, seed=seed), gates, {name: v[name] for name in w}, w))
+        x, u, x_v = (form(packed(seed)) for seed in range(3))
+        y = torch.tensor([0, 1, 3])
+        report = SmallGroup(learners, architecture_lr=0.1).step((x, y), u, (x_v, y))
+        assert report.skipped == 0
+        states.append(state_of(learners))
+    assert same_bits(*states)
+
+
+def test_packed_sequences_move_as_a_whole() -> None:
+    """Their sizes stay on the CPU, as torch wants them."""
+    sequences = packed(0)
+    inputs = {"sequences": sequences}
+    assert to_device(inputs, torch.device("cpu")) is inputs
+    moved = to_device(inputs, torch.device("meta"))["sequences"]
+    assert isinstance(moved, PackedSequence)
+    assert (moved.data.device.type, moved.batch_sizes.device.type) == ("meta", "cpu")
+
+
+def test_statistics_can_be_estimated_from_packed_sequences() -> None:
+    class Normed(Recurrent):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.BatchNorm1d(4)
+
+        def forward(self, sequences: PackedSequence) -> Tensor:
+            return self.norm(super().forward(sequences))  # type: ignore[no-any-return]
+
+    module = Normed().double()
+    weights = dict(module.named_parameters())
+    means = []
+    for batch in (packed(0), (packed(0), torch.zeros(3))):
+        trained = ModuleApply(module).trained(weights, {}, [batch])
+        means.append(dict(trained.named_buffers())["norm.running_mean"])
+    assert torch.equal(*means)
+    with torch.no_grad():
+        torch.testing.assert_close(means[0], Recurrent.forward(module, packed(0)).mean(dim=0))

@@ -1,5 +1,6 @@
 """The examples run, and print what they promise. Their numbers are theirs: nothing is asserted of them."""
 
+import importlib
 import json
 import math
 import os
@@ -8,8 +9,11 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
+from torch import Tensor
+from torch.nn import functional
 
 ROOT = Path(__file__).parents[2]
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -72,6 +76,27 @@ def test_other_tasks(name: str) -> None:
         assert low - 1e-3 <= mean <= high + 1e-3
         assert deviation >= 0
     assert rows["group, mean of all"] != rows["alone: one learner by itself, mean of all"]
+
+
+@pytest.mark.parametrize(
+    ("name", "network"), [("regression", "Perceptron"), ("segmentation", "UNet"), ("sequence_labeling", "Tagger")]
+)
+def test_errors_of_other_tasks_are_measured_without_dropout(
+    name: str, network: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Networks that drop half of their outputs in training mode have the same errors as those that do not."""
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    example: Any = importlib.import_module(name)
+    monkeypatch.setattr(example, "find_spec", lambda _: None, raising=False)
+    kind = getattr(example, network)
+
+    class Dropping(kind):  # type: ignore[misc, valid-type]
+        def forward(self, *inputs: Any, **named: Any) -> Tensor:
+            return functional.dropout(super().forward(*inputs, **named), 0.5, self.training)
+
+    expected = example.measure(0, 1.0, 0)
+    monkeypatch.setattr(example, network, Dropping)
+    assert example.measure(0, 1.0, 0) == expected
 
 
 @pytest.mark.skipif(find_spec("transformers") is None, reason="the package transformers is not installed")

@@ -160,6 +160,18 @@ class TakesAnyLabels(Regression):
         return None
 
 
+class BroadcastsLabels(Regression):
+    """[n, 1, 3] against [n, 3] is [n, n, 3]."""
+
+    def label_shape(self, outputs: Tensor) -> None:  # noqa: ARG002
+        return None
+
+
+class ReturnsNothing(Regression):
+    def pupil_loss(self, outputs: Tensor, handed: Tensor) -> Any:  # noqa: ARG002
+        return None
+
+
 class SinglePrecision(Regression):
     def hand_over(self, outputs: Tensor, inputs: Any) -> Tensor:  # noqa: ARG002
         return outputs.float()
@@ -175,6 +187,8 @@ NOTICED: dict[type[Task], tuple[str, tuple[Any, ...]]] = {
     Changes: ("test_nothing_is_changed_and_nothing_is_drawn", ()),
     ReturnsRows: ("test_losses_are_numbers_and_tables_have_a_row_per_input", (torch.float64,)),
     TakesAnyLabels: ("test_wrong_labels_are_refused", ()),
+    BroadcastsLabels: ("test_labels_of_another_shape_are_refused", ()),
+    ReturnsNothing: ("test_losses_are_numbers_and_tables_have_a_row_per_input", (torch.float64,)),
     SinglePrecision: ("test_losses_are_numbers_and_tables_have_a_row_per_input", (torch.float64,)),
 }
 

@@ -1,6 +1,7 @@
 """One class per input: the task of the paper."""
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -10,7 +11,6 @@ from smallgroup.group.inputs import Inputs
 from smallgroup.group.labels import (
     Labels,
     check_classes,
-    check_count,
     check_integers,
     check_not_negative,
     check_rows,
@@ -82,8 +82,12 @@ class Classification(Task):
 
     def check_fit(self, outputs: Tensor, labels: Tensor, highest: int | None, name: str) -> None:
         """Refuse another number of labels than of rows, and classes beyond the last."""
-        check_count(outputs.shape[-2], labels, name)
+        super().check_fit(outputs, labels, highest, name)
         check_classes(highest, outputs.shape[-1], name)
+
+    def label_shape(self, outputs: Tensor) -> Sequence[int]:
+        """Return one class index per row."""
+        return outputs.shape[-2:-1]
 
     def width(self, outputs: Tensor) -> int:
         """Return the number of classes."""

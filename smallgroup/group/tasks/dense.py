@@ -1,6 +1,6 @@
 """A class per position of every input: per pixel, or per token."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -32,6 +32,8 @@ class DenseClassification(Task):
             raise ValueError(f"class_dim must be 1 (maps) or -1 (sequences), but got {class_dim}")
         if counted is not None and not callable(counted):
             raise TypeError(f"counted must be a function of the inputs, but got {type(counted).__name__}")
+        if not isinstance(ignore, int) or isinstance(ignore, bool):
+            raise TypeError(f"ignore must be an integer, but got {type(ignore).__name__}")
         self.class_dim, self.ignore, self.counted = class_dim, ignore, counted
 
     def normalized(self, outputs: Tensor) -> Tensor:
@@ -85,12 +87,12 @@ class DenseClassification(Task):
 
     def check_fit(self, outputs: Tensor, labels: Tensor, highest: int | None, name: str) -> None:
         """Refuse labels of other positions, and classes beyond the last."""
-        positions = tuple(outputs.select(self.class_dim, 0).shape)
-        if positions != tuple(labels.shape):
-            raise ValueError(
-                f"{name} labels must have the shape of the positions, {positions}, but got {tuple(labels.shape)}"
-            )
+        super().check_fit(outputs, labels, highest, name)
         check_classes(highest, outputs.shape[self.class_dim], name)
+
+    def label_shape(self, outputs: Tensor) -> Sequence[int]:
+        """Return one class index per position."""
+        return outputs.select(self.class_dim, 0).shape
 
     def width(self, outputs: Tensor) -> int:
         """Return the number of classes."""

@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from smallgroup.group.inputs import Inputs
-from smallgroup.group.labels import Labels, check_range, check_rows, check_same_shape
+from smallgroup.group.labels import Labels, check_range, check_rows
 from smallgroup.group.task import Task
 
 
@@ -41,10 +41,6 @@ class MultiLabel(Task):
         if lowest < 0 or highest > 1:
             raise ValueError(f"{name} labels must lie in 0 to 1, but got {lowest if lowest < 0 else highest:g}")
         return None
-
-    def check_fit(self, outputs: Tensor, labels: Tensor, highest: int | None, name: str) -> None:  # noqa: ARG002
-        """Refuse labels of another shape."""
-        check_same_shape(outputs, labels, name)
 
     def width(self, outputs: Tensor) -> int:
         """Return the number of labels."""

@@ -1,11 +1,13 @@
 """Numbers per input: with squared errors, or as a Gaussian with a variance of its own for every input."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from smallgroup.group.inputs import Inputs
-from smallgroup.group.labels import check_same_shape
 from smallgroup.group.task import Task
+from smallgroup.runtime.checks import check_number
 
 
 class Regression(Task):
@@ -18,6 +20,7 @@ class Regression(Task):
     unit = "targets"
 
     def __init__(self, mean: float = 0.0) -> None:
+        check_number("mean", mean, signed=True)
         self.mean = mean
 
     def loss(self, outputs: Tensor, labels: Tensor) -> Tensor:
@@ -35,10 +38,6 @@ class Regression(Task):
     def nothing(self, outputs: Tensor, inputs: Inputs) -> Tensor:  # noqa: ARG002
         """Return the mean of all targets."""
         return torch.full_like(outputs, self.mean)
-
-    def check_fit(self, outputs: Tensor, labels: Tensor, highest: int | None, name: str) -> None:  # noqa: ARG002
-        """Refuse labels of another shape."""
-        check_same_shape(outputs, labels, name)
 
     def width(self, outputs: Tensor) -> int:
         """Return the number of targets per input."""
@@ -58,8 +57,8 @@ class GaussianRegression(Task):
     unit = "targets"
 
     def __init__(self, mean: float = 0.0, variance: float = 1.0) -> None:
-        if not variance > 0:
-            raise ValueError(f"variance must be positive, but got {variance}")
+        check_number("mean", mean, signed=True)
+        check_number("variance", variance, positive=True)
         self.mean, self.variance = mean, variance
 
     def loss(self, outputs: Tensor, labels: Tensor) -> Tensor:
@@ -93,9 +92,9 @@ class GaussianRegression(Task):
                 f"{source} must return means and log-variances, [batch, 2, ...], but got shape {tuple(outputs.shape)}"
             )
 
-    def check_fit(self, outputs: Tensor, labels: Tensor, highest: int | None, name: str) -> None:  # noqa: ARG002
-        """Refuse labels of another shape than the means."""
-        check_same_shape(outputs[:, 0], labels, name)
+    def label_shape(self, outputs: Tensor) -> Sequence[int]:
+        """Return the shape of the means."""
+        return outputs[:, 0].shape
 
     def width(self, outputs: Tensor) -> int:
         """Return the number of targets per input."""

@@ -42,7 +42,7 @@ WRONG: dict[str, tuple[str, Any, type[Exception], str]] = {
         "multi-label",
         with_labels(lambda y: y[:, :3]),
         ValueError,
-        r"train labels must have the shape of the outputs, \(6, 4\), but got \(6, 3\)",
+        r"train labels must have shape \(6, 4\) for outputs of shape \(6, 4\), but got \(6, 3\)",
     ),
     "labels above 1": (
         "multi-label",
@@ -78,19 +78,19 @@ WRONG: dict[str, tuple[str, Any, type[Exception], str]] = {
         "regression",
         with_labels(lambda y: y[:, 0]),
         ValueError,
-        r"train labels must have the shape of the outputs, \(6, 4\), but got \(6,\)",
+        r"train labels must have shape \(6, 4\) for outputs of shape \(6, 4\), but got \(6,\)",
     ),
     "labels with one dimension too many": (
         "one number",
         with_labels(lambda y: y.unsqueeze(1)),
         ValueError,
-        r"train labels must have the shape of the outputs, \(6,\), but got \(6, 1\)",
+        r"train labels must have shape \(6,\) for outputs of shape \(6,\), but got \(6, 1\)",
     ),
     "labels of the means' shape twice": (
         "gaussian",
         with_labels(lambda y: torch.stack([y, y], dim=1)),
         ValueError,
-        r"train labels must have the shape of the outputs, \(6, 2\), but got \(6, 2, 2\)",
+        r"train labels must have shape \(6, 2\) for outputs of shape \(6, 2, 2\), but got \(6, 2, 2\)",
     ),
     "fewer labels than inputs": (
         "one number",
@@ -120,7 +120,7 @@ WRONG: dict[str, tuple[str, Any, type[Exception], str]] = {
         "pixels",
         with_labels(lambda y: y[:, :, :4]),
         ValueError,
-        r"train labels must have the shape of the positions, \(6, 6, 6\), but got \(6, 6, 4\)",
+        r"train labels must have shape \(6, 6, 6\) for outputs of shape \(6, 3, 6, 6\), but got \(6, 6, 4\)",
     ),
     "all pixels ignored": (
         "pixels",
@@ -138,7 +138,49 @@ WRONG: dict[str, tuple[str, Any, type[Exception], str]] = {
         "tokens",
         with_labels(lambda y: y[:4]),
         ValueError,
-        r"train labels must have the shape of the positions, \(6, 5\), but got \(4, 5\)",
+        r"train labels must have shape \(6, 5\) for outputs of shape \(6, 5, 3\), but got \(4, 5\)",
+    ),
+    "complex labels": (
+        "regression",
+        with_labels(lambda y: y + 1j),
+        TypeError,
+        "train labels must be integers .* booleans, but got torch.complex128",
+    ),
+    "complex classes": (
+        "classification",
+        with_labels(lambda y: y + 1j),
+        TypeError,
+        "train labels must be .* but got torch.complex64",
+    ),
+    "sparse labels": (
+        "multi-label",
+        with_labels(lambda y: y.double().to_sparse()),
+        TypeError,
+        "train labels must be a dense tensor, but its layout is torch.sparse_coo",
+    ),
+    "nested labels": (
+        "one number",
+        with_labels(lambda y: torch.nested.nested_tensor(list(y.view(6, 1)), layout=torch.jagged)),
+        TypeError,
+        "train labels must be a dense tensor, but its layout is torch.jagged",
+    ),
+    "classes of 16 bits without a sign": (
+        "classification",
+        with_labels(lambda y: y.to(torch.uint16)),
+        TypeError,
+        "train labels must be .* but got torch.uint16",
+    ),
+    "classes of pixels of 16 bits without a sign": (
+        "pixels",
+        with_labels(lambda y: y.clamp(min=0).to(torch.uint16)),
+        TypeError,
+        "train labels must be .* but got torch.uint16",
+    ),
+    "labels of 8 bits with a point": (
+        "regression",
+        with_labels(lambda y: y.to(torch.float8_e4m3fn)),
+        TypeError,
+        "train labels must be .* but got torch.float8_e4m3fn",
     ),
     "inputs that are no tensors": (
         "tokens",
@@ -228,7 +270,13 @@ MASK: Any = torch.ones(2)
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: GaussianRegression(variance=0.0), "variance must be positive, but got 0.0"),
+        (lambda: GaussianRegression(variance=0.0), "0 < variance < infinity must hold, but got variance=0.0"),
+        (lambda: GaussianRegression(variance=float("inf")), "0 < variance < infinity must hold, but got variance=inf"),
+        (lambda: GaussianRegression(mean=NAN), "-infinity < mean < infinity must hold, but got mean=nan"),
+        (lambda: GaussianRegression(variance=None), "variance must be a number, but got NoneType"),  # type: ignore[arg-type]
+        (lambda: Regression(mean="a"), "mean must be a number, but got str"),  # type: ignore[arg-type]
+        (lambda: DenseClassification(ignore=None), "ignore must be an integer, but got NoneType"),  # type: ignore[arg-type]
+        (lambda: DenseClassification(ignore=0.5), "ignore must be an integer, but got float"),  # type: ignore[arg-type]
         (lambda: DenseClassification(class_dim=2), r"class_dim must be 1 \(maps\) or -1 \(sequences\), but got 2"),
         (lambda: DenseClassification(counted=MASK), "counted must be a function of the inputs, but got Tensor"),
     ],
@@ -236,6 +284,10 @@ MASK: Any = torch.ones(2)
 def test_settings_of_a_task_are_checked(make: Any, message: str) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
         make()
+
+
+def test_a_mean_below_zero_is_a_mean() -> None:
+    assert Regression(mean=-2.5).nothing(torch.zeros(1), None).tolist() == [-2.5]
 
 
 def test_positions_that_count_must_be_said_of_every_position() -> None:
