@@ -25,11 +25,9 @@ class FusedSGD(SGD):
         weight_decay: float = 0.0,
         nesterov: bool = False,
     ) -> None:
-        super().__init__(
-            list(weights), lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov, fused=True
-        )
-        # Else a scaler of gradients would leave it to the kernel to undo the scale, and to leave out steps.
-        self._step_supports_amp_scaling = False
+        # Not `fused=True`: torch would refuse devices that it does not list, and a scaler of gradients would leave it
+        # to the kernel to undo the scale and to leave out steps.
+        super().__init__(list(weights), lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov)
         for weight in weights:
             reach = sum((n - 1) * s for n, s in zip(weight.shape, weight.stride(), strict=True)) + 1
             if weight.numel() and reach != weight.numel():

@@ -65,15 +65,21 @@ def using(path: str = AUTO) -> Iterator[Path]:
 def backend_for(x: Tensor) -> Backend | None:
     """The functions for images like these; None: the plain path.
 
-    Forward-mode differentiation, half precision, empty batches and tensors without values have the plain path only.
+    Kernels of our own are for the CPU: every other device has the path of torch's operators. Forward-mode
+    differentiation, half precision, empty batches and tensors without values have the plain path only.
     """
     if not x.numel():
         return None
-    if x.dtype not in (torch.float32, torch.float64) or x.device.type not in ("cpu", "cuda"):
+    if x.dtype not in (torch.float32, torch.float64) or x.device.type == "meta":
         return None
-    if forward_ad._current_level >= 0 or torch.is_autocast_enabled(x.device.type):
+    if forward_ad._current_level >= 0 or _is_autocast(x.device.type):
         return None
     path = current()
     if path == "native" and x.device.type != "cpu":
         path = "torch"
     return _BACKENDS.get(path)
+
+
+def _is_autocast(device: str) -> bool:
+    """Whether torch picks precisions for a type of device; it cannot for all of them."""
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)

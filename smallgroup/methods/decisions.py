@@ -40,10 +40,12 @@ class EpochEnd:
 
     progress: Progress
     architecture: "Mapping[str, Tensor]"
+    """In main memory, as masks are, wherever the learner computes."""
     genotype: Any
     statistics: Mapping[str, float] = field(default_factory=dict)
     validation_loss: "Callable[[Mapping[str, Tensor]], Tensor] | None" = None
-    """The validation loss at another architecture, differentiable: for monitors that look at its curvature."""
+    """The validation loss at another architecture, differentiable: for monitors that look at its curvature. It takes
+    architectures in main memory and on the learner's device."""
 
 
 @dataclass(frozen=True)

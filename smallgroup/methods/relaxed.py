@@ -19,6 +19,11 @@ from smallgroup.spaces.space import Masks, Mixture, Space, Transform
 from smallgroup.spaces.weights import initial_weights
 
 
+def on_host(architecture: Architecture) -> dict[str, Tensor]:
+    """Return an architecture in main memory, where it is decided what is removed, derived and written down."""
+    return {name: tensor.detach().cpu() for name, tensor in architecture.items()}
+
+
 class Relaxed:
     """`apply(weights, architecture, inputs, *, phase=None) -> logits`: what `smallgroup.group.Learner` is made of.
 
@@ -128,7 +133,12 @@ class Relaxed:
 
     def penalty(self, architecture: Architecture) -> Tensor | None:
         """What the method adds to the validation loss."""
-        return self.method.penalty(architecture, lambda: self.costs)
+        return self.method.penalty(architecture, lambda: self._costs_beside(architecture))
+
+    def _costs_beside(self, architecture: Architecture) -> dict[str, Tensor]:
+        """The costs on the device of an architecture."""
+        device = next(iter(architecture.values())).device
+        return {kind: table.to(device) for kind, table in self.costs.items()}
 
     def combine(self, losses: Tensor, architecture: Architecture, size: int, phase: Phase | None) -> Tensor:
         """One loss out of those of several samples."""
@@ -203,7 +213,11 @@ class Relaxed:
 
     def derive(self, architecture: Architecture) -> Any:  # noqa: ANN401
         """The genotype that the architecture stands for."""
-        return self.method.derive(self.space, architecture)
+        return self.method.derive(self.space, on_host(architecture))
+
+    def scores(self, architecture: Architecture) -> dict[str, Tensor]:
+        """How good the method holds each operation of each edge to be, by kind, in main memory."""
+        return self.method.scores(on_host(architecture))
 
     @property
     def costs(self) -> dict[str, Tensor]:

@@ -181,6 +181,9 @@ class _TwinTensor(Tensor):
     def data_ptr(self) -> int:
         return self.held.data_ptr()
 
+    def untyped_storage(self) -> torch.UntypedStorage:
+        return self.held.untyped_storage()
+
     def tolist(self) -> Any:  # noqa: ANN401
         _note("reads", "tolist")  # torch would look at the memory directly; of a GPU it makes one copy
         return self.held.detach().tolist()
@@ -219,7 +222,7 @@ def _dispatch(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:  #
     if twins:
         _check_mixing(func, name, hosts)
     _count(name, args, kwargs, twins, hosts, stays=stays)
-    if target is not None:
+    if target is not None and stays:
         kwargs["device"] = torch.device("cpu")
     known: dict[int, Tensor] = {id(host): host for host in hosts}
 
@@ -263,6 +266,8 @@ def _count(
 ) -> None:
     """Count what an operator asks of the device."""
     if name == "_to_copy" and not stays:
+        if torch.device(kwargs["device"]).type == "meta":
+            return
         _note("posted" if kwargs.get("non_blocking") else "reads", "to(cpu)")
     elif name == "_to_copy" and not twins:
         _note("copies", f"to({NAME})")

@@ -82,7 +82,7 @@ class Finalist:
     @property
     def scores(self) -> dict[str, Tensor]:
         """Its score of every operation, by kind of cell."""
-        return self.searcher.relaxed.method.scores(self.searcher.learner.architecture)
+        return self.searcher.scores
 
     @property
     def most_skips(self) -> int | None:

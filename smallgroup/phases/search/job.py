@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -14,6 +15,7 @@ from smallgroup.group.learner import Labeller
 from smallgroup.group.tasks.classification import Classification, log_mixture
 from smallgroup.group.teaching import LabelsFrom, Teaching
 from smallgroup.methods import Continue, EpochEnd, Method, Rebuild, Rollback, Stop
+from smallgroup.methods.relaxed import on_host
 from smallgroup.phases.search.answer import check_answer
 from smallgroup.phases.search.config import SearchConfig
 from smallgroup.phases.search.labellers import Labellers, check_same_labellers
@@ -30,7 +32,7 @@ class SearchJob:
 
     `numbers` say whose random numbers a learner has; by default 0, 1, ... A learner alone with number k begins as, and
     without teaching stays, what learner k of a group is. `truth` is written beside the metrics and used for nothing.
-    `labellers` make the labels in place of V.
+    `labellers` make the labels in place of V. Weights, architectures and batches lie on `device`.
     """
 
     def __init__(
@@ -43,9 +45,11 @@ class SearchJob:
         numbers: Sequence[int] | None = None,
         truth: GroundTruths | None = None,
         labellers: Labellers | None = None,
+        device: torch.device | str = "cpu",
     ) -> None:
         check_answer(config.answer, learners)
         self.config, self.data, self.labellers = config, data, labellers
+        self.device = torch.device(device)
         sizes = config.batch_size
         check_batch(
             max(sizes.train, sizes.unlabeled, sizes.validation),
@@ -53,14 +57,22 @@ class SearchJob:
             data.dataset.size,
             max(getattr(space, "channels", 0) for space, _ in learners),
         )
-        self.train, self.validation = data.train(sizes.train, seed), data.validation(sizes.validation, seed)
-        self.unlabeled = data.without_labels(sizes.unlabeled, seed)
+        self.train = data.train(sizes.train, seed, self.device)
+        self.validation = data.validation(sizes.validation, seed, self.device)
+        self.unlabeled = data.without_labels(sizes.unlabeled, seed, self.device)
         self._read_train, self._read_validation = Reader(self.train), Reader(self.validation)
         self._read_unlabeled = Reader(self.unlabeled)
         teaching = Teaching(len(learners), config.lam, self._labels_from, config.targets, config.human_labels)
         per_epoch = config.steps_per_epoch or len(self.train)
         self.searchers = [
-            make_searcher(space, method, schedule_of(config, per_epoch, teaching, method), seed=seed, number=k)
+            make_searcher(
+                space,
+                method,
+                schedule_of(config, per_epoch, teaching, method),
+                seed=seed,
+                number=k,
+                device=self.device,
+            )
             for k, (space, method) in zip(numbers or range(len(learners)), learners, strict=True)
         ]
         self.course = Course([searcher.schedule for searcher in self.searchers])
@@ -200,13 +212,14 @@ class SearchJob:
         x, y = self.validation.batch(step)
 
         def validation_loss(architecture: Mapping[str, Tensor]) -> Tensor:
-            logits = searcher.relaxed(learner.w, architecture, x)
+            there = {name: tensor.to(self.device) for name, tensor in architecture.items()}
+            logits = searcher.relaxed(learner.w, there, x)
             return functional.nll_loss(log_mixture(functional.log_softmax(logits, dim=-1)), y)
 
         numbers = {name: value for name, value in row.items() if isinstance(value, float)}
         genotype = searcher.relaxed.derive(learner.architecture)
         progress = searcher.schedule.progress(step)
-        end = EpochEnd(progress, learner.architecture, genotype, numbers, validation_loss)
+        end = EpochEnd(progress, on_host(learner.architecture), genotype, numbers, validation_loss)
         decision = searcher.relaxed.method.end_epoch(end)
         if isinstance(decision, Rollback):
             raise NotImplementedError(

@@ -66,6 +66,11 @@ class Searcher:
                 group["lr"] = rate
         self.relaxed.method.schedule(self.schedule.progress(step))
 
+    @property
+    def scores(self) -> dict[str, Tensor]:
+        """Its score of every operation, by kind of cell."""
+        return self.relaxed.scores(self.learner.architecture)
+
     def logits(self, inputs: Tensor) -> Tensor:
         """What W says of images, without what is random in training."""
         return self.relaxed(self.learner.w, self.learner.architecture, inputs)
@@ -73,7 +78,8 @@ class Searcher:
     def rebuilt(self, how: Rebuild) -> "Searcher":
         """The same learner at the beginning of its next stage."""
         self.relaxed.rebuild(how)
-        return _at_a_stage(self.relaxed, self.schedule, self if how.keep_architecture else None)
+        kept = self if how.keep_architecture else None
+        return _at_a_stage(self.relaxed, self.schedule, self.learner.device, kept)
 
     def remember(self, epoch: int) -> None:
         """Keep the architecture of an epoch."""
@@ -109,7 +115,7 @@ class Searcher:
         prefix, stage = "relaxed.", self.relaxed.stage
         self.relaxed.load_state({n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)})
         if self.relaxed.stage != stage:
-            made = _at_a_stage(self.relaxed, self.schedule)
+            made = _at_a_stage(self.relaxed, self.schedule, self.learner.device)
             self.learner, self.optimizers = made.learner, made.optimizers
         self.history = {}
         for name, tensor in state.items():
@@ -147,16 +153,25 @@ def of_learner(tensors: Mapping[str, Tensor], k: int) -> dict[str, Tensor]:
     return {name.removeprefix(own): tensor for name, tensor in tensors.items() if name.startswith(own)}
 
 
-def make_searcher(space: Space, method: Method, schedule: Schedule, *, seed: int, number: int) -> Searcher:
+def make_searcher(
+    space: Space,
+    method: Method,
+    schedule: Schedule,
+    *,
+    seed: int,
+    number: int,
+    device: torch.device | str = "cpu",
+) -> Searcher:
     """A learner at the beginning of a search."""
-    return _at_a_stage(Relaxed(space, method, seed=seed, learner=number), schedule)
+    return _at_a_stage(Relaxed(space, method, seed=seed, learner=number), schedule, torch.device(device))
 
 
-def _at_a_stage(relaxed: Relaxed, schedule: Schedule, kept: Searcher | None = None) -> Searcher:
+def _at_a_stage(relaxed: Relaxed, schedule: Schedule, device: torch.device, kept: Searcher | None = None) -> Searcher:
     """A learner at the beginning of a stage: fresh weights, and a fresh architecture unless that of `kept` goes on."""
     # Where nobody learns from V there is none.
-    v, w = relaxed.initial_weights("v") if schedule.teaches else None, relaxed.initial_weights("w")
-    architecture = relaxed.initial_architecture() if kept is None else kept.learner.architecture
+    v = relaxed.initial_weights("v", device=device) if schedule.teaches else None
+    w = relaxed.initial_weights("w", device=device)
+    architecture = relaxed.initial_architecture(device=device) if kept is None else kept.learner.architecture
     asked, own, weights = schedule.config.architecture, relaxed.method.optimizer, schedule.config.weights
 
     def sgd(tensors: Mapping[str, Tensor]) -> FusedSGD:

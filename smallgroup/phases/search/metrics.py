@@ -82,6 +82,7 @@ class EpochMetrics:
                 data.dataset,
                 self.indices,
                 workers=data.workers,
+                device=learner.device,
             )
             if not math.isfinite(found.loss):  # then the errors say nothing, although they are numbers
                 quantity = f"the validation loss{whose} at the end of epoch {epoch + 1}"
@@ -144,19 +145,17 @@ def edge_margins(searcher: Searcher) -> dict[str, list[float]]:
 def _shares(searcher: Searcher) -> dict[str, Tensor]:
     """Return, by kind, the scores of each edge divided by their sum; what has been removed has none."""
     found = {}
-    for kind, scores in searcher.relaxed.method.scores(searcher.learner.architecture).items():
-        own = scores.detach().cpu()
-        own = own.masked_fill(own == -math.inf, 0.0).double()
+    for kind, scores in searcher.scores.items():
+        own = scores.masked_fill(scores == -math.inf, 0.0).double()
         found[kind] = own / own.sum(dim=1, keepdim=True).clamp(min=1e-30)
     return found
 
 
 def rounded_scores(searcher: Searcher) -> dict[str, list[list[float | None]]]:
     """By kind, what the method holds of every operation of every edge; null for what has been removed."""
-    scores = searcher.relaxed.method.scores(searcher.learner.architecture)
     return {
         kind: [[round(value, 4) if math.isfinite(value) else None for value in row] for row in table.tolist()]
-        for kind, table in scores.items()
+        for kind, table in searcher.scores.items()
     }
 
 

@@ -197,8 +197,7 @@ def write_architectures(path: Path, searchers: Sequence[Searcher], genotypes: Se
     """Write each learner's score for every operation."""
     learners = []
     for searcher, genotype in zip(searchers, genotypes, strict=True):
-        scores = searcher.relaxed.method.scores(searcher.learner.architecture)
-        tables = {kind: [[_or_null(value) for value in row] for row in t.tolist()] for kind, t in scores.items()}
+        tables = {kind: [[_or_null(v) for v in row] for row in t.tolist()] for kind, t in searcher.scores.items()}
         own = {"space": genotype.space, "genotype": to_plain(genotype), "scores": tables}
         learners.append({**own, "most_skips": searcher.relaxed.method.most_skips})
     write_whole(path, json.dumps({"schema": 1, "learners": learners}) + "\n")
@@ -213,7 +212,9 @@ def _learner(k: int, searcher: Searcher, genotype: Genotype, job: SearchJob) -> 
     data = job.data
 
     def on(images: Tensor, which: str, logits_of: Callable[[Tensor], Tensor] = searcher.logits) -> Evaluation:
-        found = evaluate(logits_of, data.dataset.train, data.dataset, images, workers=data.workers)
+        found = evaluate(
+            logits_of, data.dataset.train, data.dataset, images, workers=data.workers, device=searcher.learner.device
+        )
         if not math.isfinite(found.loss):  # then the errors say nothing, although they are numbers
             raise NonFiniteError(k, 2, f"the loss on all {which} images", job.step)
         return found

@@ -147,4 +147,4 @@ def _logits(model: nn.Module, inputs: Tensor) -> Tensor:
     """In float64, so that the shares of thousands of classes add up."""
     with torch.no_grad():
         inputs = inputs.to(next(model.parameters()).device).contiguous(memory_format=torch.channels_last)
-        return Outputs.of(model(inputs)).logits.double()
+        return Outputs.of(model(inputs)).logits.cpu().double()  # some devices have no float64

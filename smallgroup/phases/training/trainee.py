@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -118,7 +119,7 @@ class Trainee:
 
     def answer(self, images: Tensor, labels: Tensor, *, step: int, part: int) -> Answer:
         """A pass over a part of the batch."""
-        with torch.autocast(self.device.type, _DTYPES[self.config.precision], enabled=self._mixed):
+        with self._precision():
             outputs = Outputs.of(self.network(images, (*self._key, step, part)))
             loss, second = (self._loss(logits, labels) for logits in outputs)
         # Before anyone follows this answer: it is not the peers who are to blame for it.
@@ -150,7 +151,7 @@ class Trainee:
         """Clip the gradient, and refuse one that is not finite."""
         self.scaler.unscale_(self.optimizer)
         limit = math.inf if self.config.clip is None else self.config.clip
-        norm = float(torch.nn.utils.clip_grad_norm_(self._weights, limit, foreach=True))
+        norm = float(torch.nn.utils.clip_grad_norm_(self._weights, limit))
         # With float16 a gradient may overflow now and then: the scaler leaves that step out and scales less.
         if not self.scaler.is_enabled():
             self._check_finite("gradient", norm, step)
@@ -182,9 +183,11 @@ class Trainee:
             return torch.zeros((), device=labels.device)
         return functional.cross_entropy(logits.float(), labels, label_smoothing=self.config.label_smoothing)
 
-    @property
-    def _mixed(self) -> bool:
-        return self.config.precision != "float32"
+    def _precision(self) -> AbstractContextManager[Any]:
+        """What passes are computed in."""
+        if self.config.precision == "float32":
+            return nullcontext()
+        return torch.autocast(self.device.type, _DTYPES[self.config.precision])
 
     # What is measured.
 
@@ -267,4 +270,4 @@ class Trainee:
             self.scaler.load_state_dict(dict(record["scaler"]))
 
 
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
