@@ -165,7 +165,7 @@ class _TwinTensor(Tensor):
 
     @staticmethod
     def __new__(cls: type["_TwinTensor"], held: Tensor) -> "_TwinTensor":
-        made: _TwinTensor = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+        made: _TwinTensor = Tensor._make_wrapper_subclass(
             cls,
             held.size(),
             strides=held.stride(),
