@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from smallgroup.spaces.darts.design import NETWORKS
 from smallgroup.spaces.darts.genotype import Genotype
-from smallgroup.spaces.darts.plain import from_flat
+from smallgroup.spaces.darts.plain import from_plain
 
 
 class Release(NamedTuple):
@@ -25,7 +25,7 @@ def releases() -> dict[str, Release]:
     found = {}
     for name, entry in entries.items():
         about, head = entry.pop("about"), entry.pop("imagenet_head", NETWORKS["imagenet"].auxiliary)
-        found[name] = Release(from_flat(entry), about, head)
+        found[name] = Release(from_plain(entry), about, head)
     return found
 
 

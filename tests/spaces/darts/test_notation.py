@@ -15,6 +15,11 @@ SECOND_ORDER = f"Genotype(normal={NORMAL}, normal_concat=[2, 3, 4, 5], reduce={R
 @pytest.mark.parametrize("name", published())
 def test_published_genotypes_there_and_back(name: str) -> None:
     genotype = published()[name]
+    if any(len(edges) != 2 for cell in (genotype.normal, genotype.reduce) for edges in cell.nodes):
+        assert name.startswith("FairDARTS")  # which has nodes with one edge, for which the notation has no room
+        with pytest.raises(ValueError, match="every node has two edges"):
+            notation.to_text(genotype)
+        return
     assert notation.parse(notation.to_text(genotype)) == genotype
 
 

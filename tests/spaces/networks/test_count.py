@@ -21,6 +21,29 @@ COUNTS: dict[str, dict[str, dict[str, int]]] = json.loads(Path(__file__).with_na
 MILLIONS = {"DARTS_V2": 544.0, "PDARTS": 557.1, "PCDARTS_cifar": 585.9, "PCDARTS_image": 597.1}
 """Multiply-adds on ImageNet with elementwise operations; the last three are the 557, 586 and 597 of their papers."""
 
+PUBLISHED = {
+    "GDAS_V1": ("cifar10", 3.4),
+    "DARTS_PLUS": ("cifar10", 3.7),
+    "NoisyDARTS_a": ("cifar10", 3.3),
+    "ASAP": ("cifar10", 2.5),
+    "SDARTS_ADV": ("cifar10", 3.3),
+    "DrNAS_cifar10": ("cifar10", 4.1),
+    "DrNAS_imagenet": ("imagenet", 5.7),
+}
+"""Millions of parameters that papers state for a cell."""
+
+WITH_HEAD = {
+    "GDAS_V1": (519, None),
+    "SNAS": (422, None),
+    "FairDARTS_b": (536, 3.88),
+    "FairDARTS_d": (532, 3.84),
+    "FairDARTS_e": (414, 3.12),
+    "FairDARTS_f": (497, 3.62),
+    "FairDARTS_g": (453, 3.37),
+}
+"""Millions of multiply-adds on CIFAR-10, and of parameters with the auxiliary head, that the release of FairDARTS
+states, cut off behind the last digit."""
+
 OFFICIAL = {
     "|avg_pool_3x3~0|+|nor_conv_1x1~0|skip_connect~1|+|nor_conv_1x1~0|skip_connect~1|skip_connect~2|": (
         129_306,
@@ -47,6 +70,21 @@ def test_published_cells(name: str, network: str) -> None:
     } == expected
     if network == "imagenet" and name in MILLIONS:
         assert round(counted.with_elementwise / 1e6, 1) == MILLIONS[name]
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_cells_have_the_parameters_that_their_papers_state(name: str) -> None:
+    network, millions = PUBLISHED[name]
+    assert round(parameters(build_network(published()[name], network, device="meta")) / 1e6, 1) == millions
+
+
+@pytest.mark.parametrize("name", WITH_HEAD)
+def test_cells_have_the_sizes_that_a_release_states(name: str) -> None:
+    genotype, (multiplications, millions) = published()[name], WITH_HEAD[name]
+    module = build_network(genotype, design_of(genotype, auxiliary=True), device="meta")
+    assert int(multiply_adds(module, 32) / 1e6) == multiplications
+    if millions is not None:
+        assert int(parameters(module, auxiliary=True) / 1e4) / 100 == millions
 
 
 def test_a_network_by_name_has_no_head() -> None:

@@ -65,6 +65,15 @@ def test_cells_of_five_nodes_and_other_concats(name: str) -> None:
     assert network(random_images(2, 3, 16, 16)).shape == (2, 10)
 
 
+@pytest.mark.parametrize("name", published())
+def test_every_published_cell_can_be_trained(name: str) -> None:
+    network = build_network(published()[name], DartsDesign(images=ImageSpec(4, 3, 8), channels=2, cells=3))
+    logits = network(random_images(3, 3, 8, 8))
+    assert isinstance(logits, torch.Tensor)
+    logits.square().sum().backward()
+    assert [key for key, weight in network.named_parameters() if weight.grad is None] == []
+
+
 def test_batch_norms_of_derived_networks() -> None:
     """Scale, shift and running statistics everywhere, and none behind a pool: DARTS_V2's pools sit in reductions."""
     for network in (build_network(DARTS_V2, device="meta"), build_network(Cell(("nor_conv_3x3",) * 6), device="meta")):
