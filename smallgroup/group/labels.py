@@ -21,6 +21,8 @@ def check_rows(labels: Labels, size: int | None, name: str, *, dims: int | None 
         raise TypeError(f"{name} labels must be a tensor, but got {type(labels).__name__}")
     if labels.layout != torch.strided or labels.is_nested:
         raise TypeError(f"{name} labels must be a dense tensor, but its layout is {labels.layout}")
+    if labels.is_meta:
+        raise TypeError(f"{name} labels must hold values, but they are on the device meta")
     if labels.dtype not in NUMBERS:
         raise TypeError(
             f"{name} labels must be integers of 8 bits or signed ones, floating-point numbers of 16 bits or more, or "

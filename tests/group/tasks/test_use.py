@@ -158,6 +158,12 @@ WRONG: dict[str, tuple[str, Any, type[Exception], str]] = {
         TypeError,
         "train labels must be a dense tensor, but its layout is torch.sparse_coo",
     ),
+    "labels without values": (
+        "pixels",
+        with_labels(lambda y: y.to("meta")),
+        TypeError,
+        "train labels must hold values, but they are on the device meta",
+    ),
     "nested labels": (
         "one number",
         with_labels(lambda y: torch.nested.nested_tensor(list(y.view(6, 1)), layout=torch.jagged)),
