@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from smallgroup.group import Classification, Learner, SmallGroup
 from smallgroup.group.teaching import Teaching
+from smallgroup.runtime import stream
 from tests.group import oracle
 from tests.group.checks import expected_terms, group_of, term_errors
 from tests.group.networks import make_batches, make_learners, same_bits, state_of
@@ -265,6 +267,7 @@ def test_lambda_does_not_turn_teaching_on_or_off(before: float, after: float) ->
         ({"temperature": 0}, "0 < temperature < infinity must hold, but got temperature=0"),
         ({"temperature": "hot"}, "temperature must be a number, but got str"),
         ({"confidence": 1.0}, "0 <= confidence < 1 must hold, but got confidence=1.0"),
+        ({"label_smoothing": 1.0}, "0 <= label_smoothing < 1 must hold, but got label_smoothing=1.0"),
     ],
 )
 def test_labels_of_no_kind_are_refused(options: Any, says: str) -> None:
@@ -278,3 +281,18 @@ def test_rows_that_are_not_confident_are_not_learned_from() -> None:
     handed = Classification(temperature=0.5, confidence=0.6).hand_over(log_p, log_p)
     expected = torch.tensor([[0.49, 0.04, 0.01], [0.0, 0.0, 0.0]], dtype=torch.float64) / torch.tensor([[0.54], [1.0]])
     torch.testing.assert_close(handed, expected)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_smoothed_labels_are_torchs(share: float, dtype: torch.dtype) -> None:
+    """To the bit: a network in a group with lambda 0 is trained as one alone. Labels of peers are not smoothed."""
+    logits = torch.randn(7, 5, generator=stream("smoothing"), dtype=dtype).requires_grad_()
+    labels, task = torch.tensor([0, 1, 2, 3, 4, 0, 1]), Classification(label_smoothing=share)
+    losses = task.loss(task.normalized(logits), labels), functional.cross_entropy(logits, labels, label_smoothing=share)
+    assert torch.equal(*losses)
+    gradients = [torch.autograd.grad(loss, logits)[0] for loss in losses]
+    torch.testing.assert_close(*gradients, rtol=0, atol=0)
+    assert torch.equal(
+        task.hand_over(task.normalized(logits), None), Classification().hand_over(task.normalized(logits), None)
+    )

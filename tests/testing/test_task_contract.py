@@ -47,6 +47,11 @@ class TestConfidentLabels(TestClassification):
         assert set(table.sum(dim=1).round().tolist()) == {0.0, 1.0}
 
 
+class TestSmoothedLabels(TestClassification):
+    def task(self) -> Task:
+        return Classification(label_smoothing=0.2)
+
+
 class TestMultiLabel(Numbers):
     def task(self) -> Task:
         return MultiLabel()

@@ -30,23 +30,30 @@ class Classification(Task):
             prediction, above 1 softer.
         confidence: labels of inputs whose highest probability (at temperature 1) is lower are not learned from. The
             mean is still over the whole batch. Which inputs these are counts as constant in gradients.
+        label_smoothing: share of each human label that is spread over all classes, in all three stages. What learners
+            hand over is not smoothed.
     """
 
     linear = True
     unit = "classes"
 
-    def __init__(self, *, temperature: float = 1.0, confidence: float = 0.0) -> None:
+    def __init__(self, *, temperature: float = 1.0, confidence: float = 0.0, label_smoothing: float = 0.0) -> None:
         check_number("temperature", temperature, positive=True)
         check_probability("confidence", confidence)
-        self.temperature, self.confidence = temperature, confidence
+        check_probability("label_smoothing", label_smoothing)
+        self.temperature, self.confidence, self.label_smoothing = temperature, confidence, label_smoothing
 
     def normalized(self, outputs: Tensor) -> Tensor:
         """Return log-probabilities."""
         return functional.log_softmax(outputs, dim=-1)
 
     def loss(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        """Return the cross-entropy with class indices, [batch]."""
-        return functional.nll_loss(outputs, labels.to(torch.int64))
+        """Return the cross-entropy with class indices, [batch]; smoothed as in `torch.nn.CrossEntropyLoss`."""
+        loss = functional.nll_loss(outputs, labels.to(torch.int64))
+        if not self.label_smoothing:
+            return loss
+        spread = -outputs.sum(dim=1).mean()
+        return (1 - self.label_smoothing) * loss + spread * (self.label_smoothing / outputs.shape[1])
 
     def hand_over(self, outputs: Tensor, inputs: Inputs) -> Tensor:  # noqa: ARG002
         """Return soft labels, [batch, classes]; rows that are not confident enough are zero."""
