@@ -1,31 +1,15 @@
-"""A training step of a derived network, in both forms."""
+"""A step of the training of a network: what it is. It is computed in `network_calls`, which loads torch."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-from torch.nn import functional
-from torch.optim import SGD
-
-from smallgroup.bench.timing import Call
-from smallgroup.config import resolve as resolve_config
-from smallgroup.data import Augmentation
-from smallgroup.data.dataset import Dataset
-from smallgroup.data.images import TensorImages
-from smallgroup.data.training_data import TrainingData
+from smallgroup.config import resolve
 from smallgroup.phases.training.config import TrainingConfig
-from smallgroup.phases.training.trainee import Trainee
-from smallgroup.runtime import stream
 from smallgroup.runtime.checks import check_counts
-from smallgroup.runtime.image_spec import ImageSpec
-from smallgroup.spaces.genotypes import resolve
-from smallgroup.spaces.networks import build_network
-from smallgroup.spaces.outputs import Outputs
 
-CLASSES, CHANNELS = 10, 3
-_SEED = 0
+if TYPE_CHECKING:
+    from smallgroup.bench.timing import Call
+
 _HEAD = 8
 """The smallest images that leave room for an auxiliary head."""
 
@@ -65,77 +49,16 @@ class NetworkStep:
         """The published settings at this size."""
         auxiliary = "two-norms" if self.size >= _HEAD else "none"
         network = {"channels": self.channels, "cells": self.cells, "auxiliary": auxiliary}
-        return resolve_config({"recipe": "paper", "training": {"network": network}}).training
+        return resolve({"recipe": "paper", "training": {"network": network}}).training
 
-    def plain(self) -> Call:
+    def plain(self) -> "Call":
         """The loop of the textbook, in NCHW."""
-        config, (images, labels) = self.config, self._batch()
-        design = config.network.design(ImageSpec(CLASSES, CHANNELS, self.size), "darts")
-        _, cell = resolve(self.genotype)
-        network = build_network(cell, design, generator=stream(_SEED, "evaluation", "weights"))
-        network.drop_path = config.drop(config.epochs // 2)
-        network.train()
-        optimizer = SGD(
-            network.parameters(),
-            lr=config.rate(config.epochs // 2),
-            momentum=config.momentum,
-            weight_decay=config.weight_decay,
-            foreach=False,
-        )
-        step = 0
+        from smallgroup.bench.network_calls import plain_step  # noqa: PLC0415 -- it loads torch
 
-        def call() -> Sequence[Tensor | None]:
-            nonlocal step
-            optimizer.zero_grad()
-            outputs = Outputs.of(network(images, (_SEED, "evaluation", step, 0)))
-            loss = functional.cross_entropy(outputs.logits, labels)
-            total = loss
-            if outputs.auxiliary is not None:
-                total = loss + config.auxiliary_weight * functional.cross_entropy(outputs.auxiliary, labels)
-            total.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(network.parameters(), config.clip or float("inf"), foreach=False)
-            optimizer.step()
-            step += 1
-            return [loss.detach()]
+        return plain_step(self)
 
-        return call
-
-    def fast(self) -> Call:
+    def fast(self) -> "Call":
         """What is trained in an evaluation."""
-        _, cell = resolve(self.genotype)
-        trainee = Trainee(self.config, _data(self.size), cell, seed=_SEED)
-        images, labels = self._batch()
-        step = 0
+        from smallgroup.bench.network_calls import fast_step  # noqa: PLC0415 -- it loads torch
 
-        def call() -> Sequence[Tensor | None]:
-            nonlocal step
-            trainee.begin(self.config.epochs // 2)
-            answer = trainee.answer(images.contiguous(memory_format=torch.channels_last), labels, step=step, part=0)
-            trainee.follow(answer, share=1.0, step=step)
-            trainee.check(step)
-            trainee.commit()
-            step += 1
-            return [answer.loss.detach()]
-
-        return call
-
-    def _batch(self) -> tuple[Tensor, Tensor]:
-        images = torch.randn(self.batch, CHANNELS, self.size, self.size, generator=stream("bench", "network"))
-        return images, torch.randint(CLASSES, (self.batch,), generator=stream("bench", "network", "labels"))
-
-
-def _data(size: int) -> TrainingData:
-    """What a network is told about its images; none of them is ever read."""
-    nothing = TensorImages(torch.zeros(1, CHANNELS, size, size, dtype=torch.uint8), torch.zeros(1, dtype=torch.int64))
-    dataset = Dataset(
-        name="random images",
-        classes=tuple(str(number) for number in range(CLASSES)),
-        train=nothing,
-        test=None,
-        mean=(0.5,) * CHANNELS,
-        std=(0.5,) * CHANNELS,
-        channels=CHANNELS,
-        size=size,
-        augmentation=Augmentation.none(),
-    )
-    return TrainingData(dataset, Augmentation.none(), workers=0)
+        return fast_step(self)

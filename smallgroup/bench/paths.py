@@ -2,15 +2,22 @@
 
 from contextlib import AbstractContextManager
 
-from smallgroup import kernels
 from smallgroup.runtime.checks import check_choice
+from smallgroup.runtime.kernel_paths import AUTO, PATHS
 
-PLAIN, AUTO = "plain", "auto"
+PLAIN = "plain"
+
+
+def check_path(asked: str) -> None:
+    """Refuse what is no path to compare with the plain one; whether this machine has it is not asked."""
+    check_choice("path", asked, (AUTO, *(path for path in PATHS if path != PLAIN)))
 
 
 def fast_path(asked: str = AUTO) -> str:
     """The path that is to be compared with the plain one: the best there is on this machine, or the one asked for."""
-    check_choice("path", asked, (AUTO, *(path for path in kernels.PATHS if path != PLAIN)))
+    from smallgroup import kernels  # noqa: PLC0415 -- it loads torch
+
+    check_path(asked)
     if asked == AUTO:
         return kernels.best()
     there = [path for path in kernels.available() if path != PLAIN]  # asked only now: it may compile something
@@ -20,4 +27,6 @@ def fast_path(asked: str = AUTO) -> str:
 
 def on(path: str) -> AbstractContextManager[object]:
     """Everything that is computed inside goes this way."""
+    from smallgroup import kernels  # noqa: PLC0415 -- it loads torch
+
     return kernels.using(path)

@@ -2,22 +2,15 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import linear_regression
 from typing import Any
 
 from smallgroup.bench.cases import prepared
-from smallgroup.bench.group_step import GroupStep
+from smallgroup.bench.plans import Point
 from smallgroup.bench.timing import Call, Measured, Watch, alternate
-from smallgroup.runtime.checks import check_choice
-from smallgroup.spaces import DartsSpace
 
-DIMENSIONS = ("learners", "batch", "cells", "channels")
 ROUNDS = 3
-DEFAULT = {"channels": 16, "cells": 6, "cells_per_stage": 1, "batch": 16, "size": 32}
-QUICK = {"channels": 4, "cells": 3, "cells_per_stage": 1, "batch": 4, "size": 16}
-_LEARNERS = range(1, 9)
-_TIMES = (1, 2, 3, 4)
 
 
 @dataclass(frozen=True)
@@ -31,34 +24,6 @@ class Fit:
     """From where on it was fitted."""
 
 
-@dataclass(frozen=True)
-class Point:
-    """One step."""
-
-    dimension: str
-    value: int
-    step: GroupStep
-
-    @property
-    def name(self) -> str:
-        """What varies."""
-        return f"{self.dimension} = {self.value}"
-
-
-def points(base: GroupStep, dimensions: Sequence[str]) -> list[Point]:
-    """K = 1 to 8; once to four times the batch, cells and channels of the base."""
-    found = []
-    for dimension in dict.fromkeys(dimensions):
-        check_choice("over", dimension, DIMENSIONS)
-        field = "cells_per_stage" if dimension == "cells" and base.space != DartsSpace.name else dimension
-        first = int(getattr(base, field))
-        values = _LEARNERS if dimension == "learners" else [first * times for times in _TIMES]
-        for value in values:
-            change: dict[str, Any] = {field: value}
-            found.append(Point(dimension, value, replace(base, **change)))
-    return found
-
-
 def fitted(sizes: Sequence[int], seconds: Sequence[float]) -> Fit:
     """The exponent of growth."""
     xs, ys = [math.log(size) for size in sizes], [math.log(time) for time in seconds]
@@ -67,11 +32,8 @@ def fitted(sizes: Sequence[int], seconds: Sequence[float]) -> Fit:
     return Fit(slope, off, min(sizes))
 
 
-def measure(
-    base: GroupStep, dimensions: Sequence[str], path: str, rounds: int, watch: Watch | None = None
-) -> dict[str, Any]:
+def measure(asked: Sequence[Point], path: str, rounds: int, watch: Watch | None = None) -> dict[str, Any]:
     """Rows and exponents, as `--json` prints them."""
-    asked = points(base, dimensions)
     calls: dict[str, Call] = {}
     for point in asked:  # where two dimensions meet, at the base, there is one step
         if point.step.name not in calls:

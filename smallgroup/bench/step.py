@@ -1,30 +1,18 @@
 """`bench step`: whole steps, plain against fast, and how the fast one grows with the number of learners."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from itertools import pairwise, product
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from smallgroup.bench.cases import BenchRow, row
 from smallgroup.bench.group_step import GroupStep
-from smallgroup.bench.network_step import NetworkStep
 from smallgroup.bench.one_row import Contender, measured
 from smallgroup.bench.paths import PLAIN
+from smallgroup.bench.plans import AT_MOST, LARGER, Plan
 from smallgroup.bench.timing import Measured, Turn, Watch, ratio
 from smallgroup.runtime.checks import check_counts
 
-STANDARD: tuple[tuple[GroupStep | NetworkStep, dict[str, float]], ...] = (
-    (GroupStep(), {"torch": 2.5, "native": 4.0}),
-    (GroupStep(hypergradient="finite-difference"), {"torch": 2.5, "native": 4.0}),
-    (GroupStep(space="nas-bench-201", cells_per_stage=1), {"torch": 1.5, "native": 2.0}),
-    (GroupStep(space="nas-bench-201", cells_per_stage=5), {"torch": 1.5, "native": 2.0}),
-    (NetworkStep(), {"torch": 1.5, "native": 2.0}),
-)
-"""What is measured unless something else is asked for, and how many times as fast each path is to be, at least."""
-LARGER, AT_MOST = 4, 2.1
-"""Learners of the group that the first of these is compared with, and how many times as long its step may take."""
-QUICK = {"channels": 8, "cells": 3, "cells_per_stage": 1, "batch": 8, "size": 16}
-"""Sizes that take seconds. What is won at them says little: the smaller a network, the more its time is overhead."""
 ROUNDS = 3
 
 
@@ -46,18 +34,6 @@ class Growth:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Which steps are measured."""
-
-    cases: Sequence[GroupStep | NetworkStep]
-    """In both forms."""
-    beside: Sequence[GroupStep] = ()
-    """The fast form alone."""
-    at_least: Mapping[str, Mapping[str, float]] | None = None
-    """By name and path: how large the ratio is to be."""
-
-
-@dataclass(frozen=True)
 class Steps:
     """What came of it."""
 
@@ -75,27 +51,6 @@ class Steps:
             ],
             "growth": [growth.to_dict() for growth in self.growth],
         }
-
-
-def planned(which: Mapping[str, Sequence[Any]], sizes: Mapping[str, Any]) -> Plan:
-    """Every combination of `which`, at these sizes; the standard steps where there is none.
-
-    Args:
-        which: values of `space`, `method`, `learners`, `hypergradient`; what is missing has its default.
-        sizes: fields of the steps; those that are missing have theirs.
-    """
-    if which:
-        return Plan(combined(which, sizes))
-    cases = {_sized(case, sizes).name: _sized(case, sizes) for case, _ in STANDARD}  # sizes can make two of them one
-    larger = _sized(replace(GroupStep(), learners=LARGER), sizes)
-    assert isinstance(larger, GroupStep)
-    return Plan(list(cases.values()), [larger], {case.name: least for case, least in STANDARD})
-
-
-def combined(which: Mapping[str, Sequence[Any]], sizes: Mapping[str, Any]) -> list[GroupStep]:
-    """Every combination, once."""
-    values = [list(dict.fromkeys(given)) for given in which.values()]
-    return [GroupStep(**dict(zip(which, chosen, strict=True)), **sizes) for chosen in product(*values)]
 
 
 def measure(plan: Plan, path: str, rounds: int, watch: Watch | None = None) -> Steps:
@@ -152,10 +107,3 @@ def grown(found: Mapping[GroupStep, Measured]) -> list[Growth]:
             numbers = (small.learners, large.learners)
             result.append(Growth(name, numbers, (before.median, after.median), value, spread, limit))
     return result
-
-
-def _sized(case: GroupStep | NetworkStep, sizes: Mapping[str, Any]) -> GroupStep | NetworkStep:
-    """With those sizes that it has."""
-    own = {field.name for field in fields(case)}
-    changes: dict[str, Any] = {name: value for name, value in sizes.items() if name in own}
-    return replace(case, **changes)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from rich.progress import BarColumn, Progress, TextColumn
@@ -15,52 +14,26 @@ from smallgroup.bench import step as steps
 from smallgroup.bench.cases import BenchRow
 from smallgroup.bench.group_step import GroupStep
 from smallgroup.bench.machine import head
+from smallgroup.bench.operation import Operation
 from smallgroup.bench.paths import fast_path
+from smallgroup.bench.plans import Plan, Point
 from smallgroup.bench.timing import Turn, Watch
+from smallgroup.cli.bench_asked import Asked
 from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_json
 from smallgroup.display.console import CleanConsole, console_for_table
 from smallgroup.runtime.allocator import keep_memory
-from smallgroup.runtime.checks import check_counts
 from smallgroup.runtime.environment import threads
 from smallgroup.runtime.memory import memory_explained
 
 WIDTH = 140
 """Columns of a table that nobody's terminal limits."""
-QUICK_ROUNDS = 2
 ADVICE = "lower --batch, --cells or --channels, or take --quick"
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What all commands are told."""
-
-    path: str
-    rounds: int | None
-    threads: int | None
-    quick: bool = False
-    as_json: bool = False
-
-    def sized(self, given: Mapping[str, Any], quick: Mapping[str, int]) -> dict[str, Any]:
-        """The sizes given, above those of --quick if that was."""
-        return {**(quick if self.quick else {}), **given}
-
-    @contextmanager
-    def measuring(self, usual: int) -> Iterator[tuple[str, int, Watch]]:
-        """The path, the rounds and who watches them; the path comes last, because it may have to be compiled."""
-        rounds = self.rounds if self.rounds is not None else QUICK_ROUNDS if self.quick else usual
-        check_counts(rounds=rounds)
-        keep_memory()  # as runs do; it serves both contenders
-        with threads(self.threads), memory_explained(ADVICE):
-            path = fast_path(self.path)
-            with _watched() as watch:
-                yield path, rounds, watch
-
-
-def step(which: Mapping[str, Sequence[Any]], sizes: Mapping[str, Any], asked: Asked) -> None:
+def step(plan: Plan, asked: Asked) -> None:
     """`bench step`."""
-    plan = steps.planned(which, asked.sized(sizes, steps.QUICK))
-    with asked.measuring(steps.ROUNDS) as (path, rounds, watch):
+    with _measuring(asked, steps.ROUNDS) as (path, rounds, watch):
         found = steps.measure(plan, path, rounds, watch)
         top = {**head(path), "rounds": rounds}
     if asked.as_json:
@@ -82,11 +55,10 @@ def step(which: Mapping[str, Sequence[Any]], sizes: Mapping[str, Any], asked: As
         console_for_table(WIDTH).print(table)
 
 
-def operations(sizes: Mapping[str, Any], asked: Asked) -> None:
+def operations(cases: Sequence[Operation], asked: Asked) -> None:
     """`bench ops`."""
-    cases = single.every_operation(**asked.sized(sizes, single.QUICK))
     least = single.QUICK_LEAST if asked.quick else single.LEAST
-    with asked.measuring(single.ROUNDS) as (path, rounds, watch):
+    with _measuring(asked, single.ROUNDS) as (path, rounds, watch):
         rows = single.measure(cases, path, rounds, least=least, watch=watch)
         top = {**head(path), "rounds": rounds}
     if asked.as_json:
@@ -100,11 +72,10 @@ def operations(sizes: Mapping[str, Any], asked: Asked) -> None:
     _show({**top, "sizes": f"C={first.channels}, batch {first.batch}, {first.size}x{first.size}"}, table)
 
 
-def scaling(which: Mapping[str, Any], sizes: Mapping[str, Any], over: Sequence[str] | None, asked: Asked) -> None:
+def scaling(base: GroupStep, points: Sequence[Point], asked: Asked) -> None:
     """`bench scaling`."""
-    base = GroupStep(**which, **{**growth.DEFAULT, **asked.sized(sizes, growth.QUICK)})
-    with asked.measuring(growth.ROUNDS) as (path, rounds, watch):
-        found = growth.measure(base, over or growth.DIMENSIONS, path, rounds, watch)
+    with _measuring(asked, growth.ROUNDS) as (path, rounds, watch):
+        found = growth.measure(points, path, rounds, watch)
         top = {**head(path), "rounds": rounds}
     if asked.as_json:
         print_json({**found, **top})
@@ -122,9 +93,8 @@ def scaling(which: Mapping[str, Any], sizes: Mapping[str, Any], over: Sequence[s
     _show({**top, "from": base.name}, table)
 
 
-def memory(which: Mapping[str, Sequence[Any]], sizes: Mapping[str, Any], asked: Asked) -> None:
+def memory(cases: Sequence[GroupStep], asked: Asked) -> None:
     """`bench memory`."""
-    cases = steps.combined(which, asked.sized(sizes, steps.QUICK))
     with threads(asked.threads), _bar() as move:
         path = fast_path(asked.path)
         rows = peaks.measure(cases, path, lambda name, done, of: move(name, done, of, ""))
@@ -138,6 +108,16 @@ def memory(which: Mapping[str, Sequence[Any]], sizes: Mapping[str, Any], asked: 
         limit = "" if row["at_most"] is None else f"{row['at_most']:g}"
         table.add_row(row["name"], *sizes_, f"{row['ratio']:.2f}", limit)
     _show(top, table)
+
+
+@contextmanager
+def _measuring(asked: Asked, usual: int) -> Iterator[tuple[str, int, Watch]]:
+    """The path, the rounds and who watches them; the path comes last, because it may have to be compiled."""
+    keep_memory()  # as runs do; it serves both contenders
+    with threads(asked.threads), memory_explained(ADVICE):
+        path = fast_path(asked.path)
+        with _watched() as watch:
+            yield path, asked.rounds_or(usual), watch
 
 
 # Showing.

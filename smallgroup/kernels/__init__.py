@@ -9,9 +9,6 @@ The modules ask `backend_for(x)` for the functions that compute them, and take t
 """
 
 from smallgroup.kernels.selection import (
-    AUTO,
-    PATHS,
-    Path,
     available,
     backend_for,
     best,
@@ -21,6 +18,7 @@ from smallgroup.kernels.selection import (
     using,
 )
 from smallgroup.kernels.terms import EPSILON, AnyTerm, Backend, Board, Convolution, Place, Term
+from smallgroup.runtime.kernel_paths import AUTO, PATHS, Path
 
 __all__ = [
     "AUTO",

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -12,10 +11,7 @@ from torch.autograd import forward_ad
 from smallgroup.kernels import library, native, pure
 from smallgroup.kernels.terms import Backend
 from smallgroup.runtime.checks import check_choice
-
-Path = Literal["plain", "torch", "native"]
-PATHS: tuple[str, ...] = get_args(Path)
-AUTO = "auto"
+from smallgroup.runtime.kernel_paths import AUTO, PATHS, Path
 
 _chosen: ContextVar[Path | None] = ContextVar("kernels", default=None)
 _BACKENDS: dict[Path, Backend] = {"torch": pure.PURE, "native": native.NATIVE}

@@ -4,7 +4,8 @@ import pytest
 
 from smallgroup.bench import scaling
 from smallgroup.bench.group_step import GroupStep
-from smallgroup.bench.scaling import Point, fitted, points
+from smallgroup.bench.plans import Point, points
+from smallgroup.bench.scaling import fitted
 from smallgroup.bench.timing import Measured
 
 
@@ -32,7 +33,7 @@ def test_a_learner_alone_is_shown_and_not_fitted(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(scaling, "alternate", alternate)
     monkeypatch.setattr(scaling, "prepared", lambda *_: None)
-    found = scaling.measure(GroupStep(), ["learners"], "torch", 1)
+    found = scaling.measure(points(GroupStep(), ["learners"]), "torch", 1)
     assert [row["learners"] for row in found["rows"]] == list(range(1, 9))
     assert [row["fast_seconds"] for row in found["rows"]][:2] == [0.1, 6]
     assert found["exponents"]["learners"]["exponent"] == pytest.approx(1)

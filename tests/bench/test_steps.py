@@ -10,8 +10,10 @@ from smallgroup.bench.cases import prepared
 from smallgroup.bench.group_step import GroupStep
 from smallgroup.bench.network_step import NetworkStep
 from smallgroup.bench.one_row import Contender
+from smallgroup.bench.operation import Operation, every_operation
 from smallgroup.bench.paths import PLAIN
-from smallgroup.bench.step import Plan, combined, grown, measure, planned
+from smallgroup.bench.plans import QUICK, Plan, combined, planned
+from smallgroup.bench.step import grown, measure
 from smallgroup.bench.timing import Measured, Turn, Watch
 
 TINY = {"channels": 4, "cells": 3, "cells_per_stage": 1, "batch": 3, "size": 8}
@@ -132,7 +134,7 @@ def test_a_network_goes_on_to_learn_alike_in_both_forms() -> None:
 
 
 def test_every_operation_is_there_and_agrees() -> None:
-    cases = operations.every_operation(channels=4, batch=2, size=5)
+    cases = every_operation(channels=4, batch=2, size=5)
     assert len(cases) == 7 * 2 + 4
     assert len({case.name for case in cases}) == len(cases)
     rows = operations.measure(cases, "torch", 1, least=1e-6)
@@ -142,7 +144,7 @@ def test_every_operation_is_there_and_agrees() -> None:
 
 
 def test_an_operation_gives_its_output_and_the_gradients_of_input_and_filters() -> None:
-    case = operations.Operation(space="nas-bench-201", operation="nor_conv_3x3", stride=1, channels=4, batch=2, size=5)
+    case = Operation(space="nas-bench-201", operation="nor_conv_3x3", stride=1, channels=4, batch=2, size=5)
     found = prepared(case.plain, PLAIN)()
     assert [None if tensor is None else tuple(tensor.shape) for tensor in found] == [
         (2, 4, 5, 5),
@@ -156,6 +158,6 @@ def test_random_numbers_of_others_are_left_alone() -> None:
     before = torch.get_rng_state()
     case = GroupStep(space="nas-bench-201", learners=1, **TINY)  # type: ignore[arg-type]
     prepared(case.plain, PLAIN)()
-    prepared(operations.every_operation(channels=4, batch=2, size=5)[0].fast, "torch")()
+    prepared(every_operation(channels=4, batch=2, size=5)[0].fast, "torch")()
     assert torch.equal(before, torch.get_rng_state())
-    assert step.QUICK.keys() == TINY.keys()
+    assert QUICK.keys() == TINY.keys()

@@ -10,6 +10,7 @@ import torch
 from smallgroup.bench import memory, one_row, step
 from smallgroup.bench.child import Told
 from smallgroup.bench.group_step import GroupStep
+from smallgroup.bench.plans import Plan
 from smallgroup.cli import main
 
 Captured = pytest.CaptureFixture[str]
@@ -117,7 +118,7 @@ def test_a_process_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RuntimeError, match=r"measures darts in .* on path plain failed: it ended with code 1"):
         memory.measure([GroupStep()], "torch")
     with pytest.raises(RuntimeError, match=r"measures darts in .* failed: it ended with code 1"):
-        step.measure(step.Plan([GroupStep()]), "torch", 1)
+        step.measure(Plan([GroupStep()]), "torch", 1)
 
 
 @pytest.mark.parametrize(
@@ -135,6 +136,7 @@ def test_a_process_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         (["scaling", "--hypergradient", "second"], "hypergradient must be one of"),
         (["ops", "--channels", "3", "--batch", "2", "--size", "4", "--path", "torch"], "channels must be even"),
         (["memory", "--learners", "0"], "learners >= 1 must hold"),
+        (["scaling", "--over", "channels", "--channels", "1100"], "channels <= 4,096 must hold, but got channels=4400"),
         (["speed"], "No such command 'speed'"),
     ],
 )

@@ -7,9 +7,9 @@ train a network with the multiply-adds of the one that `run` found, and have for
 import math
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ from smallgroup import pipeline
 from smallgroup.api import machine, make_training, training_data_of
 from smallgroup.bench.outcome.plain import build_cnn, build_resnet
 from smallgroup.bench.outcome.proxies import PROXIES
-from smallgroup.config import Config, resolve
+from smallgroup.bench.outcome.tasks import Task
+from smallgroup.config import Config
 from smallgroup.data.training_data import open_parts_of_search
 from smallgroup.fitting import training_within
 from smallgroup.phases.playoff.candidates import distinct
@@ -39,22 +40,6 @@ SPACE = "nas-bench-201"
 RESNET, ALL_3X3 = (known_genotype(name, SPACE) for name in ("resnet", "all-3x3"))
 MOST_CELLS = 3000
 """Random cells that a proxy looks at, at most: there are not many more."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """A dataset and a time."""
-
-    name: str
-    dataset: str
-    seconds: float
-    """CPU seconds for everything together."""
-    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """Keys of the config beside the recipe `quick`."""
-
-    def config(self, seed: int, **more: Any) -> Config:  # noqa: ANN401 -- keys of a config
-        """What a run on this task is."""
-        return resolve({"dataset": self.dataset, "seed": seed, **self.settings, **more})
 
 
 @dataclass(frozen=True)

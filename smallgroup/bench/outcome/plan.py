@@ -4,13 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from smallgroup.bench.outcome.arms import ARMS, Task
+from smallgroup.bench.outcome.arms import ARMS
+from smallgroup.bench.outcome.tasks import Task, tasks
 
 FULL_SEEDS, FEW_SEEDS = tuple(range(1001, 1011)), tuple(range(1001, 1006))
 """Seeds that nothing was tuned on."""
 FEW = ("run", "run, independent pair", "random cell, same cost", "ResNet, own size")
-CLOTHING = "clothing"
-"""The folder of drawn clothes, below the folder of results."""
+SHORT = ("cifar100-5m", "cifar10-15m")
+"""Tables of few arms and seeds."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,8 @@ class Table:
 def tables(folder: Path, *, quick: bool = False) -> list[Table]:
     """Every table; `quick` is a small form of seconds, to see that it runs."""
     every = tuple(ARMS)
-    clothes = f"folder:{folder / CLOTHING}"
     if quick:
-        return [Table(Task("digits-quick", "digits", 40.0), every, (101,))]
+        return [Table(task, every, (101,)) for task in tasks(folder, quick=True)]
     return [
-        Table(Task("digits-2m", "digits", 120.0), every, FULL_SEEDS),
-        Table(Task("cifar10-5m", "cifar10", 300.0), every, FULL_SEEDS),
-        Table(Task("clothing-5m", clothes, 300.0), every, FULL_SEEDS),
-        Table(Task("cifar100-5m", "cifar100", 300.0), FEW, FEW_SEEDS),
-        Table(Task("cifar10-15m", "cifar10", 900.0), FEW, FEW_SEEDS),
+        Table(task, FEW, FEW_SEEDS) if task.name in SHORT else Table(task, every, FULL_SEEDS) for task in tasks(folder)
     ]

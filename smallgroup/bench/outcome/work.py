@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from smallgroup.bench.outcome import clothing, store
-from smallgroup.bench.outcome.plan import CLOTHING, Table, Unit
+from smallgroup.bench.outcome.plan import Table, Unit
+from smallgroup.bench.outcome.tasks import CLOTHING
 from smallgroup.runner.signals import watched
 
 PAUSE = 0.5

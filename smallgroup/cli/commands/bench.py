@@ -92,11 +92,16 @@ def step(
     Rows have the medians of both forms, their ratio with the lowest and highest of a round, by how much the two
     differed in the losses of their first step, and the fast time in units of the first row's.
     """
-    from smallgroup.cli import bench_display  # noqa: PLC0415
+    from smallgroup.bench import plans  # noqa: PLC0415
+    from smallgroup.cli.bench_asked import Asked  # noqa: PLC0415
 
+    asked = Asked(path, rounds, threads, quick=quick, as_json=json)
     which = given_options(space=space, method=method, learners=learners, hypergradient=hypergradient)
     sizes = given_options(channels=channels, cells=cells, cells_per_stage=cells_per_stage, batch=batch, size=size)
-    bench_display.step(which, sizes, bench_display.Asked(path, rounds, threads, quick=quick, as_json=json))
+    plan = plans.planned(which, asked.sized(sizes, plans.QUICK))
+    from smallgroup.cli import bench_display  # noqa: PLC0415
+
+    bench_display.step(plan, asked)
 
 
 @app.command()
@@ -116,10 +121,15 @@ def ops(
     With strides 1 and 2: output, and gradients of input and weights. By default 16 channels and a batch of 32 images of
     32x32, as at the beginning of a supernet.
     """
+    from smallgroup.bench import operation  # noqa: PLC0415
+    from smallgroup.cli.bench_asked import Asked  # noqa: PLC0415
+
+    asked = Asked(path, rounds, threads, quick=quick, as_json=json)
+    sizes = given_options(channels=channels, batch=batch, size=size)
+    cases = operation.every_operation(**asked.sized(sizes, operation.QUICK))
     from smallgroup.cli import bench_display  # noqa: PLC0415
 
-    sizes = given_options(channels=channels, batch=batch, size=size)
-    bench_display.operations(sizes, bench_display.Asked(path, rounds, threads, quick=quick, as_json=json))
+    bench_display.operations(cases, asked)
 
 
 @app.command()
@@ -153,12 +163,17 @@ def scaling(
     are given are those the others grow from. A learner alone takes another step than one in a group: K = 1 is shown,
     and the exponent is that of 2 to 8.
     """
-    from smallgroup.cli import bench_display  # noqa: PLC0415
+    from smallgroup.bench import plans  # noqa: PLC0415
+    from smallgroup.cli.bench_asked import Asked  # noqa: PLC0415
 
+    asked = Asked(path, rounds, threads, quick=quick, as_json=json)
     which = given_options(space=space, method=method, hypergradient=hypergradient)
     sizes = given_options(channels=channels, cells=cells, cells_per_stage=cells_per_stage, batch=batch, size=size)
-    asked = bench_display.Asked(path, rounds, threads, quick=quick, as_json=json)
-    bench_display.scaling(which, sizes, over, asked)
+    base = plans.base_of_growth(which, asked.sized(sizes, plans.QUICK_GROWN))
+    points = plans.points(base, over or plans.DIMENSIONS)
+    from smallgroup.cli import bench_display  # noqa: PLC0415
+
+    bench_display.scaling(base, points, asked)
 
 
 @app.command()
@@ -184,11 +199,16 @@ def memory(
     form has a process of its own. Without options: two DARTS learners at the size of the paper, first-order, for which
     the plain form needs several gigabytes.
     """
-    from smallgroup.cli import bench_display  # noqa: PLC0415
+    from smallgroup.bench import plans  # noqa: PLC0415
+    from smallgroup.cli.bench_asked import Asked  # noqa: PLC0415
 
+    asked = Asked(path, None, threads, quick=quick, as_json=json)
     which = given_options(space=space, method=method, learners=learners, hypergradient=hypergradient)
     sizes = given_options(channels=channels, cells=cells, cells_per_stage=cells_per_stage, batch=batch, size=size)
-    bench_display.memory(which, sizes, bench_display.Asked(path, None, threads, quick=quick, as_json=json))
+    cases = plans.combined(which, asked.sized(sizes, plans.QUICK))
+    from smallgroup.cli import bench_display  # noqa: PLC0415
+
+    bench_display.memory(cases, asked)
 
 
 @app.command()
@@ -198,7 +218,9 @@ def outcome(
         Directory, typer.Option(metavar="DIR", help="Where outcomes are kept, and found again.")
     ] = Directory("outcome"),
     only: Annotated[str, typer.Option(metavar="TEXT", help="Only tables with this in their name.")] = "",
-    workers: Annotated[int, typer.Option(metavar="N", help="Processes side by side, of one thread each.")] = 1,
+    workers: Annotated[
+        int, typer.Option(parser=options.whole_number, metavar="N", help="Processes side by side, of one thread each.")
+    ] = 1,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what is left to measure.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Seconds instead of minutes, to see that it runs.")] = False,
     json: options.Json = False,
@@ -210,6 +232,9 @@ def outcome(
     a ResNet. Everything an arm does is counted. The whole takes about 30 hours of CPU time; it goes on where it was
     stopped.
     """
+    from smallgroup.bench.outcome.tasks import check_asked  # noqa: PLC0415
+
+    check_asked(out, only, workers, quick=quick)
     from smallgroup.cli import bench_outcome  # noqa: PLC0415
 
     bench_outcome.run(out, only, workers, quick=quick, dry_run=dry_run, as_json=json)

@@ -8,8 +8,9 @@ import pytest
 import scipy
 
 from smallgroup.bench.outcome import store, table
-from smallgroup.bench.outcome.arms import ARMS, SAME_COST, Outcome, Task
+from smallgroup.bench.outcome.arms import ARMS, SAME_COST, Outcome
 from smallgroup.bench.outcome.plan import FEW, FEW_SEEDS, FULL_SEEDS, Table, Unit, tables
+from smallgroup.bench.outcome.tasks import Task
 from smallgroup.bench.outcome.work import waiting
 
 TASK = Task("made", "digits", 10.0)

@@ -1,0 +1,101 @@
+"""A step of a group of learners in a search space, in both forms, ready to be called."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from smallgroup.bench.group_step import GroupStep
+from smallgroup.bench.student import Rates, Student
+from smallgroup.bench.textbook import Textbook
+from smallgroup.bench.timing import Call
+from smallgroup.config import resolve
+from smallgroup.group import SmallGroup
+from smallgroup.methods import METHODS, Relaxed
+from smallgroup.phases.search.config import SearchConfig
+from smallgroup.phases.search.learners import make_searcher
+from smallgroup.phases.search.schedule import Schedule
+from smallgroup.runtime import stream
+from smallgroup.runtime.image_spec import ImageSpec
+from smallgroup.spaces import DartsSpace, NasBench201Space, Space
+
+CLASSES = 10
+_SEED = 0
+
+
+def build_space(step: GroupStep) -> Space:
+    """The search space at this size."""
+    if step.space == DartsSpace.name:
+        return DartsSpace(channels=step.channels, cells=step.cells, images=ImageSpec(CLASSES, 3, step.size))
+    return NasBench201Space(
+        channels=step.channels, cells_per_stage=step.cells_per_stage, images=ImageSpec(CLASSES, 3, step.size)
+    )
+
+
+def plain_step(step: GroupStep) -> Call:
+    """The textbook step."""
+    settings = _settings(step.hypergradient)
+    own = settings.weights
+    rates = Rates(lr=own.lr, momentum=own.momentum, weight_decay=own.weight_decay, clip=own.clip)
+    students = [
+        Student(
+            Relaxed(build_space(step), METHODS[step.method](), seed=_SEED, learner=k, channels_last=False),
+            rates,
+            teaches=step.learners > 1,
+        )
+        for k in range(step.learners)
+    ]
+    book = Textbook(students, hypergradient=step.hypergradient, lam=settings.lam, radius=settings.radius)
+    train, unlabeled, validation = make_batches(step)
+    return lambda: _losses(book.step(train, unlabeled, validation))
+
+
+def fast_step(step: GroupStep) -> Call:
+    """The learners and the group of a search."""
+    settings = _settings(step.hypergradient)
+    searchers = []
+    for k in range(step.learners):
+        method = METHODS[step.method]()
+        schedule = Schedule(settings, 1, step.learners > 1, method.stages)
+        searchers.append(make_searcher(build_space(step), method, schedule, seed=_SEED, number=k))
+    group = SmallGroup(
+        [searcher.learner for searcher in searchers],
+        lam=settings.lam,
+        hypergradient=settings.hypergradient,
+        label_path=settings.label_path,
+        radius=settings.radius,
+        optimizers=[searcher.optimizers for searcher in searchers],
+    )
+    train, unlabeled, validation = make_batches(step)
+
+    def call() -> Sequence[Tensor | None]:
+        report = group.step(train, unlabeled, validation)
+        return _losses([float(learner.validation_loss or 0.0) for learner in report.learners])
+
+    return call
+
+
+def make_batches(step: GroupStep) -> tuple[tuple[Tensor, Tensor], Tensor, tuple[Tensor, Tensor]]:
+    """Labelled, unlabelled and validation images, always the same."""
+    shape = (step.batch, *build_space(step).images.shape)
+
+    def images(purpose: str) -> Tensor:
+        return torch.randn(shape, generator=stream("bench", purpose))
+
+    def labels(purpose: str) -> Tensor:
+        return torch.randint(CLASSES, (step.batch,), generator=stream("bench", purpose, "labels"))
+
+    return (
+        (images("train"), labels("train")),
+        images("unlabeled"),
+        (images("validation"), labels("validation")),
+    )
+
+
+def _settings(hypergradient: str) -> SearchConfig:
+    """The rates of the papers: how long a step takes does not depend on them."""
+    return resolve({"recipe": "paper", "search": {"hypergradient": hypergradient, "label_path": True}}).search
+
+
+def _losses(values: Sequence[float]) -> Sequence[Tensor]:
+    return [torch.tensor(values, dtype=torch.float64)]

@@ -1,0 +1,64 @@
+"""An operation of a space: what is measured of it. It is computed in `operations`, which loads torch."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from smallgroup.runtime.checks import check_choice, check_counts
+from smallgroup.spaces import MAIN_SPACES, definition_of
+from smallgroup.spaces.darts.definition import Darts
+
+if TYPE_CHECKING:
+    from smallgroup.bench.timing import Call
+
+QUICK = {"channels": 8, "batch": 4, "size": 16}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """One operation on an edge between two nodes: its output, and the gradients of its input and its weights."""
+
+    space: str
+    operation: str
+    stride: int
+    channels: int = 16
+    batch: int = 32
+    size: int = 32
+
+    def __post_init__(self) -> None:
+        check_choice("space", self.space, MAIN_SPACES)
+        check_counts(channels=self.channels, batch=self.batch, size=self.size)
+        if self.stride > 1 and self.channels % definition_of(self.space).width_step:
+            raise ValueError(f"channels must be even where a skip connection halves the size, but got {self.channels}")
+
+    @property
+    def name(self) -> str:
+        """Space, operation and stride."""
+        return f"{self.space}, {self.operation}, stride {self.stride}"
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """All of them."""
+        return dict(vars(self))
+
+    def plain(self) -> "Call":
+        """In NCHW."""
+        from smallgroup.bench.operations import on_an_edge  # noqa: PLC0415 -- it loads torch
+
+        return on_an_edge(self, channels_last=False)
+
+    def fast(self) -> "Call":
+        """With channels last."""
+        from smallgroup.bench.operations import on_an_edge  # noqa: PLC0415 -- it loads torch
+
+        return on_an_edge(self, channels_last=True)
+
+
+def every_operation(**sizes: int) -> list[Operation]:
+    """All but `none`, which nobody computes; in NAS-Bench-201 no operation has a stride."""
+    return [
+        Operation(space=space, operation=name, stride=stride, **sizes)
+        for space in MAIN_SPACES
+        for name in next(iter(definition_of(space).kinds.values())).operations
+        for stride in ((1, 2) if space == Darts.name else (1,))
+        if name != "none"
+    ]

@@ -1,0 +1,102 @@
+"""Which steps the commands of `smallgroup bench` measure: known, and refused if wrong, before torch is loaded."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import product
+from typing import Any
+
+from smallgroup.bench.group_step import GroupStep
+from smallgroup.bench.network_step import NetworkStep
+from smallgroup.runtime.checks import check_choice
+from smallgroup.spaces.darts.definition import Darts
+
+STANDARD: tuple[tuple[GroupStep | NetworkStep, dict[str, float]], ...] = (
+    (GroupStep(), {"torch": 2.5, "native": 4.0}),
+    (GroupStep(hypergradient="finite-difference"), {"torch": 2.5, "native": 4.0}),
+    (GroupStep(space="nas-bench-201", cells_per_stage=1), {"torch": 1.5, "native": 2.0}),
+    (GroupStep(space="nas-bench-201", cells_per_stage=5), {"torch": 1.5, "native": 2.0}),
+    (NetworkStep(), {"torch": 1.5, "native": 2.0}),
+)
+"""What is measured unless something else is asked for, and how many times as fast each path is to be, at least."""
+LARGER, AT_MOST = 4, 2.1
+"""Learners of the group that the first of these is compared with, and how many times as long its step may take."""
+QUICK = {"channels": 8, "cells": 3, "cells_per_stage": 1, "batch": 8, "size": 16}
+"""Sizes that take seconds. What is won at them says little: the smaller a network, the more its time is overhead."""
+DIMENSIONS = ("learners", "batch", "cells", "channels")
+GROWN = {"channels": 16, "cells": 6, "cells_per_stage": 1, "batch": 16, "size": 32}
+QUICK_GROWN = {"channels": 4, "cells": 3, "cells_per_stage": 1, "batch": 4, "size": 16}
+_LEARNERS = range(1, 9)
+_TIMES = (1, 2, 3, 4)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which steps are measured."""
+
+    cases: Sequence[GroupStep | NetworkStep]
+    """In both forms."""
+    beside: Sequence[GroupStep] = ()
+    """The fast form alone."""
+    at_least: Mapping[str, Mapping[str, float]] | None = None
+    """By name and path: how large the ratio is to be."""
+
+
+def planned(which: Mapping[str, Sequence[Any]], sizes: Mapping[str, Any]) -> Plan:
+    """Every combination of `which`, at these sizes; the standard steps where there is none.
+
+    Args:
+        which: values of `space`, `method`, `learners`, `hypergradient`; what is missing has its default.
+        sizes: fields of the steps; those that are missing have theirs.
+    """
+    if which:
+        return Plan(combined(which, sizes))
+    cases = {_sized(case, sizes).name: _sized(case, sizes) for case, _ in STANDARD}  # sizes can make two of them one
+    larger = _sized(replace(GroupStep(), learners=LARGER), sizes)
+    assert isinstance(larger, GroupStep)
+    return Plan(list(cases.values()), [larger], {case.name: least for case, least in STANDARD})
+
+
+def combined(which: Mapping[str, Sequence[Any]], sizes: Mapping[str, Any]) -> list[GroupStep]:
+    """Every combination, once."""
+    values = [list(dict.fromkeys(given)) for given in which.values()]
+    return [GroupStep(**dict(zip(which, chosen, strict=True)), **sizes) for chosen in product(*values)]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One step."""
+
+    dimension: str
+    value: int
+    step: GroupStep
+
+    @property
+    def name(self) -> str:
+        """What varies."""
+        return f"{self.dimension} = {self.value}"
+
+
+def base_of_growth(which: Mapping[str, Any], sizes: Mapping[str, Any]) -> GroupStep:
+    """The step that the others grow from: what is not given is as in a short search."""
+    return GroupStep(**which, **{**GROWN, **sizes})
+
+
+def points(base: GroupStep, dimensions: Sequence[str]) -> list[Point]:
+    """K = 1 to 8; once to four times the batch, cells and channels of the base."""
+    found = []
+    for dimension in dict.fromkeys(dimensions):
+        check_choice("over", dimension, DIMENSIONS)
+        field = "cells_per_stage" if dimension == "cells" and base.space != Darts.name else dimension
+        first = int(getattr(base, field))
+        values = _LEARNERS if dimension == "learners" else [first * times for times in _TIMES]
+        for value in values:
+            change: dict[str, Any] = {field: value}
+            found.append(Point(dimension, value, replace(base, **change)))
+    return found
+
+
+def _sized(case: GroupStep | NetworkStep, sizes: Mapping[str, Any]) -> GroupStep | NetworkStep:
+    """With those sizes that it has."""
+    own = {field.name for field in fields(case)}
+    changes: dict[str, Any] = {name: value for name, value in sizes.items() if name in own}
+    return replace(case, **changes)

@@ -1,0 +1,33 @@
+"""What all commands of `smallgroup bench` are told, checked before torch is loaded."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from smallgroup.bench.paths import check_path
+from smallgroup.runtime.checks import check_counts
+
+QUICK_ROUNDS = 2
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How to measure, and how to show it."""
+
+    path: str
+    rounds: int | None
+    threads: int | None
+    quick: bool = False
+    as_json: bool = False
+
+    def __post_init__(self) -> None:
+        check_path(self.path)
+        check_counts(**{name: given for name in ("rounds", "threads") if (given := getattr(self, name)) is not None})
+
+    def sized(self, given: Mapping[str, Any], quick: Mapping[str, int]) -> dict[str, Any]:
+        """The sizes given, above those of --quick if that was."""
+        return {**(quick if self.quick else {}), **given}
+
+    def rounds_or(self, usual: int) -> int:
+        """The rounds given, or else those of --quick or the usual ones."""
+        return self.rounds if self.rounds is not None else QUICK_ROUNDS if self.quick else usual
