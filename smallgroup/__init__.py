@@ -14,6 +14,7 @@ from smallgroup.version import __version__
 if TYPE_CHECKING:
     from smallgroup.api import search, train
     from smallgroup.config import Config
+    from smallgroup.phases.training.evaluation import evaluate
     from smallgroup.phases.training.load import load
     from smallgroup.phases.training.predict import predict
     from smallgroup.pipeline import run
@@ -24,6 +25,7 @@ else:
         {
             "api": ["search", "train"],
             "config": ["Config"],
+            "phases.training.evaluation": ["evaluate"],
             "phases.training.load": ["load"],
             "phases.training.predict": ["predict"],
             "pipeline": ["run"],
@@ -34,4 +36,4 @@ else:
 # Before torch is loaded. See `smallgroup.runtime.environment.keep_team_size`, which helps where it was loaded earlier.
 os.environ["OMP_DYNAMIC"] = "false"
 
-__all__ = ["Config", "__version__", "load", "predict", "run", "search", "search_seeds", "train"]
+__all__ = ["Config", "__version__", "evaluate", "load", "predict", "run", "search", "search_seeds", "train"]

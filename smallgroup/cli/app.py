@@ -7,7 +7,7 @@ import typer
 from smallgroup.cli.commands import bench
 from smallgroup.cli.commands.inform import describe, doctor, list_
 from smallgroup.cli.commands.look import report, show, watch
-from smallgroup.cli.commands.model import export, predict
+from smallgroup.cli.commands.model import evaluate, export, predict
 from smallgroup.cli.commands.search import run, search
 from smallgroup.cli.commands.study import study
 from smallgroup.cli.commands.train import mutual, train
@@ -49,7 +49,22 @@ def top(
     raise typer.Exit
 
 
-for command in (describe, search, train, mutual, run, study, report, show, watch, predict, export, list_, doctor):
+for command in (
+    describe,
+    search,
+    train,
+    mutual,
+    run,
+    study,
+    report,
+    show,
+    watch,
+    predict,
+    evaluate,
+    export,
+    list_,
+    doctor,
+):
     app.command(
         name=command.__name__.rstrip("_"),  # `list` is a name of Python's
         epilog="--debug and --plugin MODULE may stand anywhere in the line: see `smallgroup --help`.",

@@ -8,7 +8,9 @@ from typing import Any
 from smallgroup.baseline_names import BASELINES, Baseline
 from smallgroup.cli.wanted import Wanted
 from smallgroup.config import CONFIG, Config, check_run, keys_for_training, seeds_of
-from smallgroup.data.names import check_name
+from smallgroup.data.errors import require_folder
+from smallgroup.data.names import check_name, source_of
+from smallgroup.data.roots import data_root
 from smallgroup.exporters import EXPORTERS
 from smallgroup.phases.search.config import ANSWERS, AnswerRule
 from smallgroup.phases.training.peers import Peers
@@ -158,10 +160,22 @@ def check_export(run: Path, format_: str) -> None:
     find_model(run)
 
 
-def check_predict(run: Path, top: int) -> None:
-    """Refuse a run without a model, and no class per image."""
+def check_predict(run: Path, top: int, table: Path | None, *, as_json: bool) -> None:
+    """Refuse a run without a model, no class per image, and a table that cannot be written."""
     check_counts(top=top)
+    if table is not None:
+        if as_json:
+            raise ValueError("predictions are printed as JSON or written as CSV, but got --json and --csv")
+        require_folder(table.parent, "the place of a CSV file")
+        if table.is_dir():
+            raise ValueError(f"--csv must be a file, but {shown(table)} is a folder")
     find_model(run)
+
+
+def check_evaluate(run: Path, data: str, root: Path | None) -> None:
+    """Refuse a run without a model, and data that are not there."""
+    find_model(run)
+    source_of(data, data_root(root)).require()
 
 
 def check_examined(data: Sequence[str]) -> None:

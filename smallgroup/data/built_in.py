@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from smallgroup.data.checking import BadImages
     from smallgroup.data.dataset import Dataset
     from smallgroup.data.images import Images
+    from smallgroup.data.measured import Measured
 
 ROOT = "looked for under the data root (--data-root, SMALLGROUP_DATA)"
 CIFAR = "https://www.cs.toronto.edu/~kriz/cifar.html"
@@ -119,6 +120,12 @@ class Folder(Source):
         from smallgroup.data.folder import open_folder  # noqa: PLC0415
 
         return open_folder(self.where(), size, bad)
+
+    def open_measured(self, size: int, bad: "BadImages | None" = None) -> "Measured":
+        """Return the images of `test/` or `val/`; without these all images: no part of them has to be set aside."""
+        from smallgroup.data.folder import open_measured  # noqa: PLC0415
+
+        return open_measured(self.where(), size, bad)
 
     def open_unlabeled(self, like: "Dataset", bad: "BadImages | None" = None) -> "Images":
         """Return all images below the folder, whatever folders they are in."""

@@ -14,6 +14,7 @@ from smallgroup.data.dataset import Dataset, Proportions, imbalance
 from smallgroup.data.decoding import SUFFIXES
 from smallgroup.data.errors import DataError, NoClassesError, reason, require_folder
 from smallgroup.data.images import FileImages
+from smallgroup.data.measured import Measured
 from smallgroup.data.normalization import statistics_of_sums
 from smallgroup.data.sizes import LARGEST_DEFAULT, read_shapes
 from smallgroup.data.splits import set_aside
@@ -134,18 +135,31 @@ def _without(scan: Scan, checked: Checked) -> Scan:
     return classes, [files[place] for place in kept], labels[torch.tensor(kept, dtype=torch.int64)]
 
 
-def scan_classes(folder: Path, known: tuple[str, ...] | None = None) -> Scan:
+def open_measured(path: Path, size: int, bad: BadImages | None = None) -> Measured:
+    """Open the images of `test/` or `val/`, else all images; one class is enough. `bad` is as in `open_folder`."""
+    parts = [part for part in ("test", "val", "train") if (path / part).is_dir()] if _has_parts(path) else []
+    folder = path / parts[0] if parts else path
+    scan = scan_classes(folder, least=1)
+    checked, (classes, files, labels), _ = _readable(folder, scan, None, bad)
+    if not files:
+        raise DataError(f"{shown(folder)} must hold images, but none of {len(scan[1]):,} can be decoded")
+    images = FileImages(files, labels, size=size, skipped=tuple(checked.bad))
+    return Measured(classes, images, f"images of {parts[0]}/" if parts else "all images")
+
+
+def scan_classes(folder: Path, known: tuple[str, ...] | None = None, least: int = 2) -> Scan:
     """Every image below each class folder, sorted; with `known` classes, the folders must be among those."""
     require_folder(folder, "a part of a dataset")
     names = [entry.name for entry in _entries(folder) if _is_folder(entry)]
     classes = known or tuple(names)
     if strangers := [name for name in names if name not in classes]:
         raise DataError(f"classes in {shown(folder)} must also be in train/, but {shown(strangers[0])!r} is not")
-    if len(classes) < 2:
+    if len(classes) < least:
         loose = sum(entry.name.lower().endswith(SUFFIXES) for entry in _entries(folder))
         found = f"only {shown(names[0])!r}" if names else "no sub-folder"
         found += f" and {loose:,} images of no class" if loose else ""
-        raise NoClassesError(f"{shown(folder)} must have at least 2 classes, one sub-folder each, but it has {found}")
+        wanted = f"{least} class{'es' * (least > 1)}"
+        raise NoClassesError(f"{shown(folder)} must have at least {wanted}, one sub-folder each, but it has {found}")
     files: list[str] = []
     labels: list[int] = []
     for number, name in enumerate(classes):

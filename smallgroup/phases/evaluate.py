@@ -27,6 +27,8 @@ class Evaluation:
     """Images by their class (rows) and the class they were given (columns)."""
     wrong: list[bool] = field(default_factory=list)
     """Whether each image was given another class than its own, in the order of their places."""
+    confidence: list[float] = field(default_factory=list)
+    """The probability of the class that each image was given, in the same order."""
 
     @property
     def recognised(self) -> list[float]:
@@ -56,6 +58,7 @@ def evaluate(
     """
     indices = mixed(indices)
     missed = torch.zeros(len(indices), dtype=torch.bool)
+    confidence = torch.zeros(len(indices), dtype=torch.float64)
     classes = len(dataset.classes)
     loss, count, hits_top5 = 0.0, 0, 0
     confusion = torch.zeros(classes, classes, dtype=torch.int64)
@@ -72,7 +75,9 @@ def evaluate(
             hits_top5 += int((top == y[:, None]).sum())
             confusion += torch.bincount(classes * y.cpu() + top[:, 0].cpu(), minlength=classes**2).view(classes, -1)
             missed[count : count + len(y)] = (top[:, 0] != y).cpu()
+            confidence[count : count + len(y)] = log_q.amax(dim=1).double().exp().cpu()
             count += len(y)
     right = int(confusion.diagonal().sum())
     errors = (100 * (1 - right / count), 100 * (1 - hits_top5 / count))
-    return Evaluation(loss / count, *errors, confusion.tolist(), missed[indices.argsort()].tolist())
+    order = indices.argsort()
+    return Evaluation(loss / count, *errors, confusion.tolist(), missed[order].tolist(), confidence[order].tolist())

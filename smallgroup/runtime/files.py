@@ -26,10 +26,17 @@ class NotRegularError(ValueError):
 
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file beside its place, bring it to the disk, move it there: killed in between, nothing has changed."""
+    with writing_whole(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def writing_whole(path: Path) -> Iterator[IO[bytes]]:
+    """Write a file piece by piece in the same way: it is there once the block has ended without an error."""
     temporary = unfinished_in(path.parent)
     try:
         with naming(path), temporary.open("xb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         try:

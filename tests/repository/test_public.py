@@ -5,7 +5,7 @@ from importlib import import_module
 import pytest
 
 PUBLIC = {
-    "smallgroup": "Config __version__ load predict run search search_seeds train",
+    "smallgroup": "Config __version__ evaluate load predict run search search_seeds train",
     "smallgroup.group": (
         "Apply Classification DenseClassification GaussianRegression Labeller Learner LearnerReport ModuleApply "
         "MultiLabel NonFiniteError Optimizers Phase Regression SmallGroup StepReport Task step_derivative"

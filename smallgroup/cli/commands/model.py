@@ -1,4 +1,4 @@
-"""The options of `predict` and `export`."""
+"""The options of `predict`, `evaluate` and `export`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,20 +15,50 @@ def predict(
         int,
         typer.Option(parser=options.whole_number, metavar="N", help="How many classes per image, the likeliest first."),
     ] = 1,
+    csv: Annotated[
+        Path | None,
+        typer.Option("--csv", metavar="FILE", help="Write a line per image into this file instead of printing them."),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Classify image files with a trained model.
 
     An image is seen as test images are: its centre, in the size, channels and scale of the model. Of a folder, all
     images below it are classified, sorted by name. A file that cannot be used gets a line that says why; the others
-    are classified all the same, and the exit code is 1.
+    are classified all the same, and the exit code is 1. For many images use --csv: the table is written as they are
+    classified, and progress is shown.
     """
     from smallgroup.cli import early  # noqa: PLC0415
 
-    early.check_predict(run, top)
+    early.check_predict(run, top, csv, as_json=json)
     from smallgroup.cli.predict import run as carry_out  # noqa: PLC0415
 
-    carry_out(run, images, top, as_json=json)
+    carry_out(run, images, top, as_json=json, table=csv)
+
+
+def evaluate(
+    run: options.Model,
+    data: Annotated[
+        str,
+        typer.Argument(metavar="DATA", help="Labeled images: folder:PATH or another of `smallgroup list datasets`."),
+    ],
+    data_root: options.DataRoot = None,
+    skip_bad_images: options.SkipBadImages = False,
+    json: options.Json = False,
+) -> None:
+    """Measure a trained model on labeled images.
+
+    Prints the error, the balanced error, the error on each class, the confusion matrix and the calibration error.
+    Classes are matched by name: one that the model does not know is an error, one without images does not count. All
+    images of a folder are classified; of a folder with test/ or val/ that part, of other data and of the data that the
+    model was trained on the test part.
+    """
+    from smallgroup.cli import early  # noqa: PLC0415
+
+    early.check_evaluate(run, data, data_root)
+    from smallgroup.cli.evaluate import run as carry_out  # noqa: PLC0415
+
+    carry_out(run, data, data_root, skip_bad_images=skip_bad_images, as_json=json)
 
 
 def export(

@@ -1,7 +1,7 @@
 """What a trained model says about image files."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -73,38 +73,55 @@ def predict(run: str | Path | nn.Module, images: AnyImage | Sequence[AnyImage], 
     """
     check_counts(top=top)
     given = [images] if isinstance(images, str | Path | Image.Image | np.ndarray) else images
-    if not len(given):
-        return []
-    model = _model(run)
-    found: dict[int, Prediction] = {}
-    sources, batch = _sources(given, found), _Batch([], [])
-    names = [name_of(source, place) for place, source in enumerate(sources)]
+    return list(Queue(run, given, top)) if len(given) else []
 
-    def classify(count: int) -> None:
+
+class Queue:
+    """Images that are classified batch by batch while somebody iterates: memory does not grow with their number.
+
+    The arguments are those of `predict`.
+    """
+
+    def __init__(self, run: str | Path | nn.Module, images: Sequence[AnyImage], top: int) -> None:
+        self.top = top
+        self._whose = "that was given" if isinstance(run, nn.Module) else f"in {run}"
+        self._model = _model(run)
+        self._problems: dict[int, Prediction] = {}
+        self._sources = _sources(images, self._problems)
+
+    def __len__(self) -> int:
+        """Return how many images there are."""
+        return len(self._sources)
+
+    def __iter__(self) -> Iterator[Prediction]:
+        """Yield the predictions in the order of the images."""
+        found, batch, first = dict(self._problems), _Batch([], []), 0
+        for place, source in enumerate(self._sources):
+            if place not in found:
+                try:
+                    batch.pixels.append(self._model.preprocess.pixels(source))
+                    batch.places.append(place)
+                except Unreadable as error:
+                    found[place] = Prediction(name_of(source, place), (), shown(error))
+            last = place + 1 == len(self._sources)
+            # Two more than a batch, so that no image is left over alone, as where a test set is classified.
+            if batch.places and (last or len(batch.places) == BATCH + 2):
+                found.update(self._classified(batch, len(batch.places) if last else BATCH))
+            while first in found:
+                yield found.pop(first)
+                first += 1
+
+    def _classified(self, batch: "_Batch", count: int) -> Iterator[tuple[int, Prediction]]:
+        """Classify the first images of a batch, and take them out of it."""
+        model, places = self._model, batch.places[:count]
         logits = _logits(model, model.preprocess.finish(torch.cat(batch.pixels[:count])))
-        if not bool(torch.isfinite(logits).all()):
-            whose = "that was given" if isinstance(run, nn.Module) else f"in {run}"
-            raise NotFiniteError(f"the logits of a model must be finite, but those of the model {whose} are not")
-        likeliest = torch.softmax(logits, dim=1).topk(min(top, len(model.classes)), dim=1)
-        rows = zip(batch.places[:count], likeliest.values.tolist(), likeliest.indices.tolist(), strict=True)
-        for place, shares, numbers in rows:
-            guesses = tuple(Guess(model.classes[k], share) for k, share in zip(numbers, shares, strict=True))
-            found[place] = Prediction(names[place], guesses)
         del batch.places[:count], batch.pixels[:count]
-
-    for place, source in enumerate(sources):
-        if place in found:
-            continue
-        try:
-            batch.pixels.append(model.preprocess.pixels(source))
-            batch.places.append(place)
-        except Unreadable as error:
-            found[place] = Prediction(names[place], (), shown(error))
-        if len(batch.places) == BATCH + 2:  # so that no image is left over alone, as where a test set is classified
-            classify(BATCH)
-    if batch.places:
-        classify(len(batch.places))
-    return [found[place] for place in range(len(sources))]
+        if not bool(torch.isfinite(logits).all()):
+            raise NotFiniteError(f"the logits of a model must be finite, but those of the model {self._whose} are not")
+        likeliest = torch.softmax(logits, dim=1).topk(min(self.top, len(model.classes)), dim=1)
+        for place, shares, numbers in zip(places, likeliest.values.tolist(), likeliest.indices.tolist(), strict=True):
+            guesses = tuple(Guess(model.classes[k], share) for k, share in zip(numbers, shares, strict=True))
+            yield place, Prediction(name_of(self._sources[place], place), guesses)
 
 
 @dataclass
