@@ -28,6 +28,10 @@ class Progress:
         """0 in the first epoch, 1 in the last."""
         return self.epoch / max(1, self.epochs - 1)
 
+    def between(self, first: float, last: float) -> float:
+        """A number that goes linearly from `first` in the first epoch to `last` in the last."""
+        return first + (last - first) * self.by_epoch
+
     @property
     def last_epoch(self) -> bool:
         """Whether the stage ends with this epoch."""

@@ -5,10 +5,10 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from smallgroup.methods.decisions import Progress
 from smallgroup.methods.method import Architecture, Method, Noise
+from smallgroup.methods.sampling import gumbel, one_hot
 from smallgroup.runtime import Phase
 from smallgroup.spaces.kinds import Rule
 from smallgroup.spaces.space import Evaluated
@@ -29,25 +29,20 @@ class Gdas(Method):
     last_temperature: float = 0.1
 
     def draw(self, architecture: Architecture, phase: Phase | None, generator: torch.Generator) -> Noise:
-        """Gumbel noise G = -log(E), E exponential; never infinite, because E is kept off zero. None in evaluation."""
-        if phase is None:
-            return {kind: torch.zeros_like(alpha) for kind, alpha in self.logits(architecture).items()}
-        return {
-            kind: -torch.empty(alpha.shape).exponential_(generator=generator).clamp_min(1e-30).log().to(alpha)
-            for kind, alpha in self.logits(architecture).items()
-        }
+        """Gumbel noise."""
+        return gumbel(self.logits(architecture), phase, generator)
 
     def relax(self, alpha: Tensor, noise: Tensor | None, phase: Phase | None) -> Tensor:  # noqa: ARG002
         """The straight-through sample."""
         assert noise is not None  # drawn above
         p = ((alpha.log_softmax(dim=1) + noise) / self.temperature).softmax(dim=1)
-        chosen = functional.one_hot(p.argmax(dim=1), p.shape[1]).to(p)
-        return chosen - p.detach() + p
+        return one_hot(p.argmax(dim=1), p) - p.detach() + p
 
     def schedule(self, progress: Progress) -> None:
         """Cool down from epoch to epoch."""
-        tau = self.first_temperature + (self.last_temperature - self.first_temperature) * progress.by_epoch
-        self.state["temperature"] = torch.tensor(tau, dtype=torch.float64)
+        self.state["temperature"] = torch.tensor(
+            progress.between(self.first_temperature, self.last_temperature), dtype=torch.float64
+        )
 
     @property
     def temperature(self) -> float:

@@ -53,14 +53,14 @@ class Method:
     level: ClassVar[Literal["bilevel", "single"]] = "bilevel"
     """Whether the publication trains the architecture on validation data; in a group it always is."""
     optimizer: ClassVar[ArchitectureOptimizer] = ArchitectureOptimizer()
-    samples: ClassVar[int] = 1
-    """How many draws a pass averages over; see `combine`."""
     transformed: ClassVar[frozenset[str] | None] = None
     """Operations whose output `transform` changes; None: all, if it is overridden."""
     warmup: ClassVar[float] = 0.0
     """Share of a stage, as published, before the architecture moves."""
 
     state: dict[str, Tensor] = field(default_factory=dict, init=False, repr=False)
+    seen: dict[int, Tensor] = field(default_factory=dict, init=False, repr=False)
+    """What passes of the current step found out first, see `recall`; it is neither saved nor loaded."""
 
     # Architecture.
 
@@ -120,6 +120,16 @@ class Method:
         """
         return output
 
+    def recall(self, generator: torch.Generator, find: Callable[[], Tensor]) -> Tensor:
+        """Return a number that randomness depends on, as the first pass of this phase and step found it.
+
+        For noise in proportion to an output, say: every probe of a finite difference then sees the same noise.
+        """
+        key = generator.initial_seed()
+        if key not in self.seen:
+            self.seen[key] = find().detach()
+        return self.seen[key]
+
     # Losses.
 
     def penalty(self, architecture: Architecture, costs: Callable[[], Mapping[str, Tensor]]) -> Tensor | None:  # noqa: ARG002
@@ -135,6 +145,11 @@ class Method:
         return losses.mean()
 
     # The course of a search.
+
+    @property
+    def samples(self) -> int:
+        """How many draws a pass averages over; see `combine`."""
+        return 1
 
     @property
     def most_skips(self) -> int | None:

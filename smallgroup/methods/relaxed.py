@@ -113,6 +113,7 @@ class Relaxed:
         """Make the random numbers those of iteration `step`."""
         self.step = step
         self._noise = {}
+        self.method.seen.clear()
 
     def begin_phase(self, phase: Phase, architecture: Architecture, loss: Callable[[], Tensor]) -> None:
         """Let the method change its noise after a look at the loss of the phase."""
@@ -165,7 +166,8 @@ class Relaxed:
     def _bind(self, mixtures: Mapping[str, Mixture], phase: Phase | None, sample: int) -> None:
         """What the method cannot forget: removed operations do not run, and transforms have streams of their own."""
         for kind, mixture in mixtures.items():
-            mixture.kept = self.method.mask(kind).tolist()
+            mask = self.method.mask(kind)
+            mixture.kept = (mask if mixture.kept is None else mask & torch.tensor(mixture.kept)).tolist()
             mixture.streams = partial(self._stream, "operation", phase, sample)
             if type(self.method).transform is not Method.transform:
                 mixture.transform = self._transform(phase, sample)

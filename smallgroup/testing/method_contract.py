@@ -239,9 +239,9 @@ def _distance(found: dict[str, Tensor], expected: dict[str, Tensor]) -> tuple[fl
 
 
 def _options(method: Method) -> dict[str, str]:
-    """All that an instance and its class hold beside `state`."""
+    """All that an instance and its class hold beside `state`, and beside what they keep within a step."""
     of_class = {n: repr(v) for n, v in vars(type(method)).items() if not callable(v) and not n.startswith("__")}
-    return of_class | {name: repr(value) for name, value in vars(method).items() if name != "state"}
+    return of_class | {name: repr(value) for name, value in vars(method).items() if name not in ("state", "seen")}
 
 
 def _global_states() -> list[str]:

@@ -39,6 +39,8 @@ class Written(NamedTuple):
     hand: Callable[[Tensor, Any], Tensor]
     pupil: Callable[[Tensor, Tensor], Tensor]
     nothing: Callable[[Tensor, Any], Tensor]
+    together: bool = False
+    """Whether a pupil's loss is that on the sum of its peers' tables, not the sum of its losses on each."""
 
 
 CLASSIFICATION = Written(
@@ -96,6 +98,10 @@ def unrolled(
         weight = lam if human_labels else 1.0
         q = outputs(k, w[k], "w", u, "w_unlabeled")
         value = written.loss(outputs(k, w[k], "w", x, "w"), y) if human_labels else q.new_zeros(())
+        if written.together and targets == "peers" and count > 1:
+            value = value + weight * written.pupil(q, torch.stack([p[j] for j in everyone if j != k]).sum(dim=0))
+            objective.append(value)
+            continue
         for j in everyone:
             if j != k and targets == "peers":
                 value = value + weight * written.pupil(q, p[j])

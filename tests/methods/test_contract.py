@@ -1,7 +1,22 @@
 """The built-in methods keep to the contract."""
 
 from smallgroup.methods import METHODS, Darts, DartsMinus, FairDarts, Gdas, Method, PcDarts, PDarts
+from smallgroup.methods.asap import Asap
+from smallgroup.methods.beta_darts import BetaDarts
+from smallgroup.methods.darts_plus import DartsPlus
+from smallgroup.methods.dr_nas import DrNas
+from smallgroup.methods.drop_nas import DropNas
+from smallgroup.methods.dsnas import Dsnas
+from smallgroup.methods.noisy_darts import NoisyDarts
+from smallgroup.methods.parsec import Parsec
+from smallgroup.methods.proxyless import Proxyless
+from smallgroup.methods.sdarts_adv import SdartsAdv
+from smallgroup.methods.sdarts_rs import SdartsRs
+from smallgroup.methods.snas import Snas
 from smallgroup.testing import MethodContract
+
+CHEAPEST = ("nas-bench-201",)
+"""Methods that build no edges of their own differ from DARTS in nothing that depends on the space."""
 
 
 class TestDarts(MethodContract):
@@ -34,6 +49,90 @@ class TestPDarts(MethodContract):
 
     def method(self) -> Method:
         return PDarts(dropout=(0.3, 0.4, 0.7))
+
+
+class TestSnas(MethodContract):
+    spaces = CHEAPEST
+
+    def method(self) -> Method:
+        return Snas()
+
+
+class TestDrNas(MethodContract):
+    spaces = CHEAPEST
+
+    def method(self) -> Method:
+        return DrNas(divergence=1e-3)
+
+
+class TestSdartsRs(MethodContract):
+    spaces = CHEAPEST
+
+    def method(self) -> Method:
+        return SdartsRs(first_epsilon=0.2)
+
+
+class TestSdartsAdv(MethodContract):
+    spaces = CHEAPEST
+
+    def method(self) -> Method:
+        return SdartsAdv(first_epsilon=0.2, ascents=2)
+
+
+class TestBetaDarts(MethodContract):
+    spaces = CHEAPEST
+
+    def method(self) -> Method:
+        return BetaDarts()
+
+
+class TestDartsPlus(MethodContract):
+    spaces = CHEAPEST
+
+    def method(self) -> Method:
+        return DartsPlus(criterion="ranking", patience=3)
+
+
+class TestNoisyDarts(MethodContract):
+    spaces = CHEAPEST
+
+    def method(self) -> Method:
+        return NoisyDarts(drop_path=0.2)
+
+
+class TestDropNas(MethodContract):
+    spaces = CHEAPEST
+
+    def method(self) -> Method:
+        return DropNas(rate=0.1)
+
+
+class TestAsap(MethodContract):
+    spaces = CHEAPEST
+
+    def method(self) -> Method:
+        return Asap()
+
+
+class TestParsec(MethodContract):
+    spaces = CHEAPEST
+
+    def method(self) -> Method:
+        return Parsec(children=2)
+
+
+class TestDsnas(MethodContract):
+    spaces = CHEAPEST
+
+    def method(self) -> Method:
+        return Dsnas()
+
+
+class TestProxyless(MethodContract):
+    spaces = CHEAPEST
+
+    def method(self) -> Method:
+        return Proxyless(gates="two")
 
 
 def test_every_built_in_method_is_tested_here() -> None:

@@ -26,7 +26,7 @@ def test_darts_is_a_small_file() -> None:
 
 
 def test_methods_are_known_by_their_names() -> None:
-    assert list(METHODS) == ["darts", "darts-minus", "fair-darts", "gdas", "p-darts", "pc-darts"]
+    assert {"darts", "darts-minus", "fair-darts", "gdas", "p-darts", "pc-darts"} < set(METHODS.built_in)
     assert all(name == method.name for name, method in METHODS.items())
 
 

@@ -113,7 +113,10 @@ class Children(Gdas):
     """Several sampled networks and their marginal likelihood (as in PARSEC)."""
 
     name: ClassVar[str] = "children"
-    samples: ClassVar[int] = 3
+
+    @property
+    def samples(self) -> int:
+        return 3
 
     def relax(self, alpha: Tensor, noise: Tensor | None, phase: Phase | None) -> Tensor:  # noqa: ARG002
         assert noise is not None

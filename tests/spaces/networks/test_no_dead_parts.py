@@ -19,9 +19,11 @@ from smallgroup.testing.small import small_network
 
 BENCHMARK = replace(cast(NasBench201Space, SMALL["nas-bench-201"]), derivation="benchmark")
 OPTIONS: dict[str, dict[str, int]] = {"pc-darts": {"part": 2}}
+RULES = ("darts", "darts-minus", "fair-darts", "gdas", "p-darts", "pc-darts", "snas")
+"""Methods that differ in how they derive."""
 CASES = [
     (method, space)
-    for method in METHODS
+    for method in RULES
     for space in (*SMALL.values(), BENCHMARK)
     if method != "p-darts" or space.name == "darts"
 ]

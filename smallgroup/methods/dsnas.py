@@ -1,0 +1,71 @@
+"""DSNAS: Hu et al., Direct Neural Architecture Search without Parameter Retraining, CVPR 2020 (arXiv:2002.09128)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from smallgroup.methods.decisions import Continue, Decision, EpochEnd
+from smallgroup.methods.expected_cost import expected_cost
+from smallgroup.methods.method import Architecture, ArchitectureOptimizer, Method, Noise
+from smallgroup.methods.sampling import drawn, gumbel, one_hot
+from smallgroup.runtime import Phase
+from smallgroup.runtime.checks import check_number
+from smallgroup.spaces.space import Evaluated, Space
+
+
+@dataclass
+class Dsnas(Method):
+    """One drawn operation per edge runs; alpha follows its log-probability times the gradient at its gate.
+
+    w = z (1 + log p - stop(log p)), z one-hot by p = softmax(alpha). An edge whose two best probabilities differ by
+    `margin` is fixed to its best operation at the end of an epoch.
+    """
+
+    name: ClassVar[str] = "dsnas"
+    evaluate: ClassVar[Evaluated] = "active"
+    level: ClassVar[Literal["bilevel", "single"]] = "single"
+    optimizer: ClassVar[ArchitectureOptimizer] = ArchitectureOptimizer(lr=1e-3, weight_decay=0.0)
+
+    margin: float = 0.3
+    cost_weight: float = 0.0
+    """Of the expected multiply-adds in the loss, where they exceed `cost_limit`; published: 1e-6."""
+    cost_limit: float = 0.0
+    """In multiply-adds; published for ImageNet: 2.9e8."""
+
+    def __post_init__(self) -> None:
+        check_number("margin", self.margin, positive=True)
+        check_number("cost_weight", self.cost_weight)
+        check_number("cost_limit", self.cost_limit)
+
+    def initial(self, space: Space, generator: torch.Generator) -> dict[str, Tensor]:
+        """Normal numbers of mean 1 and deviation 0.01."""
+        return {name: 1 + 10 * alpha for name, alpha in super().initial(space, generator).items()}
+
+    def draw(self, architecture: Architecture, phase: Phase | None, generator: torch.Generator) -> Noise:
+        """Gumbel noise; without it, in evaluation, the most probable operation."""
+        return gumbel(self.logits(architecture), phase, generator)
+
+    def relax(self, alpha: Tensor, noise: Tensor | None, phase: Phase | None) -> Tensor:  # noqa: ARG002
+        """One at the drawn operation, whose gradient is that of its log-probability."""
+        assert noise is not None  # drawn above
+        chosen = drawn(alpha, noise)
+        log_p = alpha.log_softmax(dim=1).gather(1, chosen[:, None])
+        return one_hot(chosen, alpha) * (1 + log_p - log_p.detach())
+
+    def penalty(self, architecture: Architecture, costs: Callable[[], Mapping[str, Tensor]]) -> Tensor | None:
+        """What is expected above the limit; published: when the drawn network exceeds it."""
+        if self.cost_weight == 0:
+            return None
+        return self.cost_weight * (expected_cost(self.scores(architecture), costs()) - self.cost_limit).relu()
+
+    def end_epoch(self, epoch: EpochEnd) -> Decision:
+        """Fix the edges that are decided."""
+        for kind, p in self.scores(epoch.architecture).items():
+            best = p.clamp_min(0).topk(2, dim=1)
+            decided = best.values[:, 0] - best.values[:, 1] >= self.margin
+            only = one_hot(best.indices[:, 0], p).bool()
+            self.keep(kind, self.mask(kind) & (only | ~decided[:, None]))
+        return Continue()

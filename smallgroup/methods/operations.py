@@ -1,0 +1,18 @@
+"""What methods have to know of operations, by their names."""
+
+import torch
+from torch import Tensor
+
+from smallgroup.spaces.kinds import Kind
+
+SKIP = "skip_connect"
+
+
+def has_weights(operation: str) -> bool:
+    """Whether an operation is one that learns: neither `none`, nor a skip connection, nor pooling."""
+    return operation not in ("none", SKIP) and "pool" not in operation
+
+
+def learnable(kind: Kind) -> Tensor:
+    """[operations]: True for those that learn."""
+    return torch.tensor([has_weights(operation) for operation in kind.operations])

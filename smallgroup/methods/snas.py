@@ -1,0 +1,66 @@
+"""SNAS: Xie, Zheng, Liu and Lin, Stochastic Neural Architecture Search, ICLR 2019 (arXiv:1812.09926)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from smallgroup.methods.decisions import Progress
+from smallgroup.methods.expected_cost import expected_cost
+from smallgroup.methods.method import Architecture, ArchitectureOptimizer, Method, Noise
+from smallgroup.methods.sampling import gumbel
+from smallgroup.runtime import Phase
+from smallgroup.runtime.checks import check_number
+from smallgroup.spaces.kinds import Rule
+from smallgroup.spaces.space import Space
+
+
+@dataclass
+class Snas(Method):
+    """A soft Gumbel sample of the operations of every edge, sharper from epoch to epoch; every edge stays.
+
+    w = softmax((alpha + G) / tau), tau falling linearly; the gradient is that of the sample.
+    """
+
+    name: ClassVar[str] = "snas"
+    rule: ClassVar[Rule] = Rule("every-edge")
+    level: ClassVar[Literal["bilevel", "single"]] = "single"
+    optimizer: ClassVar[ArchitectureOptimizer] = ArchitectureOptimizer(clip=10.0)
+
+    first_temperature: float = 1.0
+    last_temperature: float = 0.03
+    cost_weight: float = 0.0
+    """Of the log of the expected multiply-adds in the loss."""
+
+    def __post_init__(self) -> None:
+        check_number("first_temperature", self.first_temperature, positive=True)
+        check_number("last_temperature", self.last_temperature, positive=True)
+        check_number("cost_weight", self.cost_weight)
+
+    def initial(self, space: Space, generator: torch.Generator) -> dict[str, Tensor]:
+        """Normal numbers of mean 1 and deviation 0.01."""
+        return {name: 1 + 10 * alpha for name, alpha in super().initial(space, generator).items()}
+
+    def draw(self, architecture: Architecture, phase: Phase | None, generator: torch.Generator) -> Noise:
+        """Gumbel noise."""
+        return gumbel(self.logits(architecture), phase, generator)
+
+    def relax(self, alpha: Tensor, noise: Tensor | None, phase: Phase | None) -> Tensor:  # noqa: ARG002
+        """The concrete sample."""
+        assert noise is not None  # drawn above
+        tau = float(self.state.get("temperature", self.first_temperature))
+        return ((alpha + noise) / tau).softmax(dim=1)
+
+    def penalty(self, architecture: Architecture, costs: Callable[[], Mapping[str, Tensor]]) -> Tensor | None:
+        """The weighted log of the expected cost."""
+        if self.cost_weight == 0:
+            return None
+        return self.cost_weight * expected_cost(self.scores(architecture), costs()).log()
+
+    def schedule(self, progress: Progress) -> None:
+        """Cool down from epoch to epoch."""
+        self.state["temperature"] = torch.tensor(
+            progress.between(self.first_temperature, self.last_temperature), dtype=torch.float64
+        )
