@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := -m pip install --quiet --constraint constraints/tested.txt
 MINIMUM ?= .venv-minimum
 
-.PHONY: run test test-minimum clean
+.PHONY: run test test-all test-minimum clean
 
 run: $(VENV)/.installed
 	$(BIN)/smallgroup run
@@ -16,6 +16,10 @@ test: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+
+# The whole suite, with what takes minutes.
+test-all: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # The quick part of the suite with the lowest versions that pyproject.toml declares, in an environment of its own. Old

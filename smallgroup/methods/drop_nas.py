@@ -14,10 +14,11 @@ from smallgroup.spaces.space import Evaluated, Space
 
 @dataclass
 class DropNas(Method):
-    """Operations are dropped at random; of those that learn and of those that do not, at least one stays on every edge.
+    """Operations dropped at random, by groups. Published as single-level; here alpha follows validation data.
 
-    w = softmax over what is kept. Each of n operations of a group is dropped with probability rate^(1/n). After a step
-    of the architecture the kept logits are shifted so that dropped operations keep their probability.
+    w = softmax over what is kept: at least one of the operations that learn, and one of the others. Each of n
+    operations of a group is dropped with probability rate^(1/n). After a step of the architecture the kept logits are
+    shifted so that dropped operations keep their probability.
     """
 
     name: ClassVar[str] = "drop-nas"

@@ -18,10 +18,10 @@ from smallgroup.spaces.space import Evaluated, Space
 
 @dataclass
 class Dsnas(Method):
-    """One drawn operation per edge runs; alpha follows its log-probability times the gradient at its gate.
+    """One drawn operation per edge runs. Published as single-level; here alpha follows validation data.
 
-    w = z (1 + log p - stop(log p)), z one-hot by p = softmax(alpha). An edge whose two best probabilities differ by
-    `margin` is fixed to its best operation at the end of an epoch.
+    w = z (1 + log p - stop(log p)), z one-hot by p = softmax(alpha): log-probability times gradient at the gate.
+    An edge whose two best probabilities differ by `margin` is fixed to its best operation at the end of an epoch.
     """
 
     name: ClassVar[str] = "dsnas"

@@ -19,9 +19,9 @@ from smallgroup.spaces.space import Space
 
 @dataclass
 class Snas(Method):
-    """A soft Gumbel sample of the operations of every edge, sharper from epoch to epoch; every edge stays.
+    """A soft Gumbel sample per edge, ever sharper. Published as single-level; here alpha follows validation data.
 
-    w = softmax((alpha + G) / tau), tau falling linearly; the gradient is that of the sample.
+    w = softmax((alpha + G) / tau), tau falling linearly; the gradient is that of the sample. Every edge stays.
     """
 
     name: ClassVar[str] = "snas"

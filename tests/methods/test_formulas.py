@@ -30,6 +30,13 @@ def test_methods_are_known_by_their_names() -> None:
     assert all(name == method.name for name, method in METHODS.items())
 
 
+def test_lists_say_which_methods_were_published_as_single_level() -> None:
+    single = {name for name in METHODS.built_in if METHODS[name].level == "single"}
+    assert single == {"snas", "drop-nas", "dsnas"}
+    words = "Published as single-level; here alpha follows validation data."
+    assert {name for name in METHODS.built_in if words in METHODS.about(name)} == single
+
+
 def test_darts_mixes_by_softmax() -> None:
     (mixture,) = started(Darts()).mix({"alpha_cell": ALPHA}, {}, "w").values()
     torch.testing.assert_close(mixture.weights, ALPHA.exp() / ALPHA.exp().sum(dim=1, keepdim=True))

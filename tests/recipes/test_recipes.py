@@ -89,14 +89,15 @@ def test_the_released_code() -> None:
 
 def test_rows_that_teach_follow_the_equations_and_others_do_not() -> None:
     rows = {(row.recipe, row.table, row.name): resolve(row.keys) for row in recipes.rows()}
-    assert len(rows) == len(recipes.rows()) == 28 + 7
+    assert len(rows) == len(recipes.rows()) == 28 + 7 + 19
     for (recipe, _, name), config in rows.items():
         group = "SGL" in name
         assert len(config.learners) == (2 if group else 1)
         second = (group and recipe == "paper") or "2nd" in name
         assert config.search.hypergradient == ("finite-difference" if second else "first-order"), name
-        assert config.search.order == ("v-w-a" if group and second else "a-v-w"), name
-        assert config.search.clip_lookahead == (group and second), name
+        weights_first = (group and second) or config.learners[0].method == "gdas"
+        assert config.search.order == ("v-w-a" if weights_first else "a-v-w"), name
+        assert config.search.clip_lookahead == weights_first, name
 
 
 @pytest.mark.parametrize(
@@ -108,6 +109,8 @@ def test_rows_that_teach_follow_the_equations_and_others_do_not() -> None:
         ("pc-darts", 256, 0.1, 0.0, None),
         ("gdas", 64, 0.025, 0.001, None),
         ("fair-darts", 128, 0.005, 0.001, None),
+        ("noisy-darts", 128, 0.05, 0.001, None),
+        ("asap", 64, 0.025, 0.001, None),
     ],
 )
 def test_alone_the_settings_are_the_method_s_own_and_in_a_group_the_paper_s(
@@ -122,6 +125,26 @@ def test_alone_the_settings_are_the_method_s_own_and_in_a_group_the_paper_s(
     assert (group.weights.lr, group.weights.min_lr, group.architecture.lr) == (0.025, lowest, 3e-4)
     assert group.epochs == (75 if method == "p-darts" else 50)
     assert alone.epochs == (250 if method == "gdas" else group.epochs)
+
+
+def test_published_settings_of_further_methods() -> None:
+    def own(method: str, **more: Any) -> Config:
+        return resolve({"recipe": "paper", "dataset": "cifar10", "method": method, "learners": 1, **more})
+
+    assert (own("snas").search.epochs, own("darts-plus").search.epochs) == (150, 60)
+    dropped = own("drop-nas")
+    assert (dropped.space.cells, dropped.search.epochs, dropped.search.batch_size.train) == (14, 76, 96)
+    weights = dropped.search.weights
+    assert (weights.lr, weights.min_lr, weights.clip) == (0.0375, 0.0015, 3.0)
+    proxyless, direct = own("proxyless").search, own("dsnas", dataset="imagenet").search
+    assert (proxyless.epochs, proxyless.batch_size.train, proxyless.weights.weight_decay) == (160, 256, 4e-5)
+    assert (direct.epochs, direct.batch_size.train) == (240, 1024)
+    assert (direct.weights.lr, direct.weights.warmup_epochs) == (0.5, 5)
+    benchmark = own("dr-nas", space="nas-bench-201")
+    assert benchmark.search.epochs == 100
+    assert benchmark.build_method(benchmark.learners[0]).none  # type: ignore[attr-defined]
+    warmer = own("snas", space="nas-bench-201")
+    assert warmer.build_method(warmer.learners[0]).first_temperature == 10  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("space", ["darts", "nas-bench-201"])

@@ -1,5 +1,7 @@
 """Every method in every space, one step on the twin device: nothing is misplaced, and the numbers are the CPU's."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -19,6 +21,11 @@ SPACES: dict[str, Space] = {
     "darts": DartsSpace(channels=4, cells=3, images=IMAGES),
 }
 
+OPTIONS: dict[str, dict[str, Any]] = {"parsec": {"children": 2}, "sdarts-adv": {"ascents": 1}}
+EDGES = ("darts", "darts-minus", "fair-darts", "gdas", "p-darts", "pc-darts")
+"""Methods that take a step in the larger space too; the others differ from them in the mixing weights."""
+PAIRS = [(method, space) for method in METHODS for space in SPACES if space == "nas-bench-201" or method in EDGES]
+
 
 def step(
     space: Space, method: str, hypergradient: Hypergradient, device: torch.device | str, learners: int
@@ -26,7 +33,7 @@ def step(
     """A step in float64; all that it has moved."""
     made = []
     for k in range(learners):
-        relaxed = Relaxed(space, METHODS[method](), seed=1, learner=k)
+        relaxed = Relaxed(space, METHODS[method](**OPTIONS.get(method, {})), seed=1, learner=k)
         relaxed.method.schedule(Progress(epoch=1, epochs=4, step=1, steps=4))
         a = relaxed.initial_architecture(dtype=torch.float64, device=device)
         v, w = (relaxed.initial_weights(role, dtype=torch.float64, device=device) for role in "vw")
@@ -45,9 +52,8 @@ def check_same(space: str, method: str, hypergradient: Hypergradient, twin: Twin
     assert max(float((one - other).abs().max()) for one, other in zip(found, expected, strict=True)) < 1e-12
 
 
-@pytest.mark.parametrize("space", SPACES)
-@pytest.mark.parametrize("method", METHODS)
-def test_a_step_of_every_method_and_space(space: str, method: str, twin: TwinDevice) -> None:
+@pytest.mark.parametrize(("method", "space"), PAIRS)
+def test_a_step_of_every_method_and_space(method: str, space: str, twin: TwinDevice) -> None:
     try:
         METHODS[method]().start(SPACES[space])
     except ValueError as refusal:
