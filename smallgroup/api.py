@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from smallgroup import kernels
-from smallgroup.config import CONFIG, Config, RunConfig, keys_for_training, keys_of_any, load_own, overlaid, resolve
+from smallgroup.config import CONFIG, Config, keys_for_training, keys_of_any, load_own, overlaid, resolve
 from smallgroup.data import SearchData, data_root, open_search_data
 from smallgroup.data.config import DataConfig
 from smallgroup.data.given import takes_data
@@ -41,10 +41,11 @@ from smallgroup.phases.training.result import conclude as conclude_training
 from smallgroup.phases.training.trainee import Build, Trainee
 from smallgroup.places import check_for_run, check_part, holds_run, is_begun, nothing_to_resume
 from smallgroup.runner import CHECKPOINTS, Runner, Watcher, check_folder, check_identity
+from smallgroup.runner.machine import machine
 from smallgroup.runner.skips import Skips
-from smallgroup.runtime.allocator import keep_memory
+from smallgroup.runtime import device
 from smallgroup.runtime.checkpoints import Checkpoints
-from smallgroup.runtime.environment import Environment, threads
+from smallgroup.runtime.environment import Environment
 from smallgroup.runtime.files import check_not_link, remove_unfinished
 from smallgroup.runtime.memory import memory_explained
 from smallgroup.runtime.text import shown
@@ -137,7 +138,8 @@ def _play_off(
     check_not_link(folder)
     data = open_parts_of_search(config.data, config.data.augmentation, seed=config.seed)
     candidates = candidates_of(finalists, config.playoff.candidates)
-    job = PlayOffJob(config.playoff, data, candidates, seed=config.seed, search_steps=steps)
+    where = device.current()
+    job = PlayOffJob(config.playoff, data, candidates, seed=config.seed, search_steps=steps, device=where)
     cells = [genotypes.to_plain(one.genotype) for one in candidates]
     shown = PlayOffDisplay(terse=True) if watcher is None else PlayOffDisplay(title="play-off")
     quiet = not progress or (watcher is not None and not isinstance(watcher, Display))
@@ -246,7 +248,7 @@ def train_mutually(
     def carry_out(runner: Runner) -> MutualResult:
         check_places(runner.folder, len(group.genotypes))
         data = training_data_of(resolved)
-        job = MutualJob(resolved.training, data, group, seed=resolved.seed)
+        job = MutualJob(resolved.training, data, group, seed=resolved.seed, device=device.current())
         with _displays(TrainingDisplay, watcher, progress=progress) as displays:
             runner.recorders = (*displays, training_recorder(job, runner.folder))
             seconds = runner.run(job, resume=resume)
@@ -321,7 +323,15 @@ def make_job(config: Config, data: SearchData | None = None) -> SearchJob:
     truth = GroundTruths.find(data_root(config.data.data_root), (space.name for space, _ in learners))
     folder = config.search.labellers
     labellers = None if folder is None else read_labellers(folder, data)
-    return SearchJob(config.search, data, learners, seed=config.seed, truth=truth, labellers=labellers)
+    return SearchJob(
+        config.search,
+        data,
+        learners,
+        seed=config.seed,
+        truth=truth,
+        labellers=labellers,
+        device=device.current(),
+    )
 
 
 def read_labellers(folder: Path, data: SearchData) -> Labellers:
@@ -385,7 +395,8 @@ def make_training(
 
     `build` makes another network than the one around the cell.
     """
-    return TrainingJob(config.training, data or training_data_of(config), genotype, seed=config.seed, build=build)
+    data = data or training_data_of(config)
+    return TrainingJob(config.training, data, genotype, seed=config.seed, device=device.current(), build=build)
 
 
 @dataclass(frozen=True)
@@ -427,8 +438,12 @@ def _carried_out(
                     draw_all(folder, tell)
                 return finished
         check_place(folder, config, resume=resume)
-        with machine(config.run), memory_explained(plan.advice):
-            environment = Environment.current(kernels.describe(kernels.current()), canary(*plan.also))
+        before = _device_before(folder) if resume else None
+        with machine(config.run, before) as where, memory_explained(plan.advice):
+            # Hashes of what the CPU computes say nothing about another device, for which no bits are promised.
+            hashes = canary(*plan.also) if where.type == "cpu" else {}
+            path = kernels.describe(kernels.current())
+            environment = Environment.current(path, hashes, device.describe_device(where))
             runner = Runner(
                 folder,
                 identity=plan.identity,
@@ -477,9 +492,10 @@ def _displays(
         yield (one,)
 
 
-@contextmanager
-def machine(run: RunConfig) -> Iterator[None]:
-    """Torch on so many threads and our networks on those kernels, and then as before."""
-    keep_memory()
-    with threads(run.threads), kernels.using(run.kernels):
-        yield
+def _device_before(folder: Path) -> str | None:
+    """The device of the run in a folder; None if there is no run. Runs of earlier versions were made on the CPU."""
+    if not (folder / CONFIG).exists():
+        return None
+    made = load_own(folder / CONFIG).get("environment")
+    found = made.get("device") if isinstance(made, Mapping) else None
+    return found if isinstance(found, str) else "cpu"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
-from smallgroup.api import LOWER_IN_SEARCH, LOWER_IN_TRAINING, machine, make_job, make_training, training_data_of
+from smallgroup.api import LOWER_IN_SEARCH, LOWER_IN_TRAINING, make_job, make_training, training_data_of
 from smallgroup.config import Config, resolve
 from smallgroup.data.training_data import TrainingData
 from smallgroup.phases.passes import FORWARD
@@ -13,6 +13,7 @@ from smallgroup.phases.search.timing import fitted as fitted_steps
 from smallgroup.phases.search.timing import measure
 from smallgroup.phases.training.size import ladder, within_limits
 from smallgroup.phases.training.trainee import Build
+from smallgroup.runner.machine import machine
 from smallgroup.runtime.budget import Budget
 from smallgroup.runtime.memory import memory_explained
 from smallgroup.spaces.config import NetworkConfig

@@ -18,6 +18,7 @@ from smallgroup.data.names import names_alone
 from smallgroup.exporters import EXPORTERS
 from smallgroup.methods import METHODS
 from smallgroup.registry import Registry
+from smallgroup.runtime.device import DeviceRecord, list_devices
 from smallgroup.spaces import GROUND_TRUTHS, SPACES, GroundTruth
 from smallgroup.version import __version__
 
@@ -44,15 +45,25 @@ def run(root: Path | None, named: tuple[str, ...], *, as_json: bool) -> None:
         "kernels": kernels.in_words(kernels.best()),
         "data_root": str(root),
     }
+    devices = list_devices()
     plugins = {f"{kind} {name}": place for kind, known in REGISTRIES for name, place in known.added().items()}
     findings = [
         *examine(root, tuple(dict.fromkeys((*names_alone(), *named))), _shrunk()),
         *(_truth(kind, root) for _, kind in GROUND_TRUTHS.usable()),
     ]
     if as_json:
-        print_json({**machine, "plugins": plugins, "findings": [asdict(finding) for finding in findings]})
+        print_json(
+            {
+                **machine,
+                "devices": [asdict(one) for one in devices],
+                "plugins": plugins,
+                "findings": [asdict(finding) for finding in findings],
+            }
+        )
     else:
         print_columns((name.replace("_", " "), _word(value)) for name, value in machine.items())
+        say("", "devices")
+        print_columns((one.name, "ok" if one.works else "fails", *_about(one)) for one in devices)
         if plugins:
             say("", "plugins")
             print_columns(plugins.items())
@@ -81,6 +92,12 @@ def _truth(kind: type[GroundTruth], root: Path) -> Finding:
         return Finding(kind.name, str(where), "missing", kind.missing(where))
     more = f" on {', '.join(found.columns)}" if kind.caveat is None else f": {kind.caveat}"
     return Finding(kind.name, str(where), "ok", f"{kind.about}{more}")
+
+
+def _about(device: DeviceRecord) -> tuple[str, str]:
+    """What a device is, and what came of trying it."""
+    sizes = [f"{size / 1e9:.1f} GB {word}" for size, word in ((device.memory, "in all"), (device.free, "free")) if size]
+    return ", ".join([device.about, *sizes]), device.tried
 
 
 def _word(value: object) -> str:

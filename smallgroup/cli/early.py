@@ -17,6 +17,7 @@ from smallgroup.phases.training.peers import Peers
 from smallgroup.phases.training.place import ABOUT, TRAINING, find_model
 from smallgroup.runner.identity import check_identity
 from smallgroup.runtime.checks import check_choice, check_counts
+from smallgroup.runtime.device_names import AUTO, check_device_name, check_possible
 from smallgroup.runtime.text import shown
 from smallgroup.spaces import genotypes
 from smallgroup.spaces.design import IMAGES
@@ -52,6 +53,7 @@ def _check_searched(wanted: Wanted) -> Config:
         seeds_of(wanted.seeds)
         wanted = wanted.on_shared()
     config = wanted.resolved({}, wanted.out if wanted.seeds is None else None)
+    check_possible(config.run.device)
     wanted.check_folder()
     if not wanted.resume:  # a finished run gives its result without its images
         config.data_in_search.require(unlabeled=True)
@@ -90,6 +92,7 @@ def _check_trained(texts: Sequence[str], wanted: Wanted) -> tuple[Config, tuple[
     cells = tuple(genotypes.resolve(text)[1] for text in texts)
     wanted = replace(wanted, base=keys_for_training(texts[0], wanted.given()))
     config = wanted.resolved({"space": cells[0].space}, wanted.out)
+    check_possible(config.run.device)
     wanted.check_folder()
     if not wanted.resume:
         config.data.require(unlabeled=False)
@@ -147,10 +150,20 @@ def check_described(texts: Sequence[str], network: str | None, auxiliary: str) -
 
 
 def plan_study(
-    name: str, only: Sequence[str], *, recipe: str | None, seeds: str | None, changes: Sequence[str], workers: int
+    name: str,
+    only: Sequence[str],
+    *,
+    recipe: str | None,
+    seeds: str | None,
+    changes: Sequence[str],
+    workers: int,
+    device: str | None = None,
 ) -> Plan:
     """Plan a study; refuse one that is not known, and what is wrong with the options that stand above it."""
     names.check_workers(workers)
+    if device is not None:
+        check_possible(check_device_name(device))
+        changes = [*changes, f"run.device={device}"]
     return planned(*opened(name, recipe=recipe, seeds=seeds, changes=changes), *only)
 
 
@@ -160,9 +173,10 @@ def check_export(run: Path, format_: str) -> None:
     find_model(run)
 
 
-def check_predict(run: Path, top: int, table: Path | None, *, as_json: bool) -> None:
-    """Refuse a run without a model, no class per image, and a table that cannot be written."""
+def check_predict(run: Path, top: int, table: Path | None, device: str = AUTO, *, as_json: bool) -> None:
+    """Refuse a run without a model, no class per image, a device that cannot be, and a table that cannot be written."""
     check_counts(top=top)
+    check_possible(check_device_name(device))
     if table is not None:
         if as_json:
             raise ValueError("predictions are printed as JSON or written as CSV, but got --json and --csv")
@@ -172,8 +186,9 @@ def check_predict(run: Path, top: int, table: Path | None, *, as_json: bool) -> 
     find_model(run)
 
 
-def check_evaluate(run: Path, data: str, root: Path | None) -> None:
-    """Refuse a run without a model, and data that are not there."""
+def check_evaluate(run: Path, data: str, root: Path | None, device: str = AUTO) -> None:
+    """Refuse a run without a model, and data or a device that are not there."""
+    check_possible(check_device_name(device))
     find_model(run)
     source_of(data, data_root(root)).require()
 

@@ -4,15 +4,18 @@ from pathlib import Path
 
 from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.phases.training.evaluation import ModelEvaluation, evaluate
+from smallgroup.runtime.device_names import AUTO
 from smallgroup.statistics.calibration import BINS
 
 MOST_COLUMNS = 12
 """Classes up to which the whole confusion matrix is printed; of more, the most frequent confusions are."""
 
 
-def run(folder: Path, data: str, root: Path | None, *, skip_bad_images: bool, as_json: bool) -> None:
+def run(
+    folder: Path, data: str, root: Path | None, *, skip_bad_images: bool, as_json: bool, device: str = AUTO
+) -> None:
     """Measure a model, and print how well it does."""
-    found = evaluate(folder, data, data_root=root, skip_bad_images=skip_bad_images)
+    found = evaluate(folder, data, data_root=root, skip_bad_images=skip_bad_images, device=device)
     if as_json:
         print_json(found.to_dict())
     else:

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from smallgroup.runtime.device_names import TAKEN
+
 
 def whole_number(text: str) -> int:
     """Read a whole number, or say what is wrong."""
@@ -128,6 +130,14 @@ Resume = Annotated[
 ]
 AllowDrift = Annotated[
     bool, typer.Option("--allow-drift", help="Resume even where other software or hardware may give other bits.")
+]
+Device = Annotated[
+    str | None,
+    typer.Option(
+        metavar=TAKEN,
+        help="Where to compute. The default, auto, is the first CUDA device, else the CPU; `smallgroup doctor` lists "
+        "what is there.",
+    ),
 ]
 OnNonfinite = Annotated[
     str | None,

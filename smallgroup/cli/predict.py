@@ -10,16 +10,19 @@ import typer
 from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.display.counting import counted
 from smallgroup.phases.training.predict import Prediction, Queue
+from smallgroup.runtime.device_names import AUTO
 from smallgroup.runtime.files import writing_whole
 from smallgroup.runtime.text import escape_csv
 
 
-def run(folder: Path, images: list[str], top: int, *, as_json: bool, table: Path | None = None) -> None:
+def run(
+    folder: Path, images: list[str], top: int, device: str = AUTO, *, as_json: bool, table: Path | None = None
+) -> None:
     """Classify every image; what cannot be used has a line, and the exit code is 1.
 
     Without a table every image is classified before anything is printed.
     """
-    queue = Queue(folder, images, top)
+    queue = Queue(folder, images, top, device)
     if table is not None:
         failed = _write_table(table, queue)
         say(f"{len(queue):,} images are in {table}")

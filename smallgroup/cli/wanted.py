@@ -14,7 +14,7 @@ from smallgroup.runner.watcher import Watcher
 from smallgroup.runtime.budget import Budget
 from smallgroup.runtime.files import check_not_link
 
-_NOT_WHAT = ("data_root", "on_nonfinite", "plugins")
+_NOT_WHAT = ("data_root", "device", "on_nonfinite", "plugins")
 """Options that say where and how to run, and not what."""
 _NOT_WHAT_CHANGES = ("run.", *(f"{name}=" for name in _NOT_WHAT), "data.data_root=")
 

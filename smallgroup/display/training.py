@@ -11,6 +11,7 @@ from smallgroup.display.display import Display, numbers
 from smallgroup.phases.training import MutualJob
 from smallgroup.phases.training.course import TrainingCourse
 from smallgroup.runner import Job
+from smallgroup.runtime.device import describe_device
 from smallgroup.spaces.count import multiply_adds, parameters
 
 TITLES = {
@@ -51,6 +52,7 @@ class TrainingDisplay(Display):
             )
         lines.append(f"steps: {job.steps:,} in {job.config.epochs} epochs")
         mixed = job.config.precision != "float32"
+        lines.append(f"device: {describe_device(job.trainees[0].device)}")
         lines.append(f"kernels: {kernels.in_words('plain' if mixed else kernels.current())}")
         self._total = job.steps
         return lines, job.steps, job.steps_per_epoch

@@ -15,6 +15,7 @@ SHORT = {
     "lambda": "search.lambda",
     "lam": "search.lambda",
     "hypergradient": "search.hypergradient",
+    "device": "run.device",
     "on_nonfinite": "run.on_nonfinite",
     "size": "data.size",
     "skip_bad_images": "data.skip_bad_images",

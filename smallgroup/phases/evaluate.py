@@ -75,7 +75,7 @@ def evaluate(
             hits_top5 += int((top == y[:, None]).sum())
             confusion += torch.bincount(classes * y.cpu() + top[:, 0].cpu(), minlength=classes**2).view(classes, -1)
             missed[count : count + len(y)] = (top[:, 0] != y).cpu()
-            confidence[count : count + len(y)] = log_q.amax(dim=1).double().exp().cpu()
+            confidence[count : count + len(y)] = log_q.amax(dim=1).cpu().double().exp()
             count += len(y)
     right = int(confusion.diagonal().sum())
     errors = (100 * (1 - right / count), 100 * (1 - hits_top5 / count))

@@ -2,9 +2,10 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from smallgroup.runtime.bounds import MOST
+from smallgroup.runtime.device_names import AUTO, check_device_name
 
 
 class RunConfig(BaseModel):
@@ -12,6 +13,8 @@ class RunConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
+    device: str = AUTO
+    """Where the run computes: cpu, cuda, cuda:1, mps, or auto, which is the first CUDA device, else the CPU."""
     threads: int = Field(default=1, ge=1, le=MOST["threads"])
     """Threads of torch; with two on a busy machine small networks are slower than with one."""
     kernels: Literal["auto", "native", "torch", "plain"] = "auto"
@@ -23,7 +26,15 @@ class RunConfig(BaseModel):
     most_skipped: int = Field(default=10, ge=1)
     """Batches in a row that are left out at most; then the run stops after all."""
 
+    @field_validator("device")
+    @classmethod
+    def _device_has_a_name(cls, given: str) -> str:
+        return check_device_name(given)
+
     @property
     def identity(self) -> dict[str, Any]:
-        """What a run is known by. What is done about bad numbers may be decided when it has stopped at one."""
-        return self.model_dump(mode="json", exclude={"on_nonfinite", "most_skipped"})
+        """What a run is known by. What is done about bad numbers may be decided when it has stopped at one.
+
+        The device is part of the environment, as the processor is: another one needs `--allow-drift`.
+        """
+        return self.model_dump(mode="json", exclude={"device", "on_nonfinite", "most_skipped"})

@@ -35,7 +35,7 @@ class Environment:
     threads: int
     kernels: str
     device: str = "cpu"
-    """Where the tensors are; runs are made on the CPU, and those that do not say it were."""
+    """Where the tensors are, as `describe_device` says it; runs that do not say it were made on the CPU."""
 
     canary: Mapping[str, str] = field(default_factory=dict)
     """Hashes of fixed computations by name; empty where none were made, as by earlier versions."""
@@ -45,12 +45,12 @@ class Environment:
     """Environment variables of numerical libraries, to explain what the canary shows."""
 
     @staticmethod
-    def current(kernels: str, canary: Mapping[str, str] | None = None) -> "Environment":
+    def current(kernels: str, canary: Mapping[str, str] | None = None, device: str = "cpu") -> "Environment":
         """Describe what this process runs on."""
         versions = {"smallgroup": __version__, "numpy": numpy.__version__, "Pillow": PIL.__version__}
         variables = {name: value[:LONGEST] for name, value in os.environ.items() if name.startswith(VARIABLES)}
         own = (str(torch.__version__), _cpu(), torch.get_num_threads(), kernels)
-        return Environment(*own, canary=canary or {}, versions=versions, variables=variables)
+        return Environment(*own, device=device, canary=canary or {}, versions=versions, variables=variables)
 
     def summary(self) -> dict[str, Any]:
         """Return what the config of a run records."""

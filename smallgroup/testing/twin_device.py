@@ -16,7 +16,7 @@ and has nothing of its own behind it unless `torch._lazy` is started. The rest s
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,11 +30,14 @@ from torch.utils._pytree import tree_leaves, tree_map
 NAME = "lazy"
 """The type of the device, as `cuda` is one."""
 
+_optimizers: Any = sys.modules[torch.optim.Optimizer.__module__]
+_FUSED = "_get_fused_kernels_supported_devices"
 _PRIVATE = (
     (torch._C, "_only_lift_cpu_tensors"),
     (torch._C, "_set_only_lift_cpu_tensors"),
     (torch._C, "_disabled_torch_function_impl"),
     (Tensor, "_make_wrapper_subclass"),
+    (_optimizers, _FUSED),
 )
 """What is used of torch that has no promise to stay."""
 
@@ -126,12 +129,16 @@ class TwinDevice(TorchDispatchMode):
         # Else torch.tensor(..., device=twin.device) would ask the device itself to read a Python list.
         self._lifting = torch._C._only_lift_cpu_tensors()
         torch._C._set_only_lift_cpu_tensors(True)
+        # A GPU has fused optimizers, and so has its twin.
+        self._fused: Callable[[], list[str]] = getattr(_optimizers, _FUSED)
+        setattr(_optimizers, _FUSED, lambda: [*self._fused(), NAME])
         _ACTIVE.append(self)
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *error: object) -> None:
         torch._C._set_only_lift_cpu_tensors(self._lifting)
+        setattr(_optimizers, _FUSED, self._fused)
         _ACTIVE.remove(self)
         super().__exit__(*error)  # type: ignore[no-untyped-call]
 

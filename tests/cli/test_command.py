@@ -168,6 +168,8 @@ def test_doctor(capsys: Captured, tmp_path: Path) -> None:
     assert found["smallgroup"] == smallgroup.__version__
     assert found["python"] == ".".join(map(str, sys.version_info[:3]))
     assert {"torch", "threads", "cpus", "cuda", "data_root"} < set(found)
+    assert [device["name"] for device in found["devices"]][:1] == ["cpu"]
+    assert all(device["works"] for device in found["devices"])
     assert found["data_root"] == str(tmp_path)
     status = {finding["what"]: finding["status"] for finding in found["findings"]}
     assert status["digits"] == "ok"
@@ -175,6 +177,7 @@ def test_doctor(capsys: Captured, tmp_path: Path) -> None:
     code, out, error = run(capsys, "doctor", "--data-root", str(tmp_path))
     assert (code, error) == (0, "")
     assert "digits         ok" in out
+    assert "cpu  ok  cpu  a convolution and its gradient" in out
 
 
 def test_doctor_says_what_is_damaged(capsys: Captured, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import smallgroup
 from smallgroup.data import DataConfig, SearchData, open_search_data
 from smallgroup.data.training_data import open_training_data
 from smallgroup.exporters import export_model
@@ -21,7 +22,7 @@ from smallgroup.phases.training import TrainingJob
 from smallgroup.phases.training.load import load
 from smallgroup.phases.training.predict import predict
 from smallgroup.phases.training.result import conclude as conclude_training
-from smallgroup.runner import read_rows
+from smallgroup.runner import machine, read_rows
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces import DartsSpace, NasBench201Space, Space
 from smallgroup.testing import TwinDevice
@@ -136,3 +137,51 @@ def test_a_training_its_test_its_model_and_what_is_made_of_it(tmp_path: Path, tw
     there, here = (predict(model, picture)[0] for model in (moved, expected))
     assert there.class_name == here.class_name
     assert export_model(tmp_path / "twin", "pt2").difference < 1e-4
+
+
+KEYS: dict[str, Any] = {
+    "learners": 1,
+    "data": {"labelled_fraction": 0.05},
+    "space": {"name": "nas-bench-201", "channels": 2, "cells_per_stage": 1},
+    "search": {
+        **{key: value for key, value in FAST.items() if key != "steps_per_epoch"},
+        "steps_per_epoch": 1,
+        "answer": "play-off",
+        "image_size": None,
+    },
+    "playoff": {"candidates": 2, "batch_size": 8},
+}
+
+
+class _Stopped(Exception):
+    """Raised in the middle of a run."""
+
+
+def test_a_run_is_resumed_on_its_own_device_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, twin: TwinDevice
+) -> None:
+    chosen: list[tuple[str, str | None]] = []
+
+    def choose(name: str, before: str | None = None) -> torch.device:
+        chosen.append((name, before))
+        return torch.device("cpu") if name == "cpu" else twin.device
+
+    advance = SearchJob.advance
+
+    def stopping(search: SearchJob) -> Any:
+        if search.step == 1:
+            raise _Stopped
+        return advance(search)
+
+    monkeypatch.setattr(machine, "choose_device", choose)
+    with monkeypatch.context() as patch:
+        patch.setattr(SearchJob, "advance", stopping)
+        with pytest.raises(_Stopped):
+            smallgroup.search(KEYS, out=tmp_path, progress=False)
+    assert "device: lazy" in (tmp_path / "config.yaml").read_text()
+    assert "kernels: torch" in (tmp_path / "config.yaml").read_text()
+    with pytest.raises(ValueError, match=r"device was 'lazy' and is 'cpu'.*--allow-drift"):
+        smallgroup.search({**KEYS, "device": "cpu"}, out=tmp_path, resume=True, progress=False)
+    result = smallgroup.search(KEYS, out=tmp_path, resume=True, progress=False)
+    assert chosen == [("auto", None), ("cpu", "lazy"), ("auto", "lazy")]
+    assert (result.steps, result.answer.rule) == (2, "play-off")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from smallgroup import pipeline
-from smallgroup.api import machine, make_training, training_data_of
+from smallgroup.api import make_training, training_data_of
 from smallgroup.bench.outcome.plain import build_cnn, build_resnet
 from smallgroup.bench.outcome.proxies import PROXIES
 from smallgroup.bench.outcome.tasks import Task
@@ -27,6 +27,7 @@ from smallgroup.phases.training.job import TrainingJob
 from smallgroup.phases.training.size import of_same_cost
 from smallgroup.phases.training.trainee import Build
 from smallgroup.pipeline import OVERHEAD, PLAY_OFF_SHARE
+from smallgroup.runner.machine import machine
 from smallgroup.runtime import stream
 from smallgroup.runtime.budget import Budget
 from smallgroup.spaces.choices import known_genotype, random_genotype

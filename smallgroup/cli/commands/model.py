@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from smallgroup.cli import options
+from smallgroup.runtime.device_names import AUTO
 
 
 def predict(
@@ -19,6 +20,7 @@ def predict(
         Path | None,
         typer.Option("--csv", metavar="FILE", help="Write a line per image into this file instead of printing them."),
     ] = None,
+    device: options.Device = None,
     json: options.Json = False,
 ) -> None:
     """Classify image files with a trained model.
@@ -30,10 +32,10 @@ def predict(
     """
     from smallgroup.cli import early  # noqa: PLC0415
 
-    early.check_predict(run, top, csv, as_json=json)
+    early.check_predict(run, top, csv, device or AUTO, as_json=json)
     from smallgroup.cli.predict import run as carry_out  # noqa: PLC0415
 
-    carry_out(run, images, top, as_json=json, table=csv)
+    carry_out(run, images, top, device or AUTO, as_json=json, table=csv)
 
 
 def evaluate(
@@ -44,6 +46,7 @@ def evaluate(
     ],
     data_root: options.DataRoot = None,
     skip_bad_images: options.SkipBadImages = False,
+    device: options.Device = None,
     json: options.Json = False,
 ) -> None:
     """Measure a trained model on labeled images.
@@ -55,10 +58,10 @@ def evaluate(
     """
     from smallgroup.cli import early  # noqa: PLC0415
 
-    early.check_evaluate(run, data, data_root)
+    early.check_evaluate(run, data, data_root, device or AUTO)
     from smallgroup.cli.evaluate import run as carry_out  # noqa: PLC0415
 
-    carry_out(run, data, data_root, skip_bad_images=skip_bad_images, as_json=json)
+    carry_out(run, data, data_root, skip_bad_images=skip_bad_images, device=device or AUTO, as_json=json)
 
 
 def export(

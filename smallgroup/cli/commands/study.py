@@ -20,6 +20,7 @@ def study(
         typer.Option(metavar="TEXT", help="Only rows with this in their name; may stand several times."),
     ] = None,
     changes: options.Changes = None,
+    device: options.Device = None,
     workers: Annotated[int, typer.Option(metavar="N", help="Processes, of one thread each.")] = 1,
     out: Annotated[
         Path,
@@ -38,7 +39,9 @@ def study(
     """
     from smallgroup.cli import early  # noqa: PLC0415
 
-    plan = early.plan_study(name, only or (), recipe=recipe, seeds=seeds, changes=changes or (), workers=workers)
+    plan = early.plan_study(
+        name, only or (), recipe=recipe, seeds=seeds, changes=changes or (), workers=workers, device=device
+    )
     from smallgroup.cli.study import Asked, run  # noqa: PLC0415
 
     run(plan, Asked(out, workers, dry_run=dry_run, retry=retry, lines=lines, as_json=json))

@@ -8,12 +8,14 @@ from smallgroup.phases.search.config import ANSWERS, in_words
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.memory import expected_memory
 from smallgroup.phases.search.schedule import Course, Stretch
+from smallgroup.runtime.device import describe_device, free_memory
 from smallgroup.runtime.memory import available_memory
 
 
 def brief(job: SearchJob) -> list[str]:
     """Data, learners, steps and memory."""
-    return [_data(job), *_images(job), *_learners(job), *_steps(job), _kernels(job), *_memory(job)]
+    where = f"device: {describe_device(job.device)}"
+    return [_data(job), *_images(job), *_learners(job), *_steps(job), where, _kernels(job), *_memory(job)]
 
 
 def _data(job: SearchJob) -> str:
@@ -77,7 +79,8 @@ def _kernels(job: SearchJob) -> str:
 
 
 def _memory(job: SearchJob) -> list[str]:
-    expected, available = expected_memory(job), available_memory()
+    expected = expected_memory(job)
+    available = available_memory() if job.device.type == "cpu" else free_memory(job.device)
     first = " in the first stage" if any(one.number_of_stages > 1 for one in job.course.schedules) else ""
     if available is None:
         return [f"memory: about {expected / 1e9:.1f} GB{first}"]

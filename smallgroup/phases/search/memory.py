@@ -8,6 +8,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.learners import Searcher
+from smallgroup.runtime.device import memory_held
 from smallgroup.runtime.memory import memory_in_use
 
 _COPIES = 10
@@ -25,6 +26,8 @@ _PROBE = 2
 def expected_memory(job: SearchJob) -> int:
     """Bytes at the peak of a step: what the process has now, weights and their copies, and the largest pass.
 
+    On another device than the CPU, those of its tensors there; what its libraries take is not counted.
+
     The activations of one learner live at a time, so that more learners cost their weights alone. Right to about a
     fifth on a CPU.
     """
@@ -33,7 +36,8 @@ def expected_memory(job: SearchJob) -> int:
     images = max(sizes.train, sizes.unlabeled, sizes.validation)
     passes = max(activations(searcher) for searcher in job.searchers) * images
     factor = _BACKWARD * (_TANGENTS if job.config.hypergradient == "exact" else 1.0)
-    return memory_in_use() + _KERNELS + (_COPIES - 2) * weights + int(factor * passes)
+    held = memory_in_use() + _KERNELS if job.device.type == "cpu" else memory_held(job.device)
+    return held + (_COPIES - 2) * weights + int(factor * passes)
 
 
 def activations(searcher: Searcher) -> int:

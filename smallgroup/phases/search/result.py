@@ -27,6 +27,7 @@ from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.learners import Searcher
 from smallgroup.phases.search.metrics import standing
 from smallgroup.runner import place
+from smallgroup.runtime.device import peak_memory_on
 from smallgroup.runtime.files import read_regular, write_whole
 from smallgroup.runtime.memory import peak_memory
 from smallgroup.spaces.genotype import Genotype
@@ -87,6 +88,8 @@ class SearchResult:
     held_out_error: float | None = None
     balanced_error: float | None = None
     """Of the validation images, over the classes."""
+    device_memory_mb: float | None = None
+    """The most that tensors took on a device of its own memory, where it keeps statistics."""
     skipped_images: int | None = None
     """Image files that cannot be decoded and were left out, if there are any; `facts.json` names them."""
 
@@ -184,6 +187,7 @@ def conclude(
         **known,
         held_out_error=best.held_out_error,
         balanced_error=best.balanced_error,
+        device_memory_mb=None if (most := peak_memory_on(job.device)) is None else round(most / 2**20, 1),
         skipped_images=len(job.data.skipped) or None,
     )
     whose = result.method if answer.record.learner is None else learners[answer.record.learner].method

@@ -21,6 +21,7 @@ from smallgroup.phases.evaluate import evaluate as measure
 from smallgroup.phases.training.model import TrainedModel, read_model
 from smallgroup.phases.training.place import find_model
 from smallgroup.phases.training.predict import NotFiniteError
+from smallgroup.runtime.device import choose_device
 from smallgroup.spaces.outputs import Outputs
 from smallgroup.statistics.calibration import Bin, calibration_error, reliability
 
@@ -93,7 +94,12 @@ class ModelEvaluation:
 
 
 def evaluate(
-    run: str | Path, data: str, *, data_root: Path | str | None = None, skip_bad_images: bool = False
+    run: str | Path,
+    data: str,
+    *,
+    data_root: Path | str | None = None,
+    skip_bad_images: bool = False,
+    device: str = "cpu",
 ) -> ModelEvaluation:
     """Classify labeled images with the trained model of a run, and compare with their labels.
 
@@ -105,8 +111,11 @@ def evaluate(
             another folder all images; of the data that the model was trained on and of all other data, the test part.
         data_root: where data is looked for.
         skip_bad_images: leave out image files that cannot be decoded; else they are an error.
+        device: where to compute, by its name as in `--device`.
     """
+    where = choose_device(device)
     network, model = read_model(find_model(run))
+    network.to(where)
     root = root_of(None if data_root is None else Path(data_root))
     measured, notes = _opened(data, model, root, skip_bad_images)
     images = measured.for_model(model.classes, model.design.images, model.margin)
@@ -118,7 +127,7 @@ def evaluate(
     def logits_of(inputs: Tensor) -> Tensor:
         return Outputs.of(network(inputs.contiguous(memory_format=torch.channels_last))).logits
 
-    found = measure(logits_of, images, seen, torch.arange(len(images)))
+    found = measure(logits_of, images, seen, torch.arange(len(images)), device=where)
     if not math.isfinite(found.loss):
         raise NotFiniteError(f"the logits of a model must be finite, but those of the model in {run} are not")
     result = ModelEvaluation(data, measured.part, model.classes, found, notes, measured.skipped)

@@ -79,13 +79,13 @@ def predict(run: str | Path | nn.Module, images: AnyImage | Sequence[AnyImage], 
 class Queue:
     """Images that are classified batch by batch while somebody iterates: memory does not grow with their number.
 
-    The arguments are those of `predict`.
+    The arguments are those of `predict`, and the name of the device on which a run's model is loaded.
     """
 
-    def __init__(self, run: str | Path | nn.Module, images: Sequence[AnyImage], top: int) -> None:
+    def __init__(self, run: str | Path | nn.Module, images: Sequence[AnyImage], top: int, device: str = "cpu") -> None:
         self.top = top
         self._whose = "that was given" if isinstance(run, nn.Module) else f"in {run}"
-        self._model = _model(run)
+        self._model = _model(run, device)
         self._problems: dict[int, Prediction] = {}
         self._sources = _sources(images, self._problems)
 
@@ -132,9 +132,9 @@ class _Batch:
     pixels: list[Tensor]
 
 
-def _model(run: str | Path | nn.Module) -> LoadedModel:
+def _model(run: str | Path | nn.Module, device: str) -> LoadedModel:
     if not isinstance(run, nn.Module):
-        return load(run)
+        return load(run, device)
     if not isinstance(getattr(run, "preprocess", None), Preprocess):
         raise TypeError(f"a model must come from smallgroup.load, but got a {type(run).__name__} that does not")
     if run.training:
