@@ -12,6 +12,7 @@ from smallgroup.runtime.device_names import AUTO
 def predict(
     run: options.Model,
     images: Annotated[list[str], typer.Argument(metavar="IMAGE|FOLDER", help="Image files, and folders of them.")],
+    *,
     top: Annotated[
         int,
         typer.Option(parser=options.whole_number, metavar="N", help="How many classes per image, the likeliest first."),
@@ -44,6 +45,7 @@ def evaluate(
         str,
         typer.Argument(metavar="DATA", help="Labeled images: folder:PATH or another of `smallgroup list datasets`."),
     ],
+    *,
     data_root: options.DataRoot = None,
     skip_bad_images: options.SkipBadImages = False,
     device: options.Device = None,
