@@ -49,6 +49,7 @@ class AuxiliaryEdge(MixedEdge):
     """A mixed edge with a skip connection of its own; where the size is halved, with weights of its own."""
 
     def __init__(self, parts: EdgeParts) -> None:
+        parts.check_keeps_channels("darts-minus")
         super().__init__(parts)
         self.auxiliary: nn.Module = nn.Identity()
         if parts.stride == 2:

@@ -73,6 +73,7 @@ class PartialEdge(MixedEdge):
     """The first 1/part of the channels mixed, the others passed by, and all of them shuffled."""
 
     def __init__(self, parts: EdgeParts, part: int) -> None:
+        parts.check_keeps_channels("pc-darts")
         if parts.channels % part:
             raise ValueError(
                 f"pc-darts sends 1/{part} of the channels through the operations, so that {part} must divide their "

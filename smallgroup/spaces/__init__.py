@@ -43,6 +43,7 @@ SPACES: "Registry[SpaceDefinition]" = Registry(
     {
         "darts": "smallgroup.spaces.darts.definition:Darts",
         "nas-bench-201": "smallgroup.spaces.nas_bench_201.definition:NasBench201",
+        "proxyless": "smallgroup.spaces.proxyless.definition:Proxyless",
         **{f"robust-s{n}": f"smallgroup.spaces.robust.definition:RobustS{n}" for n in (1, 2, 3, 4)},
     },
 )

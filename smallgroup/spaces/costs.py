@@ -5,7 +5,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from smallgroup.spaces.edges import MixedEdge, MixedNodes
+from smallgroup.spaces.edges import MixedEdge, MixedEdges
 from smallgroup.spaces.space import Mixture, Space
 
 Cost = Literal["parameters", "multiply_adds"]
@@ -36,7 +36,7 @@ def costs(space: Space, what: Cost = "multiply_adds") -> dict[str, Tensor]:
     supernet(torch.zeros(2, *space.images.shape, device="meta"), everything)
     result = {name: torch.zeros(kind.shape, dtype=torch.float64) for name, kind in space.kinds.items()}
     for nodes in supernet.modules():
-        if isinstance(nodes, MixedNodes):
+        if isinstance(nodes, MixedEdges):
             for e, edge in enumerate(nodes.edges):
                 assert isinstance(edge, MixedEdge)  # asked for above
                 for i, name in enumerate(edge.names):

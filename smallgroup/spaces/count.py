@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from smallgroup.spaces.network import DerivedNetwork
 
-ELEMENTWISE: dict[type[nn.Module], int] = {nn.BatchNorm2d: 2, nn.ReLU: 1}
+ELEMENTWISE: dict[type[nn.Module], int] = {nn.BatchNorm2d: 2, nn.ReLU: 1, nn.ReLU6: 1}
 """Layers that keep the shape, and what some papers count for each number they give."""
 
 

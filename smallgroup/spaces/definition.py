@@ -120,6 +120,10 @@ class SpaceDefinition:
         """By kind of cell, what is drawn of a genotype: of a node every edge that is chosen."""
         return {kind: _graph(self.kinds[kind], table) for kind, table in self.at_any_size().chosen(genotype).items()}
 
+    def drawn(self, genotype: Any) -> list[str] | None:  # noqa: ANN401, ARG002
+        """Return lines of text in place of the usual drawing of cells; None: cells are drawn with a lane per node."""
+        return None
+
     def notes(self, genotype: Any) -> list[str]:  # noqa: ANN401
         """Return the lines below a drawing as text."""
         first = next(iter(self.graphs(genotype).values()))

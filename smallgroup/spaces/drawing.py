@@ -14,6 +14,9 @@ _GAP = "    "
 def draw(genotype: Genotype) -> str:
     """The kinds of cells side by side, and what there is to say of them; of built-in spaces within 80 columns."""
     definition = definition_of(genotype.space)
+    own = definition.drawn(genotype)
+    if own is not None:
+        return "\n".join([*own, "", *definition.notes(genotype)])
     lines = [""]
     for number, graph in enumerate(definition.graphs(genotype).values()):
         width = max(map(len, lines)) if number else 0

@@ -58,7 +58,14 @@ class MixedEdge(nn.Module):
         return choice.transform(name, output)
 
 
-class MixedNodes(nn.Module):
+class MixedEdges(nn.Module):
+    """The edges of a cell of some kind; a subclass says how they are put together."""
+
+    kind: Kind
+    edges: nn.ModuleList
+
+
+class MixedNodes(MixedEdges):
     """All edges of a cell and the nodes they lead to, each the sum of its incoming edges."""
 
     def __init__(

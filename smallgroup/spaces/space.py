@@ -111,6 +111,16 @@ class EdgeParts:
     stride: int
     make: Callable[[str, int, int], nn.Module]
     """(operation, channels, stride) -> module"""
+    outputs: int | None = None
+    """Channels of the output; None: as many as `channels`."""
+
+    def check_keeps_channels(self, who: str) -> None:
+        """Refuse an edge that changes the number of channels, for methods that pass some of them by."""
+        if self.outputs not in (None, self.channels):
+            raise ValueError(
+                f"{who} needs edges that keep the number of channels, but one leads from {self.channels} to "
+                f"{self.outputs}"
+            )
 
 
 EdgeBuilder = Callable[[EdgeParts], nn.Module]

@@ -1,0 +1,28 @@
+"""Keys of a config that only the chain space has."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from smallgroup.runtime.bounds import MOST
+from smallgroup.spaces.config import NetworkConfig, SpaceConfig
+
+Form = Literal["auto", "imagenet", "cifar", "small"]
+
+
+class ProxylessConfig(SpaceConfig):
+    """The chain space in a search."""
+
+    channels: int = Field(default=4, ge=2, le=MOST["channels"], multiple_of=2)
+    """Channels of the first block, an even number; the paper has 16."""
+    form: Form = "auto"
+    """Strides in the proxyless space; auto: by the size of the images."""
+
+
+class ProxylessNetworkConfig(NetworkConfig):
+    """A network of the chain space."""
+
+    channels: int = Field(default=16, ge=2, le=MOST["channels"], multiple_of=2)
+    """Channels of the first block, an even number; the paper has 16."""
+    form: Form = "auto"
+    """Strides in the proxyless space; auto: by the size of the images."""
