@@ -39,10 +39,12 @@ class TestS4(DefinitionContract):
     name = "robust-s4"
 
 
+@pytest.mark.slow  # what is particular to them is a part of what the two others have
 class TestS2(DefinitionContract):
     name = "robust-s2"
 
 
+@pytest.mark.slow
 class TestS3(DefinitionContract):
     name = "robust-s3"
 
@@ -216,7 +218,7 @@ def test_a_cell_of_noise_alone_keeps_a_real_operation_from_the_last_cell() -> No
 
 
 @pytest.mark.parametrize("method", list(METHODS))
-@pytest.mark.parametrize("name", ["robust-s1", "robust-s4"])
+@pytest.mark.parametrize("name", ["robust-s1", pytest.param("robust-s4", marks=pytest.mark.slow)])
 def test_every_method_searches_them(name: str, method: str) -> None:
     """Those of the DARTS space do; a group of two takes a step and derives a genotype that can be built."""
     definition = definition_of(name)
