@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smallgroup.config import CONFIG, Config, check_run, load_own, resolve
-from smallgroup.report import Given, Run, Size, Steps, page, read_run
+from smallgroup.report import CountedNetwork, Given, Run, SearchSteps, page, read_run
 from smallgroup.report.page import drawn
 from smallgroup.report.run import PARTS, at, told_apart, whole
 from smallgroup.runner.lock import held
@@ -100,7 +100,7 @@ def _given(run: Run) -> Given:
     return Given(*about, environment, size, steps, tuple(problems))
 
 
-def _steps(run: Run, config: Config) -> Steps | None:
+def _steps(run: Run, config: Config) -> SearchSteps | None:
     """Of the search that the config describes; None where the steps of an epoch are not known."""
     from smallgroup.phases.search.schedule import Course, schedule_of  # noqa: PLC0415
 
@@ -112,7 +112,7 @@ def _steps(run: Run, config: Config) -> Steps | None:
         course = Course([schedule_of(config.search, per_epoch, config.teaching, method) for method in methods])
     except ValueError:
         return None
-    return Steps(course.steps, course.labeller_steps if config.search.labellers is None else 0)
+    return SearchSteps(course.steps, course.labeller_steps if config.search.labellers is None else 0)
 
 
 def trained_network(run: Run) -> "tuple[Genotype, NetworkDesign] | None":
@@ -137,7 +137,7 @@ def _design(run: Run, config: Config) -> "NetworkDesign | None":
         raise ValueError(f"{FACTS} must say what the images are like, but {error}") from None
 
 
-def _size(run: Run, config: Config, problems: list[str]) -> Size | None:
+def _size(run: Run, config: Config, problems: list[str]) -> CountedNetwork | None:
     """Of the network that the config would train; None where the images are not known, or it cannot be built."""
     try:
         design = _design(run, config)
@@ -151,7 +151,7 @@ def _size(run: Run, config: Config, problems: list[str]) -> Size | None:
         with torch.device("meta"):
             network = build_network(run.cell, design)
         cost = multiply_adds(network, design.images.size, design.images.channels)
-        return Size(parameters(network), cost, "as the config would train it")
+        return CountedNetwork(parameters(network), cost, "as the config would train it")
     except ValueError as error:
         problems.append(f"the network that the config would train cannot be counted: {error}")
         return None

@@ -55,7 +55,7 @@ OVERHEAD = 0.95
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """What a run was asked for beside its config."""
 
     seconds: float | None
@@ -70,7 +70,7 @@ class Plan:
     """The section of the config for the network found, once a budget has decided its size."""
 
     @staticmethod
-    def read(folder: Path) -> "Plan | None":
+    def read(folder: Path) -> "RunPlan | None":
         """The plan of a begun run; None if there is none."""
         try:
             content = read_regular(folder / PLAN, 100_000)
@@ -91,11 +91,11 @@ class Plan:
         return 1 + len(self.baselines)
 
 
-_PLAN = TypeAdapter(Plan)
+_PLAN = TypeAdapter(RunPlan)
 
 
 @dataclass(frozen=True)
-class Comparison:
+class BaselineComparison:
     """The found network against a baseline, on the same test images, with one training of each."""
 
     baseline: Baseline
@@ -135,7 +135,7 @@ class RunResult:
     search: SearchResult
     training: TrainResult
     baselines: Mapping[Baseline, TrainResult]
-    comparisons: Sequence[Comparison]
+    comparisons: Sequence[BaselineComparison]
 
     def to_dict(self) -> dict[str, Any]:
         """For `--json`."""
@@ -209,7 +209,7 @@ def run(
             raise ValueError(
                 f"a run keeps the baselines that it began with, {_listed(plan.baselines)}, but got {_listed(chosen)}"
             )
-        return job.carry_out(plan, Plan(seconds, clock, chosen))
+        return job.carry_out(plan, RunPlan(seconds, clock, chosen))
 
 
 def says_answer(given: Mapping[str, Any]) -> bool:
@@ -245,14 +245,14 @@ class _Run:
     files: Mapping[str, str] = field(default_factory=dict)
     """What is written when the run begins."""
 
-    def begun(self) -> Plan | None:
+    def begun(self) -> RunPlan | None:
         """The plan of the run to resume; None if it is a new one."""
         check_for_run(self.folder)
         for name in (PLAY_OFF, TRAINING, *BASELINES):
             check_not_link(self.folder / name)
-        return Plan.read(self.folder) if self.resume and (self.folder / CONFIG).exists() else None
+        return RunPlan.read(self.folder) if self.resume and (self.folder / CONFIG).exists() else None
 
-    def carry_out(self, plan: Plan | None, asked: Plan) -> RunResult:
+    def carry_out(self, plan: RunPlan | None, asked: RunPlan) -> RunResult:
         budget = None
         if plan is not None:
             self._take_up_sizes(plan)
@@ -265,7 +265,7 @@ class _Run:
         self.before_training()
         own = self._train(cell, TRAINING, lambda: self._sized(cell, plan, budget))
         results = {name: self._beside(name, own, found.seed) for name in plan.baselines}
-        comparisons = [Comparison(name, self._compared(name, own, result)) for name, result in results.items()]
+        comparisons = [BaselineComparison(name, self._compared(name, own, result)) for name, result in results.items()]
         result = RunResult(found, own, results, comparisons)
         verdicts = [each.to_dict() for each in comparisons]
         write_whole(self.folder / VERDICT, json.dumps({"schema": 1, "verdicts": verdicts}, indent=2) + "\n")
@@ -273,7 +273,7 @@ class _Run:
 
     # The search.
 
-    def _shared_out(self, asked: Plan, budget: Budget | None) -> Plan:
+    def _shared_out(self, asked: RunPlan, budget: Budget | None) -> RunPlan:
         """Fit the search into its share of the time, and write down what was asked for."""
         api.check_place(self.folder, self.config, resume=self.resume)  # before its steps are measured
         plan = asked
@@ -296,7 +296,7 @@ class _Run:
         self.files = {PLAN: plan.dumps()}
         return plan
 
-    def _take_up_sizes(self, plan: Plan) -> None:
+    def _take_up_sizes(self, plan: RunPlan) -> None:
         """A begun search has the length that its time budget gave it, whatever the config says that is given again."""
         if plan.seconds is None:
             return
@@ -319,7 +319,7 @@ class _Run:
                 files=self.files,
             )
 
-    def _rest(self, plan: Plan, budget: Budget | None, found: SearchResult) -> Budget | None:
+    def _rest(self, plan: RunPlan, budget: Budget | None, found: SearchResult) -> Budget | None:
         """What is left for the trainings; of a resumed run, what the search did not take of the whole budget."""
         if plan.seconds is None or budget is not None:
             return budget
@@ -327,7 +327,7 @@ class _Run:
 
     # The trainings.
 
-    def _sized(self, cell: Genotype, plan: Plan, budget: Budget | None) -> Config:
+    def _sized(self, cell: Genotype, plan: RunPlan, budget: Budget | None) -> Config:
         """The config of the training of a cell: as long and as large as its part of the time allows.
 
         The choice is written down at once: it is kept if the run is interrupted before the training begins.

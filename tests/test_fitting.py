@@ -10,7 +10,7 @@ from smallgroup.config import Config, resolve
 from smallgroup.fitting import search_within, training_within
 from smallgroup.phases.passes import FORWARD
 from smallgroup.phases.search.job import SearchJob
-from smallgroup.phases.search.timing import FEWEST_STEPS, Cost, Part
+from smallgroup.phases.search.timing import FEWEST_STEPS, Part, StepTimes
 from smallgroup.phases.training import TrainingJob
 from smallgroup.phases.training.config import Limits
 from smallgroup.phases.training.size import WIDTHS, size_of
@@ -105,17 +105,17 @@ def test_epochs_are_shorter_where_not_a_whole_one_fits() -> None:
         training_within(asked, CELL, Budget(tested + 0.5 * 6 * CHANNEL))
 
 
-def even(step: float, end: float) -> Cost:
+def even(step: float, end: float) -> StepTimes:
     """Every step costs the same, in whatever stage."""
     seconds: dict[Part, float] = {(kind, (0,)): step for kind in ("labellers", "weights", "all")}
-    return Cost({**seconds, ("end", (0,)): end})
+    return StepTimes({**seconds, ("end", (0,)): end})
 
 
 @pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch) -> Cost:
+def measured(monkeypatch: pytest.MonkeyPatch) -> StepTimes:
     cost = even(1.0, 2.0)
 
-    def measure(_: SearchJob, clock: Any) -> Cost:
+    def measure(_: SearchJob, clock: Any) -> StepTimes:
         assert clock() == 5.0  # that of the budget
         return cost
 
@@ -124,7 +124,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Cost:
 
 
 @pytest.mark.parametrize(("seconds", "share"), [(48.0, 1.0), (96.0, 0.5), (1e6, 1.0)])
-def test_a_search_that_fits_stays_as_it_is(seconds: float, share: float, measured: Cost) -> None:
+def test_a_search_that_fits_stays_as_it_is(seconds: float, share: float, measured: StepTimes) -> None:
     asked = config()
     found = search_within(asked, Budget(seconds), share)
     assert found.config == asked
@@ -132,7 +132,7 @@ def test_a_search_that_fits_stays_as_it_is(seconds: float, share: float, measure
 
 
 @pytest.mark.parametrize(("seconds", "share"), [(47.0, 1.0), (30.0, 1.0), (24.0, 1.0), (24.0, 0.9)])
-def test_a_search_that_does_not_fit_is_shortened(seconds: float, share: float, measured: Cost) -> None:
+def test_a_search_that_does_not_fit_is_shortened(seconds: float, share: float, measured: StepTimes) -> None:
     asked = config()
     found = search_within(asked, Budget(seconds), share)
     assert found.seconds == share * seconds

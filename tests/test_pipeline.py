@@ -17,7 +17,7 @@ from smallgroup.baseline_names import BASELINES
 from smallgroup.cli import main
 from smallgroup.config import Config, load_own, resolve
 from smallgroup.phases.passes import FORWARD
-from smallgroup.phases.search.timing import Cost, Part
+from smallgroup.phases.search.timing import Part, StepTimes
 from smallgroup.phases.training import TrainingJob, TrainResult
 from smallgroup.phases.training.size import size_of
 from smallgroup.pipeline import LEAST_SHARE, OVERHEAD, PLAY_OFF_SHARE, SEARCH_SHARE, RunResult
@@ -177,11 +177,11 @@ def test_the_verdict_is_that_of_the_test_images(finished: tuple[Path, RunResult]
 )
 def test_the_verdict_in_words(interval: tuple[float, float], words: str) -> None:
     compared = ImageComparison(1200, sum(interval) / 2, interval, 0.01)
-    sentence = pipeline.Comparison("resnet", compared).sentence
+    sentence = pipeline.BaselineComparison("resnet", compared).sentence
     low, high = interval
     assert sentence.startswith(f"The network found {words}")
     assert sentence.endswith(f"(95 % interval {low:+.2f} to {high:+.2f}; 1,200 test images, one seed).")
-    assert pipeline.Comparison("resnet", None).sentence.endswith("cannot be compared.")
+    assert pipeline.BaselineComparison("resnet", None).sentence.endswith("cannot be compared.")
 
 
 GONE = {
@@ -317,7 +317,7 @@ def still(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock stands still; the search is measured at 0.1 s, and a step of a training takes 5 ms."""
     monkeypatch.setitem(budgets.CLOCKS, "wall", lambda: 5.0)
     seconds: dict[Part, float] = {(kind, (0, 0)): 0.03 for kind in ("labellers", "weights", "all")}
-    monkeypatch.setattr(fitting, "measure", lambda *_: Cost({**seconds, ("end", (0, 0)): 0.01}))
+    monkeypatch.setattr(fitting, "measure", lambda *_: StepTimes({**seconds, ("end", (0, 0)): 0.01}))
     monkeypatch.setattr(TrainingJob, "measure", lambda *_, **__: STEP)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from smallgroup.bench.paths import PLAIN, on
-from smallgroup.bench.timing import Call, Measured, ratio
+from smallgroup.bench.timing import Call, MeasuredTurns, ratio
 
 
 class Case(Protocol):
@@ -59,7 +59,7 @@ class BenchRow:
         return {**found, **sizes}
 
 
-def row(case: Case, plain: Measured, fast: Measured, path: str) -> BenchRow:
+def row(case: Case, plain: MeasuredTurns, fast: MeasuredTurns, path: str) -> BenchRow:
     """What came of a case."""
     found = ratio(plain, fast)
     return BenchRow(

@@ -7,7 +7,7 @@ from smallgroup.methods import METHODS
 from smallgroup.phases.search.config import SearchConfig
 from smallgroup.runtime.checks import check_choice, check_counts
 from smallgroup.spaces import MAIN_SPACES
-from smallgroup.spaces.darts.definition import Darts
+from smallgroup.spaces.darts.definition import DartsDefinition
 
 if TYPE_CHECKING:
     from smallgroup.bench.timing import Call
@@ -44,7 +44,7 @@ class GroupStep:
             raise ValueError(f"learners and batch must be at most {_MOST}, but got {self.learners} and {self.batch}")
         check_counts(channels=self.channels)
         check_counts(image_size=self.size, at_least=4)
-        if self.space == Darts.name:
+        if self.space == DartsDefinition.name:
             check_counts(cells=self.cells, at_least=3)
         else:
             check_counts(cells_per_stage=self.cells_per_stage)
@@ -52,14 +52,14 @@ class GroupStep:
     @property
     def name(self) -> str:
         """All sizes in a line."""
-        depth = f"{self.cells} cells" if self.space == Darts.name else f"N={self.cells_per_stage}"
+        depth = f"{self.cells} cells" if self.space == DartsDefinition.name else f"N={self.cells_per_stage}"
         network = f"C={self.channels}, {depth}, batch {self.batch}, {self.size}x{self.size}"
         return f"{self.method} in {self.space}, {network}, K={self.learners}, {self.hypergradient}"
 
     @property
     def sizes(self) -> dict[str, Any]:
         """Those that play a part."""
-        unused = "cells_per_stage" if self.space == Darts.name else "cells"
+        unused = "cells_per_stage" if self.space == DartsDefinition.name else "cells"
         return {name: value for name, value in vars(self).items() if name != unused}
 
     def plain(self) -> "Call":

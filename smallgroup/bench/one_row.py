@@ -16,7 +16,7 @@ from smallgroup.bench.child import in_a_process, say
 from smallgroup.bench.group_step import GroupStep
 from smallgroup.bench.network_step import NetworkStep
 from smallgroup.bench.paths import PLAIN
-from smallgroup.bench.timing import Call, Measured, Turn, Watch, alternate
+from smallgroup.bench.timing import Call, MeasuredTurns, Turn, TurnWatch, alternate
 from smallgroup.runtime.allocator import keep_memory
 
 AnyStep = GroupStep | NetworkStep
@@ -25,7 +25,7 @@ Contender = tuple[AnyStep, str]
 _KINDS: dict[str, type[AnyStep]] = {kind.__name__: kind for kind in (GroupStep, NetworkStep)}
 
 
-def measured(contenders: list[Contender], rounds: int, watch: Watch | None = None) -> list[Measured]:
+def measured(contenders: list[Contender], rounds: int, watch: TurnWatch | None = None) -> list[MeasuredTurns]:
     """Of each contender, the seconds of its turns, in a process that they have to themselves."""
     asked = {
         "steps": [{"kind": type(step).__name__, "path": path, "sizes": asdict(step)} for step, path in contenders],
@@ -39,7 +39,7 @@ def measured(contenders: list[Contender], rounds: int, watch: Watch | None = Non
         None if watch is None else lambda document: watch(Turn(*document["turn"])),
     )
     return [
-        Measured(tuple(one["seconds"]), [None if first is None else torch.tensor(first) for first in one["first"]])
+        MeasuredTurns(tuple(one["seconds"]), [None if first is None else torch.tensor(first) for first in one["first"]])
         for one in found["measured"]
     ]
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from smallgroup.runtime.checks import check_choice, check_counts
 from smallgroup.spaces import MAIN_SPACES, definition_of
-from smallgroup.spaces.darts.definition import Darts
+from smallgroup.spaces.darts.definition import DartsDefinition
 
 if TYPE_CHECKING:
     from smallgroup.bench.timing import Call
@@ -14,7 +14,7 @@ QUICK = {"channels": 8, "batch": 4, "size": 16}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Operation:
+class MeasuredOperation:
     """One operation on an edge between two nodes: its output, and the gradients of its input and its weights."""
 
     space: str
@@ -53,12 +53,12 @@ class Operation:
         return on_an_edge(self, channels_last=True)
 
 
-def every_operation(**sizes: int) -> list[Operation]:
+def every_operation(**sizes: int) -> list[MeasuredOperation]:
     """All but `none`, which nobody computes; in NAS-Bench-201 no operation has a stride."""
     return [
-        Operation(space=space, operation=name, stride=stride, **sizes)
+        MeasuredOperation(space=space, operation=name, stride=stride, **sizes)
         for space in MAIN_SPACES
         for name in next(iter(definition_of(space).kinds.values())).operations
-        for stride in ((1, 2) if space == Darts.name else (1,))
+        for stride in ((1, 2) if space == DartsDefinition.name else (1,))
         if name != "none"
     ]

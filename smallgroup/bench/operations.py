@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from smallgroup.bench.cases import BenchRow, contenders, row
-from smallgroup.bench.operation import Operation
-from smallgroup.bench.timing import Call, Watch, alternate
+from smallgroup.bench.operation import MeasuredOperation
+from smallgroup.bench.timing import Call, TurnWatch, alternate
 from smallgroup.runtime import stream
 from smallgroup.spaces import SPACES, DartsSpace
 from smallgroup.spaces.darts import operations as darts
@@ -26,7 +26,7 @@ LEAST = 0.05
 QUICK_LEAST = 0.005
 
 
-def on_an_edge(asked: Operation, *, channels_last: bool) -> Call:
+def on_an_edge(asked: MeasuredOperation, *, channels_last: bool) -> Call:
     """An edge of the space on which this operation alone is left: what a supernet would run."""
     layout = torch.channels_last if channels_last else torch.contiguous_format
     known = next(iter(SPACES[asked.space].kinds.values())).operations
@@ -59,14 +59,14 @@ def on_an_edge(asked: Operation, *, channels_last: bool) -> Call:
     return call
 
 
-def _make(asked: Operation, name: str, channels: int, stride: int) -> nn.Module:
+def _make(asked: MeasuredOperation, name: str, channels: int, stride: int) -> nn.Module:
     if asked.space == DartsSpace.name:
         return darts.build(name, channels, stride, SEARCH)
     return nas_bench_201.build(name, channels, SEARCH)
 
 
 def measure(
-    cases: Sequence[Operation], path: str, rounds: int, *, least: float = LEAST, watch: Watch | None = None
+    cases: Sequence[MeasuredOperation], path: str, rounds: int, *, least: float = LEAST, watch: TurnWatch | None = None
 ) -> list[BenchRow]:
     """All of them in turn."""
     calls: dict[str, Call] = {}

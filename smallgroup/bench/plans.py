@@ -8,7 +8,7 @@ from typing import Any
 from smallgroup.bench.group_step import GroupStep
 from smallgroup.bench.network_step import NetworkStep
 from smallgroup.runtime.checks import check_choice
-from smallgroup.spaces.darts.definition import Darts
+from smallgroup.spaces.darts.definition import DartsDefinition
 
 STANDARD: tuple[tuple[GroupStep | NetworkStep, dict[str, float]], ...] = (
     (GroupStep(), {"torch": 2.5, "native": 4.0}),
@@ -30,7 +30,7 @@ _TIMES = (1, 2, 3, 4)
 
 
 @dataclass(frozen=True)
-class Plan:
+class StepPlan:
     """Which steps are measured."""
 
     cases: Sequence[GroupStep | NetworkStep]
@@ -41,7 +41,7 @@ class Plan:
     """By name and path: how large the ratio is to be."""
 
 
-def planned(which: Mapping[str, Sequence[Any]], sizes: Mapping[str, Any]) -> Plan:
+def planned(which: Mapping[str, Sequence[Any]], sizes: Mapping[str, Any]) -> StepPlan:
     """Every combination of `which`, at these sizes; the standard steps where there is none.
 
     Args:
@@ -49,11 +49,11 @@ def planned(which: Mapping[str, Sequence[Any]], sizes: Mapping[str, Any]) -> Pla
         sizes: fields of the steps; those that are missing have theirs.
     """
     if which:
-        return Plan(combined(which, sizes))
+        return StepPlan(combined(which, sizes))
     cases = {_sized(case, sizes).name: _sized(case, sizes) for case, _ in STANDARD}  # sizes can make two of them one
     larger = _sized(replace(GroupStep(), learners=LARGER), sizes)
     assert isinstance(larger, GroupStep)
-    return Plan(list(cases.values()), [larger], {case.name: least for case, least in STANDARD})
+    return StepPlan(list(cases.values()), [larger], {case.name: least for case, least in STANDARD})
 
 
 def combined(which: Mapping[str, Sequence[Any]], sizes: Mapping[str, Any]) -> list[GroupStep]:
@@ -63,7 +63,7 @@ def combined(which: Mapping[str, Sequence[Any]], sizes: Mapping[str, Any]) -> li
 
 
 @dataclass(frozen=True)
-class Point:
+class ScalingPoint:
     """One step."""
 
     dimension: str
@@ -81,17 +81,17 @@ def base_of_growth(which: Mapping[str, Any], sizes: Mapping[str, Any]) -> GroupS
     return GroupStep(**which, **{**GROWN, **sizes})
 
 
-def points(base: GroupStep, dimensions: Sequence[str]) -> list[Point]:
+def points(base: GroupStep, dimensions: Sequence[str]) -> list[ScalingPoint]:
     """K = 1 to 8; once to four times the batch, cells and channels of the base."""
     found = []
     for dimension in dict.fromkeys(dimensions):
         check_choice("over", dimension, DIMENSIONS)
-        field = "cells_per_stage" if dimension == "cells" and base.space != Darts.name else dimension
+        field = "cells_per_stage" if dimension == "cells" and base.space != DartsDefinition.name else dimension
         first = int(getattr(base, field))
         values = _LEARNERS if dimension == "learners" else [first * times for times in _TIMES]
         for value in values:
             change: dict[str, Any] = {field: value}
-            found.append(Point(dimension, value, replace(base, **change)))
+            found.append(ScalingPoint(dimension, value, replace(base, **change)))
     return found
 
 

@@ -7,8 +7,8 @@ from statistics import linear_regression
 from typing import Any
 
 from smallgroup.bench.cases import prepared
-from smallgroup.bench.plans import Point
-from smallgroup.bench.timing import Call, Measured, Watch, alternate
+from smallgroup.bench.plans import ScalingPoint
+from smallgroup.bench.timing import Call, MeasuredTurns, TurnWatch, alternate
 
 ROUNDS = 3
 
@@ -32,7 +32,7 @@ def fitted(sizes: Sequence[int], seconds: Sequence[float]) -> Fit:
     return Fit(slope, off, min(sizes))
 
 
-def measure(asked: Sequence[Point], path: str, rounds: int, watch: Watch | None = None) -> dict[str, Any]:
+def measure(asked: Sequence[ScalingPoint], path: str, rounds: int, watch: TurnWatch | None = None) -> dict[str, Any]:
     """Rows and exponents, as `--json` prints them."""
     calls: dict[str, Call] = {}
     for point in asked:  # where two dimensions meet, at the base, there is one step
@@ -45,7 +45,7 @@ def measure(asked: Sequence[Point], path: str, rounds: int, watch: Watch | None 
     }
 
 
-def _row(point: Point, found: Measured, path: str) -> dict[str, Any]:
+def _row(point: ScalingPoint, found: MeasuredTurns, path: str) -> dict[str, Any]:
     return {
         "name": point.name,
         "dimension": point.dimension,
@@ -57,7 +57,7 @@ def _row(point: Point, found: Measured, path: str) -> dict[str, Any]:
     }
 
 
-def _fits(asked: Sequence[Point], found: Mapping[str, Measured]) -> dict[str, Fit]:
+def _fits(asked: Sequence[ScalingPoint], found: Mapping[str, MeasuredTurns]) -> dict[str, Fit]:
     fits = {}
     for dimension in dict.fromkeys(point.dimension for point in asked):
         # A learner alone takes another step than one in a group: no labels, no V.

@@ -9,8 +9,8 @@ from smallgroup.bench.cases import BenchRow, row
 from smallgroup.bench.group_step import GroupStep
 from smallgroup.bench.one_row import Contender, measured
 from smallgroup.bench.paths import PLAIN
-from smallgroup.bench.plans import AT_MOST, LARGER, Plan
-from smallgroup.bench.timing import Measured, Turn, Watch, ratio
+from smallgroup.bench.plans import AT_MOST, LARGER, StepPlan
+from smallgroup.bench.timing import MeasuredTurns, Turn, TurnWatch, ratio
 from smallgroup.runtime.checks import check_counts
 
 ROUNDS = 3
@@ -34,7 +34,7 @@ class Growth:
 
 
 @dataclass(frozen=True)
-class Steps:
+class MeasuredSteps:
     """What came of it."""
 
     rows: list[BenchRow]
@@ -53,7 +53,7 @@ class Steps:
         }
 
 
-def measure(plan: Plan, path: str, rounds: int, watch: Watch | None = None) -> Steps:
+def measure(plan: StepPlan, path: str, rounds: int, watch: TurnWatch | None = None) -> MeasuredSteps:
     """One row after the other. What is compared takes turns in a process of its own.
 
     In one process for all, a form could take a third longer behind another row than by itself, and its peer not.
@@ -73,10 +73,10 @@ def measure(plan: Plan, path: str, rounds: int, watch: Watch | None = None) -> S
         for groups, times in zip(growing, found[len(rows) :], strict=True)
         for one in grown(dict(zip(groups, times, strict=True)))
     ]
-    return Steps(rows, growth, [(plan.at_least or {}).get(r.name, {}).get(path) for r in rows])
+    return MeasuredSteps(rows, growth, [(plan.at_least or {}).get(r.name, {}).get(path) for r in rows])
 
 
-def _as_part(watch: Watch, turns: Sequence[int], number: int) -> Watch:
+def _as_part(watch: TurnWatch, turns: Sequence[int], number: int) -> TurnWatch:
     """The turns of one row among those of all; how long all take is known only in the last one."""
 
     def told(turn: Turn) -> None:
@@ -94,7 +94,7 @@ def alike(groups: Sequence[GroupStep]) -> list[list[GroupStep]]:
     return [sorted(members, key=lambda group: group.learners) for members in found.values() if len(members) > 1]
 
 
-def grown(found: Mapping[GroupStep, Measured]) -> list[Growth]:
+def grown(found: Mapping[GroupStep, MeasuredTurns]) -> list[Growth]:
     """Of groups that differ in the number of learners alone, each with the next larger one."""
     result = []
     for members in alike(list(found)):

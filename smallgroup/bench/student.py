@@ -11,9 +11,9 @@ from torch.optim import SGD, Adam, Optimizer
 from smallgroup.methods import Relaxed
 from smallgroup.runtime import Phase
 
-Tensors = dict[str, Tensor]
+StudentTensors = dict[str, Tensor]
 TrainBatch = tuple[Tensor, Tensor]
-Loss = Callable[[Tensors], tuple[Tensor, Tensor]]
+StudentLoss = Callable[[StudentTensors], tuple[Tensor, Tensor]]
 """Of weights: the loss, and the log-probabilities behind it."""
 
 
@@ -31,10 +31,10 @@ class Rates:
 class Moved:
     """Weights before their step, and by what the step multiplied their gradients."""
 
-    before: Tensors
+    before: StudentTensors
     xi: dict[str, float]
 
-    def direction(self, gradients: Tensors) -> Tensors:
+    def direction(self, gradients: StudentTensors) -> StudentTensors:
         """Where the weights would have gone for such gradients, the other way round."""
         return {name: self.xi[name] * gradient for name, gradient in gradients.items()}
 
@@ -59,29 +59,29 @@ class Student:
         self.step_v = self._sgd(self.v) if teaches else None
         self.step_w = self._sgd(self.w)
 
-    def _sgd(self, tensors: Tensors) -> SGD:
+    def _sgd(self, tensors: StudentTensors) -> SGD:
         rates, values = self.rates, list(tensors.values())
         return SGD(values, lr=rates.lr, momentum=rates.momentum, weight_decay=rates.weight_decay, foreach=False)
 
     # Losses.
 
-    def log_q(self, weights: Tensors, inputs: Tensor, phase: Phase) -> Tensor:
+    def log_q(self, weights: StudentTensors, inputs: Tensor, phase: Phase) -> Tensor:
         """The log-probabilities of the classes."""
         return functional.log_softmax(self.apply(weights, self.a, inputs, phase=phase), dim=1)
 
-    def on_labels(self, batch: TrainBatch, phase: Phase) -> Loss:
+    def on_labels(self, batch: TrainBatch, phase: Phase) -> StudentLoss:
         """Cross-entropy with human labels."""
 
-        def loss(weights: Tensors) -> tuple[Tensor, Tensor]:
+        def loss(weights: StudentTensors) -> tuple[Tensor, Tensor]:
             log_q = self.log_q(weights, batch[0], phase)
             return functional.nll_loss(log_q, batch[1]), log_q
 
         return loss
 
-    def on_targets(self, inputs: Tensor, targets: Tensor, lam: float) -> Loss:
+    def on_targets(self, inputs: Tensor, targets: Tensor, lam: float) -> StudentLoss:
         """Cross-entropy with the labels of the peers."""
 
-        def loss(weights: Tensors) -> tuple[Tensor, Tensor]:
+        def loss(weights: StudentTensors) -> tuple[Tensor, Tensor]:
             log_q = self.log_q(weights, inputs, "w_unlabeled")
             return -lam * (targets * log_q).sum() / len(inputs), log_q
 
@@ -89,12 +89,12 @@ class Student:
 
     # Gradients and steps.
 
-    def forget(self, weights: Tensors) -> None:
+    def forget(self, weights: StudentTensors) -> None:
         """No gradients."""
         for tensor in (*weights.values(), *self.a.values()):
             tensor.grad = None
 
-    def move(self, weights: Tensors, optimizer: Optimizer | None, *, remember: bool) -> Moved:
+    def move(self, weights: StudentTensors, optimizer: Optimizer | None, *, remember: bool) -> Moved:
         """Weights along their gradients; where they were is needed by what differentiates through the step."""
         assert optimizer is not None  # whoever has weights has one
         factor = clip(weights, self.rates.clip)
@@ -103,7 +103,7 @@ class Student:
         optimizer.step()
         return Moved(before, xi)
 
-    def move_architecture(self, gradients: Tensors) -> None:
+    def move_architecture(self, gradients: StudentTensors) -> None:
         """A along a gradient."""
         before = {name: tensor.detach().clone() for name, tensor in self.a.items()}
         for name, tensor in self.a.items():
@@ -114,12 +114,12 @@ class Student:
             self.apply.after_step(self.a, before)
 
 
-def variables(tensors: Tensors) -> Tensors:
+def variables(tensors: StudentTensors) -> StudentTensors:
     """The same tensors, asking for gradients."""
     return {name: tensor.requires_grad_() for name, tensor in tensors.items()}
 
 
-def gradients_of(tensors: Tensors) -> Tensors:
+def gradients_of(tensors: StudentTensors) -> StudentTensors:
     """What a backward pass has left; zeros where it left nothing."""
     return {
         name: torch.zeros_like(tensor) if tensor.grad is None else tensor.grad.clone()
@@ -127,7 +127,7 @@ def gradients_of(tensors: Tensors) -> Tensors:
     }
 
 
-def clip(tensors: Tensors, limit: float | None) -> float:
+def clip(tensors: StudentTensors, limit: float | None) -> float:
     """Shorten the gradients, tensor by tensor, so that their norm is at most `limit`; by which factor."""
     if limit is None:
         return 1.0
@@ -139,6 +139,6 @@ def clip(tensors: Tensors, limit: float | None) -> float:
     return factor
 
 
-def norm(tensors: Tensors) -> float:
+def norm(tensors: StudentTensors) -> float:
     """Of all of them as one vector."""
     return float(sum(float(tensor.norm()) ** 2 for tensor in tensors.values()) ** 0.5)

@@ -15,13 +15,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from smallgroup.bench.student import Loss, Moved, Student, Tensors, TrainBatch, gradients_of, norm
+from smallgroup.bench.student import Moved, Student, StudentLoss, StudentTensors, TrainBatch, gradients_of, norm
 
 
 class Along(NamedTuple):
     """How gradients change along a direction of the weights."""
 
-    architecture: Tensors
+    architecture: StudentTensors
     targets: Tensor | float
     """That of the soft labels which the last loss is measured by."""
 
@@ -86,7 +86,7 @@ class Textbook:
         sums = [torch.stack(labels[:k] + labels[k + 1 :]).sum(dim=0) for k in range(len(labels))]
         return [targets.requires_grad_() for targets in sums] if self.hypergradient == "exact" else sums
 
-    def _train_w(self, student: Student, parts: Sequence[Loss]) -> Moved:
+    def _train_w(self, student: Student, parts: Sequence[StudentLoss]) -> Moved:
         """W learns from people and from the labels of its peers."""
         _backward(student, student.w, parts)
         return student.move(student.w, student.step_w, remember=self.second_order)
@@ -94,7 +94,12 @@ class Textbook:
     # Mixed second derivatives.
 
     def _along(
-        self, student: Student, parts: Sequence[Loss], moved: Moved, gradient: Tensors, targets: Tensor | None
+        self,
+        student: Student,
+        parts: Sequence[StudentLoss],
+        moved: Moved,
+        gradient: StudentTensors,
+        targets: Tensor | None,
     ) -> Along:
         """How the gradients of losses before a step change along what the step makes of a gradient after it."""
         direction = moved.direction(gradient)
@@ -111,7 +116,7 @@ class Textbook:
         return Along({name: (ahead[name] - behind[name]) / (2 * far) for name in student.a}, of_targets)
 
 
-def _backward(student: Student, weights: Tensors, parts: Sequence[Loss]) -> list[tuple[float, Tensor]]:
+def _backward(student: Student, weights: StudentTensors, parts: Sequence[StudentLoss]) -> list[tuple[float, Tensor]]:
     """Gradients of the sum in everything; the values of the losses and their log-probabilities."""
     student.forget(weights)
     found = []
@@ -122,7 +127,7 @@ def _backward(student: Student, weights: Tensors, parts: Sequence[Loss]) -> list
     return found
 
 
-def _validate(student: Student, validation: TrainBatch) -> tuple[float, Tensors]:
+def _validate(student: Student, validation: TrainBatch) -> tuple[float, StudentTensors]:
     """The validation loss, and its gradient in A; that in W is left where it is."""
     ((loss, _),) = _backward(student, student.w, [student.on_labels(validation, "val")])
     penalty = student.apply.penalty(student.a)
@@ -131,10 +136,12 @@ def _validate(student: Student, validation: TrainBatch) -> tuple[float, Tensors]
     return loss, gradients_of(student.a)
 
 
-def _follow_labels(student: Student, unlabeled: Tensor, of_labels: Tensor | float, gradient: Tensors) -> Tensors:
+def _follow_labels(
+    student: Student, unlabeled: Tensor, of_labels: Tensor | float, gradient: StudentTensors
+) -> StudentTensors:
     """Add what A does to the peers by making labels with it; what V does to them is given back."""
 
-    def effect(weights: Tensors) -> tuple[Tensor, Tensor]:
+    def effect(weights: StudentTensors) -> tuple[Tensor, Tensor]:
         log_q = student.log_q(weights, unlabeled, "label")
         return (log_q.exp() * of_labels).sum(), log_q
 
@@ -145,8 +152,8 @@ def _follow_labels(student: Student, unlabeled: Tensor, of_labels: Tensor | floa
 
 
 def _probe(
-    student: Student, parts: Sequence[Loss], weights: Tensors, direction: Tensors, far: float
-) -> tuple[Tensors, Tensor]:
+    student: Student, parts: Sequence[StudentLoss], weights: StudentTensors, direction: StudentTensors, far: float
+) -> tuple[StudentTensors, Tensor]:
     """Shift the weights where they are; the gradient in A there, and the last log-probabilities."""
     with torch.no_grad():
         for name, tensor in weights.items():
@@ -156,7 +163,11 @@ def _probe(
 
 
 def _twice_backward(
-    student: Student, parts: Sequence[Loss], weights: Tensors, direction: Tensors, targets: Tensor | None
+    student: Student,
+    parts: Sequence[StudentLoss],
+    weights: StudentTensors,
+    direction: StudentTensors,
+    targets: Tensor | None,
 ) -> Along:
     """The derivative of <gradient in the weights, direction> in A, and in the soft labels."""
     total = {name: torch.zeros_like(tensor) for name, tensor in student.a.items()}
@@ -173,7 +184,7 @@ def _twice_backward(
     return Along(total, of_targets)
 
 
-def _subtract(gradient: Tensors, part: Tensors) -> None:
+def _subtract(gradient: StudentTensors, part: StudentTensors) -> None:
     """A step goes down, so that what changes its gradient changes where it leads the other way."""
     for name in gradient:
         gradient[name] -= part[name]

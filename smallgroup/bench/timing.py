@@ -28,11 +28,11 @@ class Turn(NamedTuple):
     """Seconds until all is over, once a round has shown how long turns take."""
 
 
-Watch = Callable[[Turn], None]
+TurnWatch = Callable[[Turn], None]
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredTurns:
     """The seconds of one contender in every counted round, and what came of its first call."""
 
     seconds: tuple[float, ...]
@@ -58,7 +58,7 @@ class Ratio(NamedTuple):
     """The lowest and the highest of a single round."""
 
 
-def ratio(slow: Measured, fast: Measured) -> Ratio:
+def ratio(slow: MeasuredTurns, fast: MeasuredTurns) -> Ratio:
     """slow / fast."""
     rounds = [a / b for a, b in zip(slow.seconds, fast.seconds, strict=True)]
     return Ratio(slow.median / fast.median, (min(rounds), max(rounds)))
@@ -69,9 +69,9 @@ def alternate(
     rounds: int,
     *,
     least: float = 0.0,
-    watch: Watch | None = None,
+    watch: TurnWatch | None = None,
     clock: Callable[[], float] = time.perf_counter,
-) -> dict[str, Measured]:
+) -> dict[str, MeasuredTurns]:
     """Time every contender once per round, in the order given, after a round that only warms up.
 
     A turn lasts `least` seconds at least: what is shorter is called several times, and its mean counts.
@@ -94,7 +94,7 @@ def alternate(
         else:
             expected[name] = _timed(contenders[name], calls[name], clock)
             times[name].append(expected[name] / calls[name])
-    return {name: Measured(tuple(times[name]), first[name]) for name in names}
+    return {name: MeasuredTurns(tuple(times[name]), first[name]) for name in names}
 
 
 def _warmed_up(call: Call, least: float, clock: Callable[[], float]) -> tuple[Sequence[Tensor | None], int, float]:

@@ -11,7 +11,7 @@ QUICK_ROUNDS = 2
 
 
 @dataclass(frozen=True)
-class Asked:
+class BenchRequest:
     """How to measure, and how to show it."""
 
     path: str

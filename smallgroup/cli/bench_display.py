@@ -14,11 +14,11 @@ from smallgroup.bench import step as steps
 from smallgroup.bench.cases import BenchRow
 from smallgroup.bench.group_step import GroupStep
 from smallgroup.bench.machine import head
-from smallgroup.bench.operation import Operation
+from smallgroup.bench.operation import MeasuredOperation
 from smallgroup.bench.paths import fast_path
-from smallgroup.bench.plans import Plan, Point
-from smallgroup.bench.timing import Turn, Watch
-from smallgroup.cli.bench_asked import Asked
+from smallgroup.bench.plans import ScalingPoint, StepPlan
+from smallgroup.bench.timing import Turn, TurnWatch
+from smallgroup.cli.bench_asked import BenchRequest
 from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_json
 from smallgroup.display.console import CleanConsole, console_for_table
@@ -31,7 +31,7 @@ WIDTH = 140
 ADVICE = "lower --batch, --cells or --channels, or take --quick"
 
 
-def step(plan: Plan, asked: Asked) -> None:
+def step(plan: StepPlan, asked: BenchRequest) -> None:
     """`bench step`."""
     with _measuring(asked, steps.ROUNDS) as (path, rounds, watch):
         found = steps.measure(plan, path, rounds, watch)
@@ -55,7 +55,7 @@ def step(plan: Plan, asked: Asked) -> None:
         console_for_table(WIDTH).print(table)
 
 
-def operations(cases: Sequence[Operation], asked: Asked) -> None:
+def operations(cases: Sequence[MeasuredOperation], asked: BenchRequest) -> None:
     """`bench ops`."""
     least = single.QUICK_LEAST if asked.quick else single.LEAST
     with _measuring(asked, single.ROUNDS) as (path, rounds, watch):
@@ -72,7 +72,7 @@ def operations(cases: Sequence[Operation], asked: Asked) -> None:
     _show({**top, "sizes": f"C={first.channels}, batch {first.batch}, {first.size}x{first.size}"}, table)
 
 
-def scaling(base: GroupStep, points: Sequence[Point], asked: Asked) -> None:
+def scaling(base: GroupStep, points: Sequence[ScalingPoint], asked: BenchRequest) -> None:
     """`bench scaling`."""
     with _measuring(asked, growth.ROUNDS) as (path, rounds, watch):
         found = growth.measure(points, path, rounds, watch)
@@ -93,7 +93,7 @@ def scaling(base: GroupStep, points: Sequence[Point], asked: Asked) -> None:
     _show({**top, "from": base.name}, table)
 
 
-def memory(cases: Sequence[GroupStep], asked: Asked) -> None:
+def memory(cases: Sequence[GroupStep], asked: BenchRequest) -> None:
     """`bench memory`."""
     with threads(asked.threads), _bar() as move:
         path = fast_path(asked.path)
@@ -111,7 +111,7 @@ def memory(cases: Sequence[GroupStep], asked: Asked) -> None:
 
 
 @contextmanager
-def _measuring(asked: Asked, usual: int) -> Iterator[tuple[str, int, Watch]]:
+def _measuring(asked: BenchRequest, usual: int) -> Iterator[tuple[str, int, TurnWatch]]:
     """The path, the rounds and who watches them; the path comes last, because it may have to be compiled."""
     keep_memory()  # as runs do; it serves both contenders
     with threads(asked.threads), memory_explained(ADVICE):
@@ -178,7 +178,7 @@ def _bar() -> Iterator[Any]:
 
 
 @contextmanager
-def _watched() -> Iterator[Watch]:
+def _watched() -> Iterator[TurnWatch]:
     with _bar() as move:
 
         def watch(turn: Turn) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from smallgroup.bench.machine import head
-from smallgroup.bench.outcome.plan import Table, Unit, tables
+from smallgroup.bench.outcome.plan import OutcomeTable, Unit, tables
 from smallgroup.bench.outcome.table import HEADER, OutcomeRow, cells, markdown, rows
 from smallgroup.bench.outcome.work import Crew, prepare, waiting
 from smallgroup.cli.durations import written
@@ -37,7 +37,7 @@ def run(folder: Path, only: str, workers: int, *, quick: bool, dry_run: bool, as
         raise RuntimeError("not everything was measured; the same command goes on from there")
 
 
-def _announce(chosen: Sequence[Table], left: Sequence[Unit]) -> None:
+def _announce(chosen: Sequence[OutcomeTable], left: Sequence[Unit]) -> None:
     seconds = sum(unit.task.seconds for unit in left)
     for table in chosen:
         own = sum(unit.task == table.task for unit in left)

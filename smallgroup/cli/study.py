@@ -17,7 +17,7 @@ from smallgroup.study import Plan, Store, Table, carry_out, progress
 from smallgroup.study.formats import grid, sentences
 from smallgroup.study.reckoning import reckon
 from smallgroup.study.table import check_measurable
-from smallgroup.study.work import Progress as Standing
+from smallgroup.study.work import StudyProgress
 
 WIDTH = 160
 """Columns of a table that nobody's terminal limits."""
@@ -28,7 +28,7 @@ class RunsFailedError(Exception):
 
 
 @dataclass(frozen=True)
-class Asked:
+class StudyRequest:
     """How a user wants a study to be carried out."""
 
     out: Path
@@ -39,7 +39,7 @@ class Asked:
     as_json: bool = False
 
 
-def run(plan: Plan, asked: Asked) -> None:
+def run(plan: Plan, asked: StudyRequest) -> None:
     """Carry a study out and show its table."""
     if asked.dry_run:
         try:
@@ -74,7 +74,7 @@ def show(table: Table) -> None:
         console.print(f"- {printable(said)}")
 
 
-def _list(plan: Plan, store: Store, asked: Asked) -> None:
+def _list(plan: Plan, store: Store, asked: StudyRequest) -> None:
     """Every run, how it stands, and how long the rest would take."""
     with CleanConsole(stderr=True).status("trying how long runs take"):
         standing = progress(plan, store, asked.workers, reckon)
@@ -106,14 +106,14 @@ def _rows_by_run(plan: Plan) -> dict[str, str]:
 
 
 @contextmanager
-def _watched(plan: Plan, asked: Asked) -> Iterator[Callable[[Standing], None]]:
+def _watched(plan: Plan, asked: StudyRequest) -> Iterator[Callable[[StudyProgress], None]]:
     """A bar on a terminal; where there is none, or where they are asked for, a line when a run changes."""
     console = CleanConsole(stderr=True)
     total, names = len(plan.runs), _rows_by_run(plan)
     runs = {each.key: f"{each.phase} of seed {each.config.seed} ({names[each.key]})" for each in plan.runs}
     before: dict[str, str] = {}
 
-    def said(standing: Standing) -> str:
+    def said(standing: StudyProgress) -> str:
         left = "" if standing.seconds_left is None else f", about {written(standing.seconds_left)} left"
         counts = f"{standing.count('done')} of {total} runs done, {standing.count('running')} running"
         return f"{counts}, {standing.count('failed')} failed{left}"
@@ -121,7 +121,7 @@ def _watched(plan: Plan, asked: Asked) -> Iterator[Callable[[Standing], None]]:
     with Progress(*bar_columns(), console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task(printable(plan.name), total=total, state="")
 
-        def watch(standing: Standing) -> None:
+        def watch(standing: StudyProgress) -> None:
             bar.update(task, completed=standing.count("done") + standing.count("failed"), state=said(standing))
             changed_ = {key: state for key, state in standing.states.items() if before.get(key) != state}
             before.update(changed_)

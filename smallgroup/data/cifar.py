@@ -18,7 +18,7 @@ from smallgroup.runtime.text import shown
 
 
 @dataclass(frozen=True)
-class Layout:
+class CifarLayout:
     """Where one of the two datasets keeps what, and the MD5 sums its authors publish."""
 
     name: str
@@ -33,7 +33,7 @@ class Layout:
     std: tuple[float, ...]
 
 
-CIFAR10 = Layout(
+CIFAR10 = CifarLayout(
     name="cifar10",
     title="CIFAR-10",
     train={
@@ -51,7 +51,7 @@ CIFAR10 = Layout(
     mean=(0.49139968, 0.48215827, 0.44653124),
     std=(0.24703233, 0.24348505, 0.26158768),
 )
-CIFAR100 = Layout(
+CIFAR100 = CifarLayout(
     name="cifar100",
     title="CIFAR-100",
     train={"train": "16019d7e3df5f24257cddd939b257f8d"},
@@ -68,7 +68,7 @@ OFFICIAL_TRAIN, OFFICIAL_TEST = 50_000, 10_000
 
 
 @dataclass(frozen=True)
-class Part:
+class CifarPart:
     """Images of one part, and which of its files are missing or not the official ones."""
 
     pixels: Tensor
@@ -77,7 +77,7 @@ class Part:
     changed: tuple[str, ...]
 
 
-def open_cifar(layout: Layout, folder: Path, size: int | None = None) -> Dataset:
+def open_cifar(layout: CifarLayout, folder: Path, size: int | None = None) -> Dataset:
     """Read a CIFAR; what is not the official files is used all the same if it is sound, and the notes say so."""
     train, test = _part(layout, folder, layout.train), _part(layout, folder, layout.test)
     if train is None:
@@ -98,7 +98,7 @@ def open_cifar(layout: Layout, folder: Path, size: int | None = None) -> Dataset
     )
 
 
-def _note(layout: Layout, name: str, part: Part | None, official: int) -> str:
+def _note(layout: CifarLayout, name: str, part: CifarPart | None, official: int) -> str:
     """How a part differs from the official one; nothing if it does not."""
     if part is None:
         return f"{layout.title} has no {name} images here: {', '.join(layout.test)} is missing"
@@ -110,7 +110,7 @@ def _note(layout: Layout, name: str, part: Part | None, official: int) -> str:
     return ""
 
 
-def _part(layout: Layout, folder: Path, files: dict[str, str]) -> Part | None:
+def _part(layout: CifarLayout, folder: Path, files: dict[str, str]) -> CifarPart | None:
     pixels, labels, missing, changed = [], [], [], []
     for name, official in files.items():
         path = folder / name
@@ -124,7 +124,7 @@ def _part(layout: Layout, folder: Path, files: dict[str, str]) -> Part | None:
         labels.append(_labels(path, content, layout, len(pixels[-1])))
     if not pixels:
         return None
-    return Part(torch.cat(pixels), torch.cat(labels), tuple(missing), tuple(changed))
+    return CifarPart(torch.cat(pixels), torch.cat(labels), tuple(missing), tuple(changed))
 
 
 def _pixels(path: Path, content: dict[str, Any]) -> Tensor:
@@ -135,7 +135,7 @@ def _pixels(path: Path, content: dict[str, Any]) -> Tensor:
     return torch.from_numpy(np.array(data, order="C")).view(-1, 3, 32, 32)
 
 
-def _labels(path: Path, content: dict[str, Any], layout: Layout, count: int) -> Tensor:
+def _labels(path: Path, content: dict[str, Any], layout: CifarLayout, count: int) -> Tensor:
     name, labels = layout.labels, content.get(layout.labels)
     if not isinstance(labels, list) or len(labels) != count:
         found = f"{len(labels):,}" if isinstance(labels, list) else "none"
@@ -156,7 +156,7 @@ def _labels(path: Path, content: dict[str, Any], layout: Layout, count: int) -> 
     return torch.tensor(labels, dtype=torch.int64)
 
 
-def _class_names(layout: Layout, folder: Path) -> tuple[str, ...]:
+def _class_names(layout: CifarLayout, folder: Path) -> tuple[str, ...]:
     path = folder / next(iter(layout.meta))
     if not path.exists():
         return tuple(f"class {number}" for number in range(layout.classes))

@@ -44,14 +44,14 @@ TURNS = {
 REPLY = struct.Struct("<?Q")
 """What precedes a worker's answer: whether it is pixels (or a sentence), and its length in bytes."""
 
-Box = tuple[float, float, float, float]
+CropBox = tuple[float, float, float, float]
 
 
 class Unreadable(Exception):
     """An image cannot be used; the message goes on after the file's name."""
 
 
-def random_box(width: int, height: int, smallest: float, draws: Sequence[float]) -> Box:
+def random_box(width: int, height: int, smallest: float, draws: Sequence[float]) -> CropBox:
     """The part of an image that a random resized crop keeps.
 
     Its area is uniform in [smallest, 1] of the image, its logarithm of width : height uniform between 3 : 4 and 4 : 3,
@@ -71,7 +71,7 @@ def random_box(width: int, height: int, smallest: float, draws: Sequence[float])
     return left, top, left + w, top + h
 
 
-def centre_box(width: int, height: int, margin: float) -> Box:
+def centre_box(width: int, height: int, margin: float) -> CropBox:
     """The centred square whose side is the short side of the image divided by `margin`."""
     side = max(1, round(min(width, height) / margin))
     left, top = (width - side) // 2, (height - side) // 2
@@ -141,7 +141,7 @@ def fingerprint(path: str, size: int | None = None) -> tuple[str, list[int]]:
     return hashlib.blake2b(content, digest_size=16).hexdigest(), sums
 
 
-def sums_of(pixels: Image.Image, box: Box, size: int) -> list[int]:
+def sums_of(pixels: Image.Image, box: CropBox, size: int) -> list[int]:
     """Return the sum and the sum of squares of each channel of a part of an RGB image, resampled to size x size.
 
     A gray image has one channel: red, green and blue are the same in every pixel of the whole image. Whole numbers: the
@@ -170,7 +170,7 @@ def _any_failure_told() -> Iterator[None]:
 
 def _decoded(
     source: str | Image.Image, *, size: int, margin: float, smallest: float | None, draws: Sequence[float] | None
-) -> tuple[Image.Image, Box, int]:
+) -> tuple[Image.Image, CropBox, int]:
     """The pixels as stored, the part of them that is wanted, and how they are to be turned."""
     with _opened(source) if isinstance(source, str) else _copied(source) as image:
         turn, stored = _orientation(image), image.size
@@ -230,7 +230,7 @@ def _orientation(image: Image.Image) -> int:
         return 1
 
 
-def _as_stored(box: Box, turn: int, width: int, height: int) -> Box:
+def _as_stored(box: CropBox, turn: int, width: int, height: int) -> CropBox:
     """Where a part of the image as shown lies in the image as stored: parts are cut before they are turned."""
     left, top, right, bottom = box if turn < 5 else (box[1], box[0], box[3], box[2])
     if turn in (2, 3, 7, 8):

@@ -14,8 +14,8 @@ from smallgroup.data.images import FileImages, Images
 from smallgroup.data.workers import answers
 from smallgroup.runtime import stream
 
-Labelled = tuple[Tensor, Tensor]
-BatchType = TypeVar("BatchType", Labelled, Tensor)
+LabelledImages = tuple[Tensor, Tensor]
+BatchType = TypeVar("BatchType", LabelledImages, Tensor)
 
 
 class Stream(Generic[BatchType]):
@@ -28,7 +28,7 @@ class Stream(Generic[BatchType]):
 
     @overload
     def __init__(
-        self: "Stream[Labelled]", images: Images, indices: Tensor, *, batch_size: int, seed: int, purpose: str,
+        self: "Stream[LabelledImages]", images: Images, indices: Tensor, *, batch_size: int, seed: int, purpose: str,
         augmentation: Augmentation, mean: Sequence[float], std: Sequence[float], labelled: Literal[True] = True,
         workers: int = 0, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32,
     ) -> None: ...  # fmt: skip
@@ -157,7 +157,7 @@ def ordered(
     workers: int = 0,
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
-) -> Generator[Labelled, None, None]:
+) -> Generator[LabelledImages, None, None]:
     """Every image once, in the given order and as it is: for validation passes and tests."""
     if not len(indices) or images.labels is None:
         raise DataError("images to be classified must be there and have labels, but there are none")

@@ -11,7 +11,7 @@ from smallgroup.data.augment import Augmentation
 from smallgroup.data.config import DataConfig
 from smallgroup.data.dataset import Dataset
 from smallgroup.data.images import Images, skipped_of
-from smallgroup.data.loader import Labelled, Stream
+from smallgroup.data.loader import LabelledImages, Stream
 from smallgroup.data.overlap import overlap_note, places
 from smallgroup.data.roots import data_root
 from smallgroup.data.sources import open_dataset, open_unlabeled
@@ -63,11 +63,11 @@ class SearchData:
         digests = [self.dataset.digest, self.unlabeled.digest()]
         return hashlib.sha256("".join([*digests, *(str(part.tolist()) for part in parts)]).encode()).hexdigest()[:16]
 
-    def train(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> Stream[Labelled]:
+    def train(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> Stream[LabelledImages]:
         """Augmented training batches."""
         return self._labelled("train", self.splits.train, batch_size, seed, device)
 
-    def validation(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> Stream[Labelled]:
+    def validation(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> Stream[LabelledImages]:
         """Validation batches for the architecture step, augmented alike as in the published searches."""
         return self._labelled("validation", self.splits.validation, batch_size, seed, device)
 
@@ -89,7 +89,7 @@ class SearchData:
 
     def _labelled(
         self, purpose: str, indices: Tensor, batch_size: int, seed: int, device: torch.device | str
-    ) -> Stream[Labelled]:
+    ) -> Stream[LabelledImages]:
         return Stream(
             self.dataset.train,
             indices,

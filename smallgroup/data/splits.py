@@ -12,7 +12,7 @@ from smallgroup.data.errors import DataError
 from smallgroup.runtime import stream
 from smallgroup.runtime.text import shown
 
-Order = Literal["stratified", "file"]
+ImageOrder = Literal["stratified", "file"]
 """`stratified`: by class and seed. `file`: first and last images as they lie in the files, as in the released code."""
 
 TEST_SHARE = 0.2
@@ -37,7 +37,7 @@ def split(
     seed: int,
     unlabeled: Literal["split", "train"] | None = None,
     held_out: float = 0.0,
-    order: Order = "stratified",
+    order: ImageOrder = "stratified",
     proportions: Proportions | None = None,
 ) -> Splits:
     """Share out the training images of a dataset.

@@ -11,7 +11,7 @@ from smallgroup.data.augment import Augmentation
 from smallgroup.data.config import AugmentationConfig, DataConfig
 from smallgroup.data.dataset import Dataset, class_counts
 from smallgroup.data.images import Images, skipped_of
-from smallgroup.data.loader import Labelled, Stream
+from smallgroup.data.loader import LabelledImages, Stream
 from smallgroup.data.roots import data_root
 from smallgroup.data.search_data import split_by
 from smallgroup.data.sources import open_dataset
@@ -75,7 +75,7 @@ class TrainingData:
                 kept[left_out] = False
         return kept.nonzero().flatten()
 
-    def train(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> Stream[Labelled]:
+    def train(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> Stream[LabelledImages]:
         """Augmented training batches."""
         return Stream(
             self.dataset.train,

@@ -12,7 +12,7 @@ import torch
 
 from smallgroup.data.errors import require_folder
 from smallgroup.exporters import EXPORTERS
-from smallgroup.exporters.exporter import Runs
+from smallgroup.exporters.exporter import Forward
 from smallgroup.phases.training.card import write_card
 from smallgroup.phases.training.model import TrainedModel, read_model
 from smallgroup.phases.training.place import find_model
@@ -83,7 +83,7 @@ def export_model(run: str | Path, format: str = "onnx", out: str | Path | None =
     return Exported(path, card, format, difference, tolerance)
 
 
-def check_parity(network: DerivedNetwork, model: TrainedModel, exported: Runs) -> tuple[float, float]:
+def check_parity(network: DerivedNetwork, model: TrainedModel, exported: Forward) -> tuple[float, float]:
     """The largest absolute difference of the logits on random images, and the tolerance; an error if it is above."""
     differences, sizes = [], []
     for count in BATCHES:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from smallgroup.phases.training.model import TrainedModel
     from smallgroup.spaces.network import DerivedNetwork
 
-Runs = Callable[["Tensor"], "Tensor"]
+Forward = Callable[["Tensor"], "Tensor"]
 """Images, float32 [batch, channels, size, size] and normalized, to logits [batch, classes]."""
 
 
@@ -42,5 +42,5 @@ class Exporter(ABC):
         """Return the file of a network in eval mode; `model` says what it is and how its images are normalized."""
 
     @abstractmethod
-    def runs(self, content: bytes) -> Runs:
+    def runs(self, content: bytes) -> Forward:
         """Return what computes logits with such a file; they are compared with the network's before it is written."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import torch
 
-from smallgroup.exporters.exporter import Exporter, MissingExtraError, Runs
+from smallgroup.exporters.exporter import Exporter, Forward, MissingExtraError
 from smallgroup.exporters.program import about, program_of
 from smallgroup.phases.training.model import TrainedModel
 from smallgroup.spaces.network import DerivedNetwork
@@ -60,7 +60,7 @@ class Onnx(Exporter):
         importlib.import_module("onnx").checker.check_model(proto, full_check=True)
         return bytes(proto.SerializeToString())
 
-    def runs(self, content: bytes) -> Runs:
+    def runs(self, content: bytes) -> Forward:
         """See `Exporter`."""
         runtime = importlib.import_module("onnxruntime")
         options = runtime.SessionOptions()

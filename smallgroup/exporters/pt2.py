@@ -9,7 +9,7 @@ import json
 
 import torch
 
-from smallgroup.exporters.exporter import Exporter, Runs
+from smallgroup.exporters.exporter import Exporter, Forward
 from smallgroup.exporters.program import about, program_of
 from smallgroup.phases.training.model import TrainedModel
 from smallgroup.spaces.network import DerivedNetwork
@@ -30,7 +30,7 @@ class Pt2(Exporter):
         torch.export.save(program, file, extra_files={EXTRA: json.dumps(about(model))})
         return file.getvalue()
 
-    def runs(self, content: bytes) -> Runs:
+    def runs(self, content: bytes) -> Forward:
         """See `Exporter`."""
-        loaded: Runs = torch.export.load(io.BytesIO(content)).module()
+        loaded: Forward = torch.export.load(io.BytesIO(content)).module()
         return loaded

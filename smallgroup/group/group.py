@@ -25,7 +25,7 @@ from smallgroup.group.optimizers import (
     plain_move,
     take_step,
 )
-from smallgroup.group.problem import Setting, Standing
+from smallgroup.group.problem import ConstantWeights, Setting
 from smallgroup.group.report import LearnerReport, StepReport, merged
 from smallgroup.group.roster import check_learners, check_seeds, identities_of, places_of
 from smallgroup.group.snapshot import Snapshot
@@ -97,7 +97,7 @@ class SmallGroup:
         self.setting = Setting(self.learners, teaching, product[hypergradient], label_path, task or Classification())
         self._identities = [identities_of(learner) for learner in self.learners]
         self._places: list[list[int]] = []
-        self._standing: list[Standing] = []
+        self._standing: list[ConstantWeights] = []
         self._snapshot: Snapshot | None = None
         self.steps = 0
         """How many steps were taken; the random numbers of an iteration are a function of it."""
@@ -300,7 +300,7 @@ class SmallGroup:
                 )
         places = [places_of(learner) for learner in self.learners]
         if places != self._places:
-            self._snapshot, self._standing = None, [Standing.of(learner) for learner in self.learners]
+            self._snapshot, self._standing = None, [ConstantWeights.of(learner) for learner in self.learners]
             self._places = places
 
     def _saved(self) -> Snapshot:

@@ -21,16 +21,16 @@ from smallgroup.group.tensors import Point, Tensors, constants
 from smallgroup.runtime import Phase
 
 
-class Standing(NamedTuple):
+class ConstantWeights(NamedTuple):
     """The weights of a learner as constants, which move with them; V is empty where there is none."""
 
     v: Point
     w: Point
 
     @staticmethod
-    def of(learner: Learner) -> "Standing":
+    def of(learner: Learner) -> "ConstantWeights":
         """That of a learner."""
-        return Standing(Point(constants(learner.v or {})), Point(constants(learner.w)))
+        return ConstantWeights(Point(constants(learner.v or {})), Point(constants(learner.w)))
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Setting:
 class Problem:
     """What the stages compute, each objective as a function of (weights, architecture); it changes nothing."""
 
-    def __init__(self, setting: Setting, standing: Sequence[Standing], batches: Batches, found: Found) -> None:
+    def __init__(self, setting: Setting, standing: Sequence[ConstantWeights], batches: Batches, found: Found) -> None:
         self.teaching, self.task = setting.teaching, setting.task
         self.members = [Member(learner, setting.task) for learner in setting.learners]
         self._standing, self._batches, self._found = standing, batches, found

@@ -8,7 +8,7 @@ from smallgroup.group.batches import Batches
 from smallgroup.group.checks import Checks
 from smallgroup.group.found import Found
 from smallgroup.group.optimizers import Move
-from smallgroup.group.problem import Problem, Setting, Standing
+from smallgroup.group.problem import ConstantWeights, Problem, Setting
 from smallgroup.group.tensors import Vector
 
 Mover = Callable[[int, Vector[Tensor | None]], Move]
@@ -21,7 +21,7 @@ class Workings:
     def __init__(
         self,
         setting: Setting,
-        standing: Sequence[Standing],
+        standing: Sequence[ConstantWeights],
         batches: Batches,
         move_v: Mover,
         move_w: Mover,

@@ -18,7 +18,7 @@ from smallgroup.kernels.selection import (
     using,
 )
 from smallgroup.kernels.terms import EPSILON, AnyTerm, Backend, Board, Convolution, Place, Term
-from smallgroup.runtime.kernel_paths import AUTO, PATHS, Path
+from smallgroup.runtime.kernel_paths import AUTO, PATHS, KernelPath
 
 __all__ = [
     "AUTO",
@@ -28,7 +28,7 @@ __all__ = [
     "Backend",
     "Board",
     "Convolution",
-    "Path",
+    "KernelPath",
     "Place",
     "Term",
     "available",

@@ -11,33 +11,33 @@ from torch.autograd import forward_ad
 from smallgroup.kernels import library, native, pure
 from smallgroup.kernels.terms import Backend
 from smallgroup.runtime.checks import check_choice
-from smallgroup.runtime.kernel_paths import AUTO, PATHS, Path
+from smallgroup.runtime.kernel_paths import AUTO, PATHS, KernelPath
 
-_chosen: ContextVar[Path | None] = ContextVar("kernels", default=None)
-_BACKENDS: dict[Path, Backend] = {"torch": pure.PURE, "native": native.NATIVE}
+_chosen: ContextVar[KernelPath | None] = ContextVar("kernels", default=None)
+_BACKENDS: dict[KernelPath, Backend] = {"torch": pure.PURE, "native": native.NATIVE}
 
 
-def available() -> tuple[Path, ...]:
+def available() -> tuple[KernelPath, ...]:
     """The paths of this machine; asking compiles the kernels, if that was not done before."""
     return ("plain", "torch", "native") if library.load() is None else ("plain", "torch")
 
 
-def best() -> Path:
+def best() -> KernelPath:
     """The fastest one there is."""
     return "native" if library.load() is None else "torch"
 
 
-def current() -> Path:
+def current() -> KernelPath:
     """The path in use."""
     return _chosen.get() or best()
 
 
-def describe(path: Path) -> str:
+def describe(path: KernelPath) -> str:
     """The path as results record it: with what its bits depend on."""
     return f"native {library.identity()}" if path == "native" else path
 
 
-def in_words(path: Path) -> str:
+def in_words(path: KernelPath) -> str:
     """The path as people are told about it; where it is not the fastest one, why not."""
     if path == "torch" and (problem := library.load()) is not None:
         return f"torch's, because there are none of our own here: {problem}"
@@ -45,10 +45,10 @@ def in_words(path: Path) -> str:
 
 
 @contextmanager
-def using(path: str = AUTO) -> Iterator[Path]:
+def using(path: str = AUTO) -> Iterator[KernelPath]:
     """Compute on this path; `auto` is the best there is."""
     check_choice("kernels", path, (AUTO, *PATHS))
-    chosen: Path = best() if path == AUTO else path  # type: ignore[assignment]  # checked above
+    chosen: KernelPath = best() if path == AUTO else path  # type: ignore[assignment]  # checked above
     if chosen == "native":
         library.require()
     token = _chosen.set(chosen)

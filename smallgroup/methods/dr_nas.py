@@ -40,7 +40,7 @@ class DrNas(Method):
     divergence: float = 0.0
     """Weight of KL(Dir(elu(alpha) + 1) || Dir(1)) in the loss; published beside weight decay, which is the default."""
     none: bool = False
-    """Whether `none` is among the operations, as in the method's code for NAS-Bench-201."""
+    """Whether `none` is among the operations, as in the method's code for a space whose cells may leave edges out."""
 
     def __post_init__(self) -> None:
         if not self.parts or len(self.kept) != len(self.parts) - 1:

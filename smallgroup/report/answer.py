@@ -5,7 +5,7 @@ from typing import Any
 
 from smallgroup.phases.search.config import ANSWERS
 from smallgroup.report.cells import draw_cell, drawn
-from smallgroup.report.compare import Setting, contributions, differently_trained, head_start
+from smallgroup.report.compare import SeedPairs, contributions, differently_trained, head_start
 from smallgroup.report.markup import Markup, joined, tag
 from smallgroup.report.next_steps import next_steps
 from smallgroup.report.origins import missing_of, seconds_by_part
@@ -252,7 +252,7 @@ def why(run: Run) -> Markup | None:
     return tag("p", tag("strong", "Why this learner: "), words, spaced, " nats).")
 
 
-def contributed(setting: Setting) -> Markup | None:
+def contributed(setting: SeedPairs) -> Markup | None:
     """What teaching changed, where runs without it are given."""
     gained = contributions(setting)
     if not gained:

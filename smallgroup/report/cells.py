@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from smallgroup.report import palette
-from smallgroup.report.shapes import Box, Disc, Drawing, Group, Label, Line, Shape
+from smallgroup.report.shapes import Box, Disc, Drawing, Group, Label, Polyline, Shape
 from smallgroup.spaces import definition_of
 from smallgroup.spaces.genotype import Genotype
 
 LEFT, LANE, ROW, NODE, TOP = 14.0, 22.0, 25.0, 24.0, 30.0
 PILL = 146.0
-Table = Sequence[Sequence[float | None]]
+StrengthTable = Sequence[Sequence[float | None]]
 """[edges, operations]: scores, None for what has been removed."""
 
 
@@ -56,7 +56,7 @@ class DrawnCell:
     """The nodes that are the output."""
 
 
-def drawn(genotype: Genotype, scores: Mapping[str, Table] | None = None) -> dict[str, DrawnCell]:
+def drawn(genotype: Genotype, scores: Mapping[str, StrengthTable] | None = None) -> dict[str, DrawnCell]:
     """By kind, what is to be drawn of a genotype."""
     definition = definition_of(genotype.space)
     kinds = definition.kinds
@@ -116,13 +116,15 @@ def draw_cell(cell: DrawnCell, whose: str, slots: Sequence[int] | None = None, f
         rows = [y for node, _, y in places.rows if node == number]
         y = places.nodes[number]
         if rows:
-            shapes.append(Line([(bus, rows[0]), (bus, y), (LEFT + LANE * number + 9, y)], "muted", 1.5, name="back"))
+            shapes.append(
+                Polyline([(bus, rows[0]), (bus, y), (LEFT + LANE * number + 9, y)], "muted", 1.5, name="back")
+            )
         shapes += [
             Disc(LEFT + LANE * number, y, 9, fill="card", stroke="ink"),
             Label(LEFT + LANE * number, y + 4, str(number), anchor="middle", bold=True),
         ]
     out = [LEFT + LANE * node for node in cell.output]
-    shapes.append(Line([(min(out), bottom), (pill, bottom)], "muted", 2))
+    shapes.append(Polyline([(min(out), bottom), (pill, bottom)], "muted", 2))
     shapes += [Disc(x, bottom, 3, fill="muted") for x in out]
     shapes.append(Label(pill + 6, bottom + 4, "output", bold=True))
     for number in range(first):
@@ -177,7 +179,7 @@ def _lanes(lanes: int, first: int, places: _Places, ends: Mapping[int, float]) -
     for lane in range(lanes):
         start = TOP - 7 if lane < first else places.nodes[lane] + 9
         x, end = LEFT + LANE * lane, max(start, ends.get(lane, start))
-        line = Line([(x, start), (x, end)], "muted", 2, name="lane-line")
+        line = Polyline([(x, start), (x, end)], "muted", 2, name="lane-line")
         shapes.append(Group([line], name="lane", data={"lane": lane, "start": start}))
     return shapes
 
@@ -189,11 +191,11 @@ def _way(way: Way | None, node: int, y: float, pill: float, bus: float) -> Group
     x = LEFT + LANE * (way.source if way else 0)
     quiet = name == "none"
     shapes: list[Shape] = [
-        Line([(x, y), (pill, y)], "paper", width_of(share) + 3, name="halo"),
+        Polyline([(x, y), (pill, y)], "paper", width_of(share) + 3, name="halo"),
         # A rim: yellow on white paper would hardly be seen without.
-        Line([(x, y), (pill, y)], "muted", 0.0 if quiet else width_of(share) + 1.2, name="rim"),
-        Line([(x, y), (pill, y)], colour, width_of(share), "4 3" if quiet else "", name="ride"),
-        Line([(pill + PILL, y), (bus, y)], colour, width_of(share), "4 3" if quiet else "", name="tail"),
+        Polyline([(x, y), (pill, y)], "muted", 0.0 if quiet else width_of(share) + 1.2, name="rim"),
+        Polyline([(x, y), (pill, y)], colour, width_of(share), "4 3" if quiet else "", name="ride"),
+        Polyline([(pill + PILL, y), (bus, y)], colour, width_of(share), "4 3" if quiet else "", name="tail"),
         Disc(x, y, 4, fill=colour, stroke="muted", name="stop"),
         Box(pill, y - 10, PILL, 20, fill=colour, corner=10, name="pill"),
         Label(pill + 10, y + 4, name, palette.on(colour), name="operation"),

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from smallgroup.report import palette
-from smallgroup.report.shapes import SIZE, Disc, Drawing, Group, Label, Line, Shape
+from smallgroup.report.shapes import SIZE, Disc, Drawing, Group, Label, Polyline, Shape
 
 WIDTH, HEIGHT = 360.0, 210.0
 LEFT, RIGHT, TOP, BOTTOM = 50.0, 12.0, 12.0, 38.0
@@ -19,7 +19,7 @@ EXACT = 6
 
 
 @dataclass(frozen=True)
-class Point:
+class ChartPoint:
     """A number and where it comes from."""
 
     epoch: int
@@ -33,7 +33,7 @@ class Series:
     """One line."""
 
     name: str
-    points: tuple[Point, ...]
+    points: tuple[ChartPoint, ...]
     source: str
     """What it is, as the metrics name it."""
     colour: int = 0
@@ -42,10 +42,10 @@ class Series:
     """Where its lines are."""
 
     @cached_property
-    def _by_epoch(self) -> dict[int, Point]:
+    def _by_epoch(self) -> dict[int, ChartPoint]:
         return {point.epoch: point for point in self.points}
 
-    def at(self, epoch: int) -> Point | None:
+    def at(self, epoch: int) -> ChartPoint | None:
         """Its point of an epoch."""
         return self._by_epoch.get(epoch)
 
@@ -95,13 +95,13 @@ def draw_chart(chart: Chart, *, legend: bool = False) -> Drawing:
     shapes: list[Shape] = []
     for tick, words in zip(ticks, labels, strict=True):
         shapes += [
-            Line([(left, y(tick)), (WIDTH - RIGHT, y(tick))], "grid"),
+            Polyline([(left, y(tick)), (WIDTH - RIGHT, y(tick))], "grid"),
             Label(left - 5, y(tick) + 4, words, "muted", "end"),
         ]
     for epoch in chart.breaks:
         if first <= epoch < epochs[-1]:
             place = x(epoch + 0.5)
-            shapes.append(Line([(place, TOP), (place, HEIGHT - BOTTOM)], "muted", 1, "2 3"))
+            shapes.append(Polyline([(place, TOP), (place, HEIGHT - BOTTOM)], "muted", 1, "2 3"))
     for epoch in _whole_ticks(first, last):
         shapes.append(Label(x(epoch), HEIGHT - BOTTOM + 15, str(epoch), "muted", "middle"))
     shapes.append(
@@ -120,7 +120,7 @@ def draw_chart(chart: Chart, *, legend: bool = False) -> Drawing:
             base = HEIGHT + LEGEND_ROW * place + 10
             colour, dash = palette.series(one.colour), palette.dash(one.dash)
             shapes += [
-                Line([(LEFT, base - 4), (LEFT + 28, base - 4)], colour, 2, dash),
+                Polyline([(LEFT, base - 4), (LEFT + 28, base - 4)], colour, 2, dash),
                 Label(LEFT + 34, base, one.name),
             ]
         height += LEGEND_ROW * len(chart.series) + 6
@@ -142,7 +142,7 @@ def spanned(chart: Chart) -> str:
 
 def _series(one: Series, number: int, points: Sequence[tuple[float, float] | None]) -> Group:
     colour = palette.series(one.colour)
-    line = Line(points, colour, 2, palette.dash(one.dash))
+    line = Polyline(points, colour, 2, palette.dash(one.dash))
     alone = [
         point
         for place, point in enumerate(points)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from smallgroup.report import palette
 from smallgroup.report.markup import Child, Markup, table, tag
 from smallgroup.report.run import Run, at, finite, whole
-from smallgroup.report.teaching import MOST_CLASSES, ClassView, Teaching, teaching_of
+from smallgroup.report.teaching import MOST_CLASSES, ClassView, TeachingByClass, teaching_of
 from smallgroup.report.words import percent, section, signed, tabs
 
 MOST_IMAGES = 24
@@ -62,7 +62,7 @@ def teaching_section(run: Run, twin: Run | None, prefix: str) -> Markup | None:
     )
 
 
-def _rebuilt(run: Run, found: Teaching) -> str:
+def _rebuilt(run: Run, found: TeachingByClass) -> str:
     """A sentence on networks that were built anew; empty if none was."""
     if not run.rebuilds:
         return ""
@@ -73,7 +73,7 @@ def _rebuilt(run: Run, found: Teaching) -> str:
     return f"{when}: these epochs are of one stage, the last with two that were measured. "
 
 
-def _improved(found: Teaching) -> str:
+def _improved(found: TeachingByClass) -> str:
     tied = len(found.classes) - len(found.differing)
     alike = f"In {tied} of {len(found.classes)} classes V does not differ at the start. " if tied else ""
     if not found.differing:
@@ -85,7 +85,7 @@ def _improved(found: Teaching) -> str:
     )
 
 
-def _story(run: Run, found: Teaching, shown: Sequence[ClassView]) -> Markup:
+def _story(run: Run, found: TeachingByClass, shown: Sequence[ClassView]) -> Markup:
     with_twin = any(roles.twin is not None for roles in found.differing)
     head = ["class", "strong (V at start)", "weak (V at start)"]
     head += ["labels of the strong, right" if found.truth else "labels of the strong, agreed on"]
@@ -95,7 +95,7 @@ def _story(run: Run, found: Teaching, shown: Sequence[ClassView]) -> Markup:
     return table(head, rows, "Who is strong and who is weak, by class", class_="classes cards", role="table")
 
 
-def _told(run: Run, found: Teaching, one: ClassView, head: Sequence[str], *, twin: bool) -> list[Markup]:
+def _told(run: Run, found: TeachingByClass, one: ClassView, head: Sequence[str], *, twin: bool) -> list[Markup]:
     """The fields of a class; where nobody is strong, that and nothing else."""
     roles, first = one.roles, one.v["start"]
     if roles is None:
@@ -122,7 +122,7 @@ def _who(run: Run, shares: Sequence[float], place: int) -> Markup:
     return tag("span", f"learner {run.learners[place]}: ", share, same)
 
 
-def _by_moment(run: Run, found: Teaching, shown: Sequence[ClassView], role: str) -> Markup:
+def _by_moment(run: Run, found: TeachingByClass, shown: Sequence[ClassView], role: str) -> Markup:
     labels = ("that are right", "right") if found.truth else ("on which peers agree", "agreed")
     caption, key = {
         "v": ("Recognised by V, percent by class", "v_recognised"),

@@ -17,7 +17,7 @@ OF_TRAINING = ("seed", "data", "training")
 
 
 @dataclass(frozen=True)
-class Pair:
+class RunPair:
     """A search with teaching and the same without: only lambda differs."""
 
     taught: Run
@@ -25,12 +25,12 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Setting:
+class SeedPairs:
     """Pairs that are alike but for the seed: they may be averaged, and no others."""
 
-    pairs: Mapping[int, Pair]
+    pairs: Mapping[int, RunPair]
     """By seed."""
-    again: tuple[Pair, ...] = ()
+    again: tuple[RunPair, ...] = ()
     """Pairs of a seed that is there already: the same searches once more, which count for nothing."""
 
 
@@ -56,7 +56,7 @@ def weight(run: Run) -> float | None:
     return number_at(run.given.config, "search", "lambda")
 
 
-def pairs_of(runs: Sequence[Run]) -> list[Pair]:
+def pairs_of(runs: Sequence[Run]) -> list[RunPair]:
     """Every search with teaching that has a twin without."""
     found = []
     searches = [run for run in runs if run.kind == "search" and run.given.config]
@@ -65,18 +65,18 @@ def pairs_of(runs: Sequence[Run]) -> list[Pair]:
             continue
         twin = next((other for other in searches if weight(other) == 0 and _same(taught, other)), None)
         if twin is not None:
-            found.append(Pair(taught, twin))
+            found.append(RunPair(taught, twin))
     return found
 
 
-def twin_of(run: Run, pairs: Sequence[Pair]) -> Run | None:
+def twin_of(run: Run, pairs: Sequence[RunPair]) -> Run | None:
     """The run without teaching that belongs to one."""
     return next((pair.alone for pair in pairs if pair.taught is run), None)
 
 
-def settings_of(pairs: Sequence[Pair]) -> list[Setting]:
+def settings_of(pairs: Sequence[RunPair]) -> list[SeedPairs]:
     """Pairs by what they search, in the order in which they are given; another lambda is another setting."""
-    found: list[tuple[dict[str, Any], dict[int, Pair], list[Pair]]] = []
+    found: list[tuple[dict[str, Any], dict[int, RunPair], list[RunPair]]] = []
     for pair in pairs:
         config = _search_part(pair.taught.given.config)
         seed = whole(config.pop("seed", None)) or 0
@@ -87,7 +87,7 @@ def settings_of(pairs: Sequence[Pair]) -> list[Setting]:
             own[2].append(pair)
         else:
             own[1][seed] = pair
-    return [Setting(by_seed, tuple(again)) for _, by_seed, again in found]
+    return [SeedPairs(by_seed, tuple(again)) for _, by_seed, again in found]
 
 
 def _same(one: Run, other: Run) -> bool:
@@ -106,7 +106,7 @@ def _without_lambda(config: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def contributions(setting: Setting) -> list[Contribution]:
+def contributions(setting: SeedPairs) -> list[Contribution]:
     """What teaching changed, for each measure that all pairs have."""
     own = setting.pairs
     measures: list[tuple[str, str, bool, RunValue]] = [
@@ -139,7 +139,7 @@ def _mean_error(run: Run) -> float | None:
     return sum(known) / len(known) if known and len(known) == len(errors) else None
 
 
-def differently_trained(setting: Setting) -> str:
+def differently_trained(setting: SeedPairs) -> str:
     """A sentence on cells that were both tested, but not trained the same way; empty if there are none."""
     pairs = setting.pairs.values()
     tested = [pair for pair in pairs if _test_error(pair.taught) is not None and _test_error(pair.alone) is not None]
@@ -153,7 +153,7 @@ def differently_trained(setting: Setting) -> str:
     )
 
 
-def head_start(setting: Setting) -> str:
+def head_start(setting: SeedPairs) -> str:
     """A sentence on steps in which W learns without teaching, but waits with it; empty if there are none."""
     known = (pair.taught.given.steps for pair in setting.pairs.values())
     steps = next((one for one in known if one is not None), None)
@@ -166,12 +166,12 @@ def head_start(setting: Setting) -> str:
     )
 
 
-def _same_training(pair: Pair) -> bool:
+def _same_training(pair: RunPair) -> bool:
     one, other = (run.parts["training"].given.config for run in (pair.taught, pair.alone))
     return bool(one) and all(one.get(key) == other.get(key) for key in OF_TRAINING)
 
 
-def _compared(pair: Pair, measure: RunValue) -> tuple[float, float] | None:
+def _compared(pair: RunPair, measure: RunValue) -> tuple[float, float] | None:
     one, other = measure(pair.taught), measure(pair.alone)
     if one is None or other is None or (measure is _test_error and not _same_training(pair)):
         return None

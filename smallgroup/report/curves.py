@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from smallgroup.report.charts import Chart, Point, Series
+from smallgroup.report.charts import Chart, ChartPoint, Series
 from smallgroup.report.run import MetricsRow, Run, at, number_at, section_at
 from smallgroup.runner.place import METRICS
 from smallgroup.spaces.ground_truth import accuracy_on, caveat_of
@@ -32,7 +32,7 @@ def series_of(
         row = run.row(learner, epoch)
         value = None if row is None else measure(row)
         if row is not None and value is not None:
-            points.append(Point(epoch, value, row.line))
+            points.append(ChartPoint(epoch, value, row.line))
     return Series(name, tuple(points), source, colour, dash, f"{run.front}{METRICS}") if points else None
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from PIL import Image
 
 from smallgroup.report import palette
-from smallgroup.report.cells import Table, shares_of
+from smallgroup.report.cells import StrengthTable, shares_of
 from smallgroup.report.charts import tick_labels
 from smallgroup.report.shapes import Drawing, Label, Raster, Shape
 
@@ -21,7 +21,7 @@ LABELS = 25.0
 SHORT = {"none": "none", "skip_connect": "skip"}
 
 
-def draw_heat(kind: "Kind", tables: Mapping[int, Table], whose: str, frame: str = "") -> Drawing:
+def draw_heat(kind: "Kind", tables: Mapping[int, StrengthTable], whose: str, frame: str = "") -> Drawing:
     """The shares of every operation of every edge; `tables` are the scores by epoch."""
     epochs = sorted(tables)
     strip = max(STRIP, LABELS / len(kind.operations))
@@ -62,7 +62,7 @@ def _shares(kind: "Kind", row: Sequence[float | None]) -> list[float]:
     return [share for _, share in shares_of(kind.operations, row)]
 
 
-def _column(kind: "Kind", table: Table, edge: int) -> list[float | None]:
+def _column(kind: "Kind", table: StrengthTable, edge: int) -> list[float | None]:
     """The share of each operation of an edge in an epoch; None for one that has been removed."""
     row = table[edge] if edge < len(table) else ()
     shares = dict(shares_of(kind.operations, row))

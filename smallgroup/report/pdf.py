@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch
 
 from smallgroup.report.palette import paint
-from smallgroup.report.shapes import Box, Disc, Drawing, Group, Label, Line, Raster, Shape
+from smallgroup.report.shapes import Box, Disc, Drawing, Group, Label, Polyline, Raster, Shape
 from smallgroup.runtime.files import write_whole
 from smallgroup.runtime.text import escape_label, printable
 
@@ -35,9 +35,9 @@ def write_pdf(drawing: Drawing, path: Path) -> None:
         write_whole(path, file.getvalue())
 
 
-def flat(shapes: Sequence[Shape]) -> list[Line | Box | Disc | Label | Raster]:
+def flat(shapes: Sequence[Shape]) -> list[Polyline | Box | Disc | Label | Raster]:
     """All shapes in the order in which they are drawn; rows that no epoch fills are not."""
-    found: list[Line | Box | Disc | Label | Raster] = []
+    found: list[Polyline | Box | Disc | Label | Raster] = []
     for shape in shapes:
         if isinstance(shape, Group):
             found += [] if "empty" in shape.name.split() else flat(shape.shapes)
@@ -46,11 +46,11 @@ def flat(shapes: Sequence[Shape]) -> list[Line | Box | Disc | Label | Raster]:
     return found
 
 
-def _draw(axes: Axes, shape: Line | Box | Disc | Label | Raster, order: int) -> None:
+def _draw(axes: Axes, shape: Polyline | Box | Disc | Label | Raster, order: int) -> None:
     def colour(name: str) -> str:
         return paint(name, standalone=True)
 
-    if isinstance(shape, Line):
+    if isinstance(shape, Polyline):
         x = [np.nan if point is None else point[0] for point in shape.points]
         y = [np.nan if point is None else point[1] for point in shape.points]
         style: Any = (0, [float(one) / shape.width for one in shape.dash.split()]) if shape.dash else "-"

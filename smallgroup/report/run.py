@@ -32,7 +32,7 @@ PARTS = ("training", *BASELINES)
 VERDICT = "verdict.json"
 
 RunKind = Literal["search", "training"]
-State = Literal["finished", "running", "stopped"]
+RunState = Literal["finished", "running", "stopped"]
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class MetricsRow:
 
 
 @dataclass(frozen=True)
-class Size:
+class CountedNetwork:
     """The network that a cell makes, and what it is counted in."""
 
     parameters: int
@@ -79,7 +79,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Steps:
+class SearchSteps:
     """The steps of a search."""
 
     all: int
@@ -97,8 +97,8 @@ class Given:
     recipe: Mapping[str, Any] = field(default_factory=dict)
     """What the recipe says, of these keys and all others."""
     environment: Mapping[str, Any] = field(default_factory=dict)
-    size: Size | None = None
-    steps: Steps | None = None
+    size: CountedNetwork | None = None
+    steps: SearchSteps | None = None
     """None where it is no search, or their number is not known."""
     problems: tuple[str, ...] = ()
 
@@ -109,7 +109,7 @@ class Run:
 
     folder: Path
     kind: RunKind
-    state: State
+    state: RunState
     rows: tuple[MetricsRow, ...]
     result: Mapping[str, Any]
     facts: Mapping[str, Any]

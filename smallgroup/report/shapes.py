@@ -12,7 +12,7 @@ SIZE = 12.0
 
 
 @dataclass(frozen=True)
-class Line:
+class Polyline:
     """Straight pieces from point to point; None breaks it."""
 
     points: Sequence[tuple[float, float] | None]
@@ -88,7 +88,7 @@ class Group:
     """Whether the keyboard reaches it."""
 
 
-Shape = Line | Box | Disc | Label | Raster | Group
+Shape = Polyline | Box | Disc | Label | Raster | Group
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def _shape(shape: Shape, *, standalone: bool) -> Markup:
             own |= {"tabindex": "0", "role": "img", "aria_label": shape.title}
         return tag("g", title, *inner, class_=_name(shape.name, standalone), **own)
     name = _name(shape.name, standalone) if not isinstance(shape, Raster) else None
-    if isinstance(shape, Line):
+    if isinstance(shape, Polyline):
         return tag(
             "path",
             d=_path(shape.points),

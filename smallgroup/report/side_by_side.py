@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from smallgroup.report.answer import captioned, cells_of, contributed
-from smallgroup.report.compare import Setting, differing_keys, pairs_of, settings_of, weight
+from smallgroup.report.compare import SeedPairs, differing_keys, pairs_of, settings_of, weight
 from smallgroup.report.curves import final, overlays
 from smallgroup.report.detail import Detail
 from smallgroup.report.markup import Child, Markup, joined, table, tag
@@ -133,7 +133,7 @@ def _group(runs: Sequence[Run]) -> list[Child]:
     return [section("group", "What the group contributed", *parts)] if parts else []
 
 
-def _pairs(setting: Setting) -> Markup:
+def _pairs(setting: SeedPairs) -> Markup:
     """Which runs are compared."""
     pairs = list(setting.pairs.values())
     names = "; ".join(f"{pair.taught.name} against {pair.alone.name}" for pair in pairs)

@@ -45,7 +45,7 @@ class Roles:
 
 
 @dataclass(frozen=True)
-class Teaching:
+class TeachingByClass:
     """All classes, those with the largest difference first."""
 
     classes: tuple[ClassView, ...]
@@ -69,7 +69,7 @@ class Teaching:
         return sum(roles.change > 0 for roles in self.differing)
 
 
-def teaching_of(run: Run, twin: Run | None = None) -> Teaching | None:
+def teaching_of(run: Run, twin: Run | None = None) -> TeachingByClass | None:
     """Measured; None where there are not two learners with V and W by class."""
     measured = [epoch for epoch in run.epochs if _complete(run, epoch)]
     if len(run.learners) < 2 or len(measured) < 2:
@@ -105,7 +105,7 @@ def teaching_of(run: Run, twin: Run | None = None) -> Teaching | None:
         found.append(ClassView(name, c, v, w, labels, roles))
     found.sort(key=lambda one: (-one.difference, one.number))
     same = not any(moments["start"] <= epoch < moments["end"] for epoch in run.rebuilds)
-    return Teaching(tuple(found), moments, truth, (together[0], together[-1]), same)
+    return TeachingByClass(tuple(found), moments, truth, (together[0], together[-1]), same)
 
 
 def _stages(run: Run, epochs: Sequence[int]) -> list[list[int]]:

@@ -4,10 +4,10 @@ import shlex
 from pathlib import Path
 
 from smallgroup.report.markup import Child, Markup, tag
-from smallgroup.report.run import State
+from smallgroup.report.run import RunState
 from smallgroup.runtime.durations import written
 
-STATES: dict[State, str] = {"finished": "finished", "running": "running now", "stopped": "not finished"}
+STATES: dict[RunState, str] = {"finished": "finished", "running": "running now", "stopped": "not finished"}
 
 
 def percent(value: float | None, digits: int = 2) -> str:

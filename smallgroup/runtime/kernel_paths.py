@@ -2,7 +2,7 @@
 
 from typing import Literal, get_args
 
-Path = Literal["plain", "torch", "native"]
-PATHS: tuple[str, ...] = get_args(Path)
+KernelPath = Literal["plain", "torch", "native"]
+PATHS: tuple[str, ...] = get_args(KernelPath)
 AUTO = "auto"
 """The best that there is."""

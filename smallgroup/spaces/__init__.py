@@ -41,9 +41,9 @@ SPACES: "Registry[SpaceDefinition]" = Registry(
     "smallgroup.spaces",
     "smallgroup.spaces.definition:SpaceDefinition",
     {
-        "darts": "smallgroup.spaces.darts.definition:Darts",
-        "nas-bench-201": "smallgroup.spaces.nas_bench_201.definition:NasBench201",
-        "proxyless": "smallgroup.spaces.proxyless.definition:Proxyless",
+        "darts": "smallgroup.spaces.darts.definition:DartsDefinition",
+        "nas-bench-201": "smallgroup.spaces.nas_bench_201.definition:NasBench201Definition",
+        "proxyless": "smallgroup.spaces.proxyless.definition:ProxylessDefinition",
         **{f"robust-s{n}": f"smallgroup.spaces.robust.definition:RobustS{n}" for n in (1, 2, 3, 4)},
     },
 )

@@ -193,7 +193,7 @@ class Zero(nn.Module):
         return torch.zeros_like(inputs[..., :: self.stride, :: self.stride])
 
 
-class Noise(nn.Module):
+class NoiseLayer(nn.Module):
     """The operation `noise`: independent N(0, 1) whatever its input is, and their mean without a generator."""
 
     def __init__(self, stride: int) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from smallgroup.kernels import AnyTerm, Backend, Term
 from smallgroup.kernels.halves import side_by_side
 from smallgroup.kernels.terms import Deferred
-from smallgroup.spaces.layers import Convolutions, FactorizedReduce, Noise, Pool
+from smallgroup.spaces.layers import Convolutions, FactorizedReduce, NoiseLayer, Pool
 from smallgroup.spaces.space import Choice
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def running(names: Sequence[str | None], choice: Choice) -> list[tuple[int, str]
 
 def bound(operation: nn.Module, name: str, choice: Choice) -> Operation:
     """Return an operation as a function of its input alone: one that is random has the numbers of its place."""
-    if isinstance(operation, Noise):
+    if isinstance(operation, NoiseLayer):
         return partial(operation, generator=None if choice.stream is None else choice.stream(name))
     return operation
 

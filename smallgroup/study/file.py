@@ -33,7 +33,7 @@ MOST_RUNS = 10_000
 """Of a study: what a file of a few lines may ask for."""
 LARGEST_SEED = 99_999
 """Above lie those of further trainings of one cell."""
-Phase = Literal["search", "train"]
+StudyPhase = Literal["search", "train"]
 Take = Literal["retained", "first", "mean"]
 
 
@@ -57,7 +57,7 @@ Keys = Annotated[dict[str, Any], AfterValidator(_no_key_of_the_study)]
 """Of a config."""
 
 
-class Baseline(BaseModel):
+class BaselineRow(BaseModel):
     """A row without a search: cells picked from a table of accuracies, or by a method that never saw an image."""
 
     model_config = _STRICT
@@ -100,7 +100,7 @@ class StudyRow(BaseModel):
     """Keys, above those of the row, of a search that is carried out before: its learners make the labels, frozen."""
     train: Keys = Field(default_factory=dict)
     """Keys for the training alone: a cell may be trained on other images than it was searched on."""
-    baseline: Baseline | None = None
+    baseline: BaselineRow | None = None
     theirs: dict[str, str] = Field(default_factory=dict)
     """The paper's own numbers, by measure, for a table without a grid."""
 
@@ -162,7 +162,7 @@ class Study(BaseModel):
     """Values by key of a config: every row is there for every combination."""
     rows: tuple[StudyRow, ...] = Field(min_length=1)
     seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
-    phases: tuple[Phase, ...] = ("search",)
+    phases: tuple[StudyPhase, ...] = ("search",)
     retrainings: int = Field(default=1, ge=1, le=100)
     """Trainings of each cell that a search finds."""
     columns: tuple[str, ...] = Field(min_length=1)

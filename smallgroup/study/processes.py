@@ -18,7 +18,7 @@ from smallgroup.runtime.files import open_regular, read_regular, write_whole
 from smallgroup.study.names import check_workers
 from smallgroup.study.plan import Plan, PlannedRun
 from smallgroup.study.store import WORKERS, Store
-from smallgroup.study.work import OPEN, PAUSE, Progress, progress
+from smallgroup.study.work import OPEN, PAUSE, StudyProgress, progress
 
 _MOST_LOSSES = 2
 """Workers that a run may cost. One can be lost by chance; who tries the same run for ever never comes to the others."""
@@ -32,7 +32,7 @@ class StudyInterrupted(Exception):
         self.exit_code = 128 + by
 
 
-def carry_out_all(plan: Plan, store: Store, workers: int, watch: Callable[[Progress], None] | None = None) -> None:
+def carry_out_all(plan: Plan, store: Store, workers: int, watch: Callable[[StudyProgress], None] | None = None) -> None:
     """Every run of a study that is not done, in so many processes. What results does not depend on their number.
 
     Asked to end, by Ctrl-C, SIGTERM or SIGHUP, it asks them to save and end; asked again, it ends them at once. A

@@ -14,7 +14,7 @@ from smallgroup.study.file import RUNS
 from smallgroup.study.outcome import Outcome
 from smallgroup.study.plan import Plan, PlannedRun, Runs
 
-State = Literal["done", "failed", "running", "waiting"]
+StoreState = Literal["done", "failed", "running", "waiting"]
 FAILED = "failed.json"
 WORKERS = "workers"
 """In the folder of a study: what its workers are to do, and their logs."""
@@ -74,7 +74,7 @@ class Store:
         before = labellers if isinstance(labellers, SearchResult) else None
         return Outcome(search, runs.search.config, self.place(runs.search), whole, before)
 
-    def state(self, run: PlannedRun) -> State:
+    def state(self, run: PlannedRun) -> StoreState:
         """How it stands."""
         if self.result(run) is not None:
             return "done"

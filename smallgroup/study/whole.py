@@ -14,7 +14,7 @@ from smallgroup.study.plan import Plan
 from smallgroup.study.processes import carry_out_all
 from smallgroup.study.store import Store
 from smallgroup.study.table import Entry, Table, Verdict, check_measurable, tabulated
-from smallgroup.study.work import Progress
+from smallgroup.study.work import StudyProgress
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def carry_out(
     *,
     workers: int = 1,
     retry: bool = False,
-    watch: Callable[[Progress], None] | None = None,
+    watch: Callable[[StudyProgress], None] | None = None,
 ) -> StudyResult:
     """Carry out what is not done yet, and write the table and the figures.
 

@@ -13,11 +13,11 @@ from smallgroup.runner.lock import InUseError, locked
 from smallgroup.runtime.files import NotRegularError
 from smallgroup.runtime.text import printable
 from smallgroup.study.plan import Plan, PlannedRun
-from smallgroup.study.store import State, Store
+from smallgroup.study.store import Store, StoreState
 
 PAUSE = 0.5
 """Seconds between two looks at what others do."""
-OPEN: tuple[State, ...] = ("waiting", "running")
+OPEN: tuple[StoreState, ...] = ("waiting", "running")
 """Of a run that is not over."""
 
 
@@ -90,24 +90,24 @@ def _tried(run: PlannedRun, store: Store) -> None:
 
 
 @dataclass(frozen=True)
-class Progress:
+class StudyProgress:
     """How a study stands."""
 
-    states: dict[str, State]
+    states: dict[str, StoreState]
     """By the key of the run."""
     seconds_left: float | None
     """None: nothing is known."""
     unknown: int = 0
     """Runs that are not in it."""
 
-    def count(self, state: State) -> int:
+    def count(self, state: StoreState) -> int:
         """Runs in a state."""
         return sum(each == state for each in self.states.values())
 
 
 def progress(
     plan: Plan, store: Store, workers: int, reckon: Callable[[PlannedRun], float | None] | None = None
-) -> Progress:
+) -> StudyProgress:
     """Looked up in the store: runs of other processes count.
 
     A run takes what others of its kind took. If there is none yet, `reckon` says how long it would take, if it knows;
@@ -128,6 +128,6 @@ def progress(
     known = waiting if reckon is None and typical else [run for run in waiting if run.kind in typical]
     unknown = len(waiting) - len(known)
     if not typical or (waiting and not known):
-        return Progress(states, None, unknown)
+        return StudyProgress(states, None, unknown)
     left = sum(typical[run.kind] if run.kind in typical else fmean(typical.values()) for run in known)
-    return Progress(states, left / max(1, min(workers, len(waiting))), unknown)
+    return StudyProgress(states, left / max(1, min(workers, len(waiting))), unknown)

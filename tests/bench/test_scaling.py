@@ -4,9 +4,9 @@ import pytest
 
 from smallgroup.bench import scaling
 from smallgroup.bench.group_step import GroupStep
-from smallgroup.bench.plans import Point, points
+from smallgroup.bench.plans import ScalingPoint, points
 from smallgroup.bench.scaling import fitted
-from smallgroup.bench.timing import Measured
+from smallgroup.bench.timing import MeasuredTurns
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.5, 1.0, 2.0])
@@ -26,10 +26,10 @@ def test_least_squares_of_the_logarithms() -> None:
 
 
 def test_a_learner_alone_is_shown_and_not_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
-    def alternate(calls: dict[str, object], rounds: int, **_: object) -> dict[str, Measured]:
+    def alternate(calls: dict[str, object], rounds: int, **_: object) -> dict[str, MeasuredTurns]:
         assert rounds == 1
         times = {1: 0.1, **{count: 3.0 * count for count in range(2, 9)}}
-        return {name: Measured((times[int(name.split("K=")[1][0])],)) for name in calls}
+        return {name: MeasuredTurns((times[int(name.split("K=")[1][0])],)) for name in calls}
 
     monkeypatch.setattr(scaling, "alternate", alternate)
     monkeypatch.setattr(scaling, "prepared", lambda *_: None)
@@ -43,7 +43,7 @@ def test_a_learner_alone_is_shown_and_not_fitted(monkeypatch: pytest.MonkeyPatch
 def test_one_size_grows_at_a_time() -> None:
     base = GroupStep(batch=3, cells=4)
     assert points(base, ["batch", "batch"]) == [
-        Point("batch", size, GroupStep(batch=size, cells=4)) for size in (3, 6, 9, 12)
+        ScalingPoint("batch", size, GroupStep(batch=size, cells=4)) for size in (3, 6, 9, 12)
     ]
     assert [point.step.cells for point in points(base, ["cells"])] == [4, 8, 12, 16]
     other = GroupStep(space="nas-bench-201", cells_per_stage=2)

@@ -10,11 +10,11 @@ from smallgroup.bench.cases import prepared
 from smallgroup.bench.group_step import GroupStep
 from smallgroup.bench.network_step import NetworkStep
 from smallgroup.bench.one_row import Contender
-from smallgroup.bench.operation import Operation, every_operation
+from smallgroup.bench.operation import MeasuredOperation, every_operation
 from smallgroup.bench.paths import PLAIN
-from smallgroup.bench.plans import QUICK, Plan, combined, planned
+from smallgroup.bench.plans import QUICK, StepPlan, combined, planned
 from smallgroup.bench.step import grown, measure
-from smallgroup.bench.timing import Measured, Turn, Watch
+from smallgroup.bench.timing import MeasuredTurns, Turn, TurnWatch
 
 TINY = {"channels": 4, "cells": 3, "cells_per_stage": 1, "batch": 3, "size": 8}
 
@@ -72,7 +72,7 @@ def test_steps_that_cannot_be(changes: dict[str, object], message: str) -> None:
 def test_larger_groups_are_compared_with_the_next_smaller_one() -> None:
     groups = [GroupStep(learners=4), GroupStep(learners=1), GroupStep(learners=2), GroupStep(batch=8, learners=2)]
     times = [8.0, 1.0, 4.0, 1.0]
-    found = {group: Measured((t, t)) for group, t in zip(groups, times, strict=True)}
+    found = {group: MeasuredTurns((t, t)) for group, t in zip(groups, times, strict=True)}
     assert [(one.learners, one.ratio, one.at_most) for one in grown(found)] == [
         ((1, 2), 4, None),
         ((2, 4), 2, 2.1),
@@ -82,16 +82,16 @@ def test_larger_groups_are_compared_with_the_next_smaller_one() -> None:
 def test_what_is_compared_has_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[tuple[str, str]]] = []
 
-    def measured(contenders: list[Contender], rounds: int, watch: Watch) -> list[Measured]:
+    def measured(contenders: list[Contender], rounds: int, watch: TurnWatch) -> list[MeasuredTurns]:
         asked.append([(case.name, path) for case, path in contenders])
         for turn in range((rounds + 1) * len(contenders)):
             watch(Turn("", turn, (rounds + 1) * len(contenders), 0, 7.0))
-        return [Measured((len(asked) * factor,)) for factor, _ in enumerate(contenders, start=1)]
+        return [MeasuredTurns((len(asked) * factor,)) for factor, _ in enumerate(contenders, start=1)]
 
     monkeypatch.setattr(step, "measured", measured)
     small, large, other = GroupStep(), GroupStep(learners=4), NetworkStep()
     turns: list[Turn] = []
-    found = measure(Plan([small, other], [large]), "torch", 1, turns.append)
+    found = measure(StepPlan([small, other], [large]), "torch", 1, turns.append)
     assert asked == [
         [(small.name, "plain"), (small.name, "torch")],
         [(other.name, "plain"), (other.name, "torch")],
@@ -109,7 +109,7 @@ def test_both_forms_of_a_step_agree_and_rows_say_so() -> None:
         GroupStep(space="nas-bench-201", hypergradient="finite-difference", **TINY),  # type: ignore[arg-type]
         NetworkStep(channels=4, cells=3, batch=3, size=8),
     ]
-    found = measure(Plan(cases), "torch", 1)
+    found = measure(StepPlan(cases), "torch", 1)
     assert [row.name for row in found.rows] == [case.name for case in cases]
     document = found.to_dict()
     assert document["growth"] == []
@@ -144,7 +144,7 @@ def test_every_operation_is_there_and_agrees() -> None:
 
 
 def test_an_operation_gives_its_output_and_the_gradients_of_input_and_filters() -> None:
-    case = Operation(space="nas-bench-201", operation="nor_conv_3x3", stride=1, channels=4, batch=2, size=5)
+    case = MeasuredOperation(space="nas-bench-201", operation="nor_conv_3x3", stride=1, channels=4, batch=2, size=5)
     found = prepared(case.plain, PLAIN)()
     assert [None if tensor is None else tuple(tensor.shape) for tensor in found] == [
         (2, 4, 5, 5),

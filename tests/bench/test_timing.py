@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from smallgroup.bench.cases import BenchRow, difference
-from smallgroup.bench.timing import Measured, Turn, alternate, ratio
+from smallgroup.bench.timing import MeasuredTurns, Turn, alternate, ratio
 
 
 class Clock:
@@ -73,10 +73,10 @@ def test_no_rounds_are_refused() -> None:
 
 
 def test_a_ratio_is_that_of_the_medians_with_the_extremes_of_single_rounds() -> None:
-    value, spread = ratio(Measured((6, 4, 8)), Measured((2, 1, 4)))
+    value, spread = ratio(MeasuredTurns((6, 4, 8)), MeasuredTurns((2, 1, 4)))
     assert value == 3
     assert spread == (2, 4)
-    value, spread = ratio(Measured((6.0, 5.0, 9.0)), Measured((1.0, 5.0, 2.0)))
+    value, spread = ratio(MeasuredTurns((6.0, 5.0, 9.0)), MeasuredTurns((1.0, 5.0, 2.0)))
     assert value == 3  # though no round had it
     assert spread == (1, 6)
 

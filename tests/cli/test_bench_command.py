@@ -10,7 +10,7 @@ import torch
 from smallgroup.bench import memory, one_row, step
 from smallgroup.bench.child import Told
 from smallgroup.bench.group_step import GroupStep
-from smallgroup.bench.plans import Plan
+from smallgroup.bench.plans import StepPlan
 from smallgroup.cli import main
 
 Captured = pytest.CaptureFixture[str]
@@ -118,7 +118,7 @@ def test_a_process_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RuntimeError, match=r"measures darts in .* on path plain failed: it ended with code 1"):
         memory.measure([GroupStep()], "torch")
     with pytest.raises(RuntimeError, match=r"measures darts in .* failed: it ended with code 1"):
-        step.measure(Plan([GroupStep()]), "torch", 1)
+        step.measure(StepPlan([GroupStep()]), "torch", 1)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from smallgroup.cli import lists, main
 from smallgroup.cli.app import app
 from smallgroup.recipes import PaperRow
 from smallgroup.spaces import SPACES
-from smallgroup.spaces.darts import Genotype
+from smallgroup.spaces.darts import DartsGenotype
 from smallgroup.spaces.darts.published import published
 from smallgroup.spaces.drawing import draw
 from smallgroup.spaces.genotypes import from_plain, write
@@ -126,7 +126,7 @@ def test_describe_many_at_once(capsys: Captured, tmp_path: Path) -> None:
     assert {entry["auxiliary"] for entry in found} == {"two-norms"}
 
 
-def notation_of(genotype: Genotype) -> str:
+def notation_of(genotype: DartsGenotype) -> str:
     """Genotype(normal=[('op', 0), ...], normal_concat=[...], ...), as papers print it."""
     parts = []
     for name, cell in (("normal", genotype.normal), ("reduce", genotype.reduce)):

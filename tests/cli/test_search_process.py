@@ -21,7 +21,7 @@ from smallgroup.api import make_job, search
 from smallgroup.config import load, resolve
 from smallgroup.display.search import SearchDisplay
 from smallgroup.phases.search.schedule import StepKind
-from smallgroup.phases.search.timing import Cost, Estimate, fitted
+from smallgroup.phases.search.timing import Estimate, StepTimes, fitted
 from smallgroup.runner import read_rows
 from tests.cli.test_search_command import SMALL, Captured, refused, run
 from tests.tools import chaos
@@ -206,10 +206,10 @@ def test_the_time_left_knows_that_steps_differ() -> None:
     assert estimate.left(6, 200.0) == 0
 
 
-def even(step: float, end: float) -> Cost:
+def even(step: float, end: float) -> StepTimes:
     """Two learners without stages whose steps all take the same time."""
     kinds: tuple[StepKind, ...] = ("labellers", "weights", "all")
-    return Cost({**{(kind, (0, 0)): step for kind in kinds}, ("end", (0, 0)): end})
+    return StepTimes({**{(kind, (0, 0)): step for kind in kinds}, ("end", (0, 0)): end})
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from smallgroup.data import Augmentation, DataError, FileImages, Reader, Stream, TensorImages, open_dataset, ordered
-from smallgroup.data.loader import Labelled, batch_bounds
+from smallgroup.data.loader import LabelledImages, batch_bounds
 from tests.data.makers import class_folders, noise, tensor_images
 
 PLAIN: dict[str, Any] = {"mean": (0.0,) * 3, "std": (1.0,) * 3}
 FULL = Augmentation(smallest_area=0.2, crop_padding=2, cutout=4, colour_jitter=True)
 
 
-def labelled(count: int, batch_size: int, augmentation: Augmentation = FULL, **more: Any) -> Stream[Labelled]:
+def labelled(count: int, batch_size: int, augmentation: Augmentation = FULL, **more: Any) -> Stream[LabelledImages]:
     settings = {"seed": 0, "purpose": "train", **PLAIN, **more}
     return Stream(
         tensor_images(count), torch.arange(count), batch_size=batch_size, augmentation=augmentation, **settings
@@ -65,7 +65,7 @@ def test_only_the_given_images_are_shown() -> None:
     assert sorted(inputs[:, 0, 0, 0].mul(255).round().int().tolist()) == sorted(chosen.tolist())
 
 
-def same(a: Labelled, b: Labelled) -> bool:
+def same(a: LabelledImages, b: LabelledImages) -> bool:
     return torch.equal(a[0], b[0]) and torch.equal(a[1], b[1])
 
 
@@ -136,7 +136,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> FileImages:
     return data.train
 
 
-def from_files(files: FileImages, workers: int, augmentation: Augmentation = FULL) -> Stream[Labelled]:
+def from_files(files: FileImages, workers: int, augmentation: Augmentation = FULL) -> Stream[LabelledImages]:
     settings: dict[str, Any] = {"seed": 0, "purpose": "train", "augmentation": augmentation, **PLAIN}
     return Stream(files, torch.arange(24), batch_size=5, workers=workers, **settings)
 

@@ -13,7 +13,7 @@ from safetensors.torch import load
 from smallgroup.cli import main
 from smallgroup.data.training_data import TrainingData
 from smallgroup.exporters import EXPORTERS, Exporter, ParityError, export_model, register
-from smallgroup.exporters.exporter import Runs
+from smallgroup.exporters.exporter import Forward
 from smallgroup.phases.training import TrainResult
 from smallgroup.registry import PluginError
 
@@ -57,7 +57,7 @@ def test_a_file_that_computes_something_else_is_not_written(trained: Trained, tm
 
         name = "zeros"
 
-        def runs(self, content: bytes) -> Runs:  # noqa: ARG002
+        def runs(self, content: bytes) -> Forward:  # noqa: ARG002
             return lambda images: torch.zeros(len(images), 10)
 
     with pytest.raises(ParityError, match="nothing was written"):

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from smallgroup.report.cells import DrawnCell, Way, draw_cell, drawn, shares_of, slots_of, width_of
-from smallgroup.report.shapes import Box, Drawing, Group, Label, Line, svg
+from smallgroup.report.shapes import Box, Drawing, Group, Label, Polyline, svg
 from smallgroup.spaces.darts.published import published
 from smallgroup.spaces.genotype import Genotype
 from smallgroup.spaces.nas_bench_201.cell import Cell
@@ -68,7 +68,7 @@ def test_a_way_begins_at_its_source_and_is_as_thick_as_its_share() -> None:
     starts = []
     for group, way in zip(made, ways, strict=True):
         ride = parts(group)["ride"]
-        assert isinstance(ride, Line)
+        assert isinstance(ride, Polyline)
         assert ride.points[0] is not None
         starts.append(ride.points[0][0])
         assert ride.width == pytest.approx(width_of(way.share))

@@ -14,26 +14,26 @@ from smallgroup.report.charts import (
     TOP,
     WIDTH,
     Chart,
-    Point,
+    ChartPoint,
     Series,
     _axis,
     draw_chart,
     in_digits,
     tick_labels,
 )
-from smallgroup.report.shapes import Group, Label, Line, svg
+from smallgroup.report.shapes import Group, Label, Polyline, svg
 
 
 def chart(*values: float | None, log: bool = False, first: int = 0) -> Chart:
-    points = tuple(Point(first + epoch, value, 1) for epoch, value in enumerate(values) if value is not None)
-    other = Series("other", (Point(first, 1.0, 2), Point(first + len(values) - 1, 1.0, 3)), "x")
+    points = tuple(ChartPoint(first + epoch, value, 1) for epoch, value in enumerate(values) if value is not None)
+    other = Series("other", (ChartPoint(first, 1.0, 2), ChartPoint(first + len(values) - 1, 1.0, 3)), "x")
     return Chart("it", "It", "%", "About it.", (Series("own", points, "w_error"), other), log=log)
 
 
 def line_of(made: object) -> list[tuple[float, float] | None]:
     groups = [shape for shape in made.shapes if isinstance(shape, Group)]  # type: ignore[attr-defined]
     line = groups[0].shapes[0]
-    assert isinstance(line, Line)
+    assert isinstance(line, Polyline)
     return list(line.points)
 
 
@@ -69,7 +69,11 @@ def test_what_is_missing_is_a_gap_and_a_lonely_number_a_dot() -> None:
     # The epoch in which no line has a number is not there at all; one that another line has is a gap.
     assert [point is None for point in line_of(made)] == [False, False, False]
     gaps = Chart(
-        "it", "It", "", "", (Series("own", (Point(0, 1.0, 1), Point(2, 2.0, 3)), "x"), chart(1.0, 2.0, 3.0).series[0])
+        "it",
+        "It",
+        "",
+        "",
+        (Series("own", (ChartPoint(0, 1.0, 1), ChartPoint(2, 2.0, 3)), "x"), chart(1.0, 2.0, 3.0).series[0]),
     )
     drawing = draw_chart(gaps)
     assert [point is None for point in line_of(drawing)] == [False, True, False]
@@ -79,7 +83,7 @@ def test_what_is_missing_is_a_gap_and_a_lonely_number_a_dot() -> None:
 
 @pytest.mark.parametrize("values", [(5.0,), (5.0, 5.0), (0.0, 0.0), (-1.0, 1.0), (1e-9, 2e-9), (1e12, 3e12)])
 def test_any_numbers_can_be_drawn(values: tuple[float, ...]) -> None:
-    points = tuple(Point(epoch, value, 1) for epoch, value in enumerate(values))
+    points = tuple(ChartPoint(epoch, value, 1) for epoch, value in enumerate(values))
     made = svg(draw_chart(Chart("it", "It", "", "", (Series("own", points, "x"),))))
     numbers = [float(one) for one in re.findall(r"[ML]([-\d.]+) ", made)]
     assert all(-1 <= one <= WIDTH for one in numbers)
@@ -118,12 +122,12 @@ def test_ticks_are_what_they_say(ticks: list[float], labels: list[str]) -> None:
 
 
 def test_long_numbers_have_room_beside_the_axis() -> None:
-    points = tuple(Point(epoch, 123456.0 + epoch / 100, 1) for epoch in range(3))
+    points = tuple(ChartPoint(epoch, 123456.0 + epoch / 100, 1) for epoch in range(3))
     made = draw_chart(Chart("it", "It", "", "", (Series("own", points, "x"),)))
     assert 123456.01 in ticks_of(made)
-    starts = [shape.points[0] for shape in made.shapes if isinstance(shape, Line)]
+    starts = [shape.points[0] for shape in made.shapes if isinstance(shape, Polyline)]
     assert all(point is not None and point[0] > LEFT + 10 for point in starts)
-    points = tuple(Point(epoch, 0.99985 + epoch / 20000, 1) for epoch in range(3))
+    points = tuple(ChartPoint(epoch, 0.99985 + epoch / 20000, 1) for epoch in range(3))
     made = draw_chart(Chart("it", "It", "", "", (Series("own", points, "x"),)))
     (label, *_) = [shape for shape in made.shapes if isinstance(shape, Label) and len(shape.words) == 7]
     assert label.x > 7 * 0.64 * label.size  # the widest digits that browsers are known to take
@@ -131,7 +135,7 @@ def test_long_numbers_have_room_beside_the_axis() -> None:
 
 def test_a_line_stands_where_something_else_is_measured() -> None:
     broken = replace(chart(1.0, 2.0, 3.0, 4.0), breaks=(0, 2, 3))
-    upright = [s for s in draw_chart(broken).shapes if isinstance(s, Line) and s.dash]
+    upright = [s for s in draw_chart(broken).shapes if isinstance(s, Polyline) and s.dash]
     across = [point[0] for line in upright for point in line.points if point is not None]
     step = (WIDTH - LEFT - RIGHT) / 3
     # Between an epoch and the next one; after the last there is nothing to keep apart.

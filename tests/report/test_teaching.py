@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from smallgroup.pages import read_one_run
-from smallgroup.report import Run, Steps, page
+from smallgroup.report import Run, SearchSteps, page
 from smallgroup.report.compare import (
-    Setting,
+    SeedPairs,
     contributions,
     differently_trained,
     differing_keys,
@@ -233,7 +233,7 @@ def test_more_accuracy_is_better_and_less_is_worse(tmp_path: Path) -> None:
         assert f"true accuracy on cifar10 of the answer: {verdict}" in made
 
 
-def waiting(folder: Path, **search: Any) -> Setting:
+def waiting(folder: Path, **search: Any) -> SeedPairs:
     """A search of 40 steps and its twin without teaching."""
     runs = [
         read_one_run(
@@ -251,7 +251,7 @@ def test_steps_in_which_only_the_taught_wait_are_told_of(tmp_path: Path) -> None
     setting = waiting(tmp_path / "waits", v_warmup=0.1)
     assert "W learns in these steps too: 4 more of 40." in head_start(setting)
     pair = setting.pairs[0]
-    assert pair.alone.given.steps == Steps(40, 0)
+    assert pair.alone.given.steps == SearchSteps(40, 0)
     made = page([pair.taught, pair.alone])
     assert made.count("W learns in these steps too: 4 more of 40.") == 2  # of all pairs, and of this run
     assert head_start(waiting(tmp_path / "at-once", v_warmup=0.0)) == ""

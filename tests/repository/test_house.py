@@ -34,6 +34,35 @@ def test_tests_mirror_the_package() -> None:
     assert {path.relative_to(PACKAGE).as_posix() for path in packages - covered} == SEEN_ELSEWHERE
 
 
+def types_in(text: str) -> list[str]:
+    """The public classes and names of types that a module defines; options of a command are no types of the package."""
+    found = []
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.ClassDef):
+            found.append(node.name)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name, value = node.targets[0].id, ast.unparse(node.value)
+            is_type = re.match(r"[A-Z]\w*[a-z]", name) and not re.match(
+                r"(Annotated\[.*typer|TypeVar\()", value, re.DOTALL
+            )
+            found += [name] if is_type and not isinstance(node.value, ast.Constant) else []
+    return [name for name in found if not name.startswith("_")]
+
+
+def test_a_name_of_a_type_means_one_thing() -> None:
+    found: dict[str, list[str]] = {}
+    for file in sorted(PACKAGE.rglob("*.py")):
+        for name in types_in(file.read_text()):
+            found.setdefault(name, []).append(file.relative_to(PACKAGE).as_posix())
+    assert len(found) > 300
+    assert {name: places for name, places in found.items() if len(places) > 1} == {}
+
+
+def test_names_of_types_are_noticed() -> None:
+    text = "class Row: ...\nclass _Own: ...\nBatch = tuple[int, int]\nFILE = 'a'\nMade = Annotated[str, typer.Option()]"
+    assert types_in(text) == ["Row", "Batch"]
+
+
 DYNAMIC = {
     # By name: what is registered, and what a package exports on first use.
     "registry.py": 3,
@@ -75,7 +104,16 @@ def spaces_named_in(place: str, text: str) -> list[str]:
     imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     modules = [node.module or "" for node in imported]
     named += [name for name in modules if re.match(r"smallgroup\.spaces\.(darts|nas_bench_201)\b", name)]
-    types = {"Genotype", "Space", "Cell", "DartsSpace", "NasBench201Space", "DartsNetwork", "NasBench201Network"}
+    types = {
+        "Genotype",
+        "DartsGenotype",
+        "Space",
+        "Cell",
+        "DartsSpace",
+        "NasBench201Space",
+        "DartsNetwork",
+        "NasBench201Network",
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass", "type"):
             names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}

@@ -8,7 +8,7 @@ import torch
 from smallgroup.runtime import stream
 from smallgroup.spaces import SPACES, definition_of
 from smallgroup.spaces.choices import neighbours, random_genotype, score
-from smallgroup.spaces.darts.genotype import Genotype
+from smallgroup.spaces.darts.genotype import DartsGenotype
 from smallgroup.spaces.kinds import Rule
 from smallgroup.spaces.nas_bench_201 import OPERATIONS, Cell, NasBench201Space
 
@@ -72,4 +72,4 @@ def test_the_score_is_the_sum_of_log_shares() -> None:
     tables = {"cell": torch.tensor([[0.5, 0.25, 0.25, 0.0, 0.0]] * 6)}
     cell = Cell(("skip_connect",) * 6)
     assert score(cell, tables) == pytest.approx(6 * math.log(0.25))
-    assert isinstance(random_genotype("darts", stream(0)), Genotype)
+    assert isinstance(random_genotype("darts", stream(0)), DartsGenotype)

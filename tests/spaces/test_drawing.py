@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from smallgroup.spaces.darts import OPERATIONS, CellGenotype, Edge, Genotype
+from smallgroup.spaces.darts import OPERATIONS, CellGenotype, DartsGenotype, Edge
 from smallgroup.spaces.darts.published import published
 from smallgroup.spaces.drawing import draw
 from smallgroup.spaces.nas_bench_201 import EDGES, Cell, every_cell
@@ -65,7 +65,7 @@ def cells(drawing: str) -> tuple[list[str], list[str]]:
     return [line[:middle].rstrip() for line in body], [line[middle:] for line in body if line[middle:]]
 
 
-def check(genotype: Genotype) -> None:
+def check(genotype: DartsGenotype) -> None:
     for cell, lines in zip((genotype.normal, genotype.reduce), cells(draw(genotype)), strict=True):
         nodes, concat = read(lines, 2)
         assert nodes == {node: edges for node, edges in enumerate(cell.nodes, start=2) if edges}
@@ -97,7 +97,7 @@ def test_published_genotypes_are_read_back(name: str) -> None:
 def test_random_genotypes_are_read_back() -> None:
     chance = random.Random(0)
     for _ in range(300):
-        check(Genotype(random_cell(chance), random_cell(chance)))
+        check(DartsGenotype(random_cell(chance), random_cell(chance)))
 
 
 def test_cells_of_the_benchmark_are_read_back() -> None:

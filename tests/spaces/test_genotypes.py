@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from smallgroup.runtime.checks import unmarked
-from smallgroup.spaces.darts import CellGenotype, Edge, Genotype, notation
+from smallgroup.spaces.darts import CellGenotype, DartsGenotype, Edge, notation
 from smallgroup.spaces.darts.published import published
 from smallgroup.spaces.genotypes import (
     Origin,
@@ -28,14 +28,14 @@ from smallgroup.spaces.nas_bench_201 import Cell, every_cell
 DARTS_V2 = published()["DARTS_V2"]
 CELL = Cell.parse("|nor_conv_3x3~0|+|none~0|nor_conv_3x3~1|+|skip_connect~0|none~1|skip_connect~2|")
 ORIGIN = Origin("pc-darts", "cifar100", 3)
-ODD = Genotype(
+ODD = DartsGenotype(
     CellGenotype(((Edge("skip_connect", 1),), (), tuple(Edge("sep_conv_5x5", s) for s in (0, 1, 2)), ()), (2, 4)),
     DARTS_V2.reduce,
 )
 """Nodes of one, no and three edges."""
 
 
-def flat(genotype: Genotype) -> dict[str, Any]:
+def flat(genotype: DartsGenotype) -> dict[str, Any]:
     """The form of papers, put together here."""
     return {
         "normal": [[edge.operation, edge.source] for edges in genotype.normal.nodes for edge in edges],
@@ -46,7 +46,7 @@ def flat(genotype: Genotype) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("genotype", [*published().values(), ODD, CELL])
-def test_there_and_back(genotype: Genotype | Cell, tmp_path: Path) -> None:
+def test_there_and_back(genotype: DartsGenotype | Cell, tmp_path: Path) -> None:
     assert loads(dumps(genotype, ORIGIN)) == (genotype, ORIGIN)
     assert loads(dumps(genotype)) == (genotype, Origin())
     assert from_plain(genotype.space, json.loads(json.dumps(to_plain(genotype)))) == genotype

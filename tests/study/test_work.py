@@ -21,7 +21,7 @@ from smallgroup.study import Store, carry_out_all, planned, progress, tabulated
 from smallgroup.study.file import Study, parsed
 from smallgroup.study.plan import Plan, PlannedRun
 from smallgroup.study.store import FAILED
-from smallgroup.study.work import Progress, work
+from smallgroup.study.work import StudyProgress, work
 from tests.study.test_plan import TINY
 
 BASE: dict[str, Any] = {
@@ -192,7 +192,7 @@ def test_processes_on_one_name_have_work_of_their_own(tmp_path: Path, monkeypatc
 
 
 def test_no_worker_is_started_where_nothing_is_left_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan, store, seen = tiny(seeds=[1]), Store(tmp_path), list[Progress]()
+    plan, store, seen = tiny(seeds=[1]), Store(tmp_path), list[StudyProgress]()
     for run in plan.runs:
         store.folder(run).mkdir(parents=True)
         store.record_failure(run, "it broke")

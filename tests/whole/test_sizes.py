@@ -24,9 +24,9 @@ from smallgroup.report.teaching import teaching_of
 from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.runtime.memory import OutOfMemory, check_batch, check_room, memory_explained
-from smallgroup.spaces.darts import CellGenotype, DartsSpace, Edge, Genotype, supernet
+from smallgroup.spaces.darts import CellGenotype, DartsGenotype, DartsSpace, Edge, supernet
 from smallgroup.spaces.darts.design import DartsDesign
-from smallgroup.spaces.darts.supernet import MixedCell
+from smallgroup.spaces.darts.supernet import DartsMixedCell
 from smallgroup.spaces.genotypes import resolve as resolve_genotype
 from smallgroup.spaces.networks import build_network
 from tests.report.makers import make_run
@@ -180,13 +180,13 @@ def test_a_deep_supernet_that_is_too_large_is_refused_before_its_cells_are_built
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     built: list[object] = []
-    cell = supernet.MixedCell
+    cell = supernet.DartsMixedCell
 
-    def noted(*given: Any, **named: Any) -> MixedCell:
+    def noted(*given: Any, **named: Any) -> DartsMixedCell:
         built.append(given)
         return cell(*given, **named)
 
-    monkeypatch.setattr(supernet, "MixedCell", noted)
+    monkeypatch.setattr(supernet, "DartsMixedCell", noted)
     with pytest.raises(ValueError, match="but this one would have 1,096,340,549,642;"):
         Relaxed(DartsSpace(channels=4096, cells=MOST["cells"]), Darts())
     assert len(built) <= 12
@@ -204,7 +204,7 @@ def test_what_cannot_fit_into_memory_is_refused_before_it_is_made() -> None:
 def test_a_node_with_countless_edges_is_no_cell() -> None:
     many = CellGenotype(((Edge("skip_connect", 0),) * 21, *((Edge("skip_connect", 0),),) * 3), (2, 3, 4, 5))
     with pytest.raises(ValueError, match="node 2 of the normal cell must have at most 20 edges, but has 21"):
-        Genotype(many, many)
+        DartsGenotype(many, many)
 
 
 def test_a_model_of_absurd_size_is_not_built(tmp_path: Path) -> None:

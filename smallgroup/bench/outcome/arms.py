@@ -17,7 +17,7 @@ from smallgroup import pipeline
 from smallgroup.api import make_training, training_data_of
 from smallgroup.bench.outcome.plain import build_cnn, build_resnet
 from smallgroup.bench.outcome.proxies import PROXIES
-from smallgroup.bench.outcome.tasks import Task
+from smallgroup.bench.outcome.tasks import OutcomeTask
 from smallgroup.config import Config
 from smallgroup.data.training_data import open_parts_of_search
 from smallgroup.fitting import training_within
@@ -44,7 +44,7 @@ MOST_CELLS = 3000
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ArmOutcome:
     """What came of an arm."""
 
     arm: str
@@ -67,14 +67,14 @@ class Outcome:
         return asdict(self)
 
 
-Arm = Callable[[Task, int, Outcome | None], Outcome]
+Arm = Callable[[OutcomeTask, int, ArmOutcome | None], ArmOutcome]
 """Carries out a task with a seed; the outcome of `run` on both says what costs the same."""
 
 
 def _run(name: str, **more: Any) -> Arm:  # noqa: ANN401 -- keys of a config
     """A whole run without baselines."""
 
-    def carry_out(task: Task, seed: int, _: Outcome | None) -> Outcome:
+    def carry_out(task: OutcomeTask, seed: int, _: ArmOutcome | None) -> ArmOutcome:
         start = time.process_time()
         with tempfile.TemporaryDirectory() as folder:
             before = _Watch()
@@ -90,7 +90,7 @@ def _run(name: str, **more: Any) -> Arm:  # noqa: ANN401 -- keys of a config
         own = result.training
         assert own.test_error is not None
         cell = from_plain(own.space, own.genotype)
-        return Outcome(
+        return ArmOutcome(
             name,
             task.name,
             seed,
@@ -120,7 +120,7 @@ class _Watch:
 def _network(name: str, cell: Genotype | None, build: Build = build_network, *, same_cost: bool) -> Arm:
     """A network by itself, trained for all of the time: of the cost of the found one, or of a size chosen by time."""
 
-    def carry_out(task: Task, seed: int, found: Outcome | None) -> Outcome:
+    def carry_out(task: OutcomeTask, seed: int, found: ArmOutcome | None) -> ArmOutcome:
         own = cell or _random(seed, "random cell")
         budget, like = _all_of(task), found if same_cost else None
         return _trained(name, task, seed, own, budget=budget, build=build, found=like)
@@ -131,7 +131,7 @@ def _network(name: str, cell: Genotype | None, build: Build = build_network, *, 
 def _by_proxy(proxy: str) -> Arm:
     """The best of as many random cells as the time of the search pays for, by a number that needs no training."""
 
-    def carry_out(task: Task, seed: int, found: Outcome | None) -> Outcome:
+    def carry_out(task: OutcomeTask, seed: int, found: ArmOutcome | None) -> ArmOutcome:
         assert found is not None
         budget = _all_of(task)
         config = task.config(seed)
@@ -152,7 +152,7 @@ def _by_proxy(proxy: str) -> Arm:
     return carry_out
 
 
-def _random_play_off(task: Task, seed: int, found: Outcome | None) -> Outcome:
+def _random_play_off(task: OutcomeTask, seed: int, found: ArmOutcome | None) -> ArmOutcome:
     """Random candidates through the same play-off, with the time of search and play-off together."""
     assert found is not None
     budget = _all_of(task)
@@ -172,7 +172,7 @@ def _random_play_off(task: Task, seed: int, found: Outcome | None) -> Outcome:
     return _trained("random play-off", task, seed, best, budget=budget)
 
 
-def _all_of(task: Task) -> Budget:
+def _all_of(task: OutcomeTask) -> Budget:
     return Budget(OVERHEAD * task.seconds, "cpu")
 
 
@@ -182,14 +182,14 @@ def _random(seed: int, *key: int | str) -> Genotype:
 
 def _trained(
     name: str,
-    task: Task,
+    task: OutcomeTask,
     seed: int,
     cell: Genotype,
     *,
     budget: Budget,
     build: Build = build_network,
-    found: Outcome | None = None,
-) -> Outcome:
+    found: ArmOutcome | None = None,
+) -> ArmOutcome:
     """Train a network in what is left of the time, and test it once."""
     before, config = budget.spent, task.config(seed)
     if build is not build_network:
@@ -204,7 +204,7 @@ def _trained(
             _carry_out(job)
             tested = job.test()
             size = parameters(job.network), multiply_adds(job.network, data.dataset.size, data.dataset.channels)
-    return Outcome(
+    return ArmOutcome(
         name,
         task.name,
         seed,

@@ -32,7 +32,7 @@ TRAIN, TEST = 300, 200
 COVERED_SHARE, COVER = 0.3, 6
 """How many pictures have a square of so many pixels over a part of them."""
 
-Point = tuple[float, float]
+OutlinePoint = tuple[float, float]
 Gray = NDArray[np.uint8]
 
 
@@ -79,11 +79,11 @@ class Sheet:
         """Draw a shade below the ink."""
         return max(0, self.ink - self.draws.whole(least, most))
 
-    def fill(self, points: Sequence[Point], shade: int | None = None) -> None:
+    def fill(self, points: Sequence[OutlinePoint], shade: int | None = None) -> None:
         """Fill a polygon, with the ink unless a shade is given."""
         self.pen.polygon(list(points), fill=self.ink if shade is None else shade)
 
-    def line(self, start: Point, end: Point, shade: int, width: int) -> None:
+    def line(self, start: OutlinePoint, end: OutlinePoint, shade: int, width: int) -> None:
         """Draw a seam, a stripe or a strap."""
         self.pen.line([start, end], fill=shade, width=width)
 
@@ -92,13 +92,13 @@ class Sheet:
 class Top:
     """A piece of clothing with shoulders; lengths in pixels of the large picture, each a mean and a deviation."""
 
-    sleeve: Point
-    length: Point
-    width: Point = (1.0, 0.1)
+    sleeve: OutlinePoint
+    length: OutlinePoint
+    width: OutlinePoint = (1.0, 0.1)
     opening: float = 0.1
     """How many have a line from neck to hem."""
     collar: float = 0.2
-    flare: Point = (0.0, 0.0)
+    flare: OutlinePoint = (0.0, 0.0)
     """By how much the hem is wider than the waist."""
 
     def draw(self, sheet: Sheet) -> None:
@@ -154,9 +154,9 @@ class Top:
 class Shoe:
     """A shoe from its side, toes to the right; lengths as of a `Top`."""
 
-    shaft: Point
-    heel: Point
-    sole: Point
+    shaft: OutlinePoint
+    heel: OutlinePoint
+    sole: OutlinePoint
     gaps: tuple[int, int] = (0, 1)
     """Openings between straps: at least the first, fewer than the second."""
     more_gaps: float = 0.0
@@ -247,7 +247,7 @@ def write_folder(folder: Path, *, seed: int = 0, train: int = TRAIN, test: int =
                 Image.fromarray(draw_picture(name, number, part=part, seed=seed)).save(place / f"{number:04d}.png")
 
 
-def _mirrored(right: Sequence[Point]) -> list[Point]:
+def _mirrored(right: Sequence[OutlinePoint]) -> list[OutlinePoint]:
     """Return the outline whose right half, as distances from the middle, is given from top to bottom."""
     left = [(MIDDLE - x, y) for x, y in right]
     return [*left[1::-1], *((MIDDLE + x, y) for x, y in right), *left[:1:-1]]

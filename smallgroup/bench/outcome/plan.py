@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from smallgroup.bench.outcome.arms import ARMS
-from smallgroup.bench.outcome.tasks import Task, tasks
+from smallgroup.bench.outcome.tasks import OutcomeTask, tasks
 
 FULL_SEEDS, FEW_SEEDS = tuple(range(1001, 1011)), tuple(range(1001, 1006))
 """Seeds that nothing was tuned on."""
@@ -18,7 +18,7 @@ SHORT = ("cifar100-5m", "cifar10-15m")
 class Unit:
     """One arm on one task with one seed: what one process does."""
 
-    task: Task
+    task: OutcomeTask
     arm: str
     seed: int
 
@@ -30,10 +30,10 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Table:
+class OutcomeTable:
     """A task, and what is compared on it."""
 
-    task: Task
+    task: OutcomeTask
     arms: Sequence[str]
     seeds: Sequence[int]
 
@@ -44,11 +44,12 @@ class Table:
                 yield Unit(self.task, arm, seed)
 
 
-def tables(folder: Path, *, quick: bool = False) -> list[Table]:
+def tables(folder: Path, *, quick: bool = False) -> list[OutcomeTable]:
     """Every table; `quick` is a small form of seconds, to see that it runs."""
     every = tuple(ARMS)
     if quick:
-        return [Table(task, every, (101,)) for task in tasks(folder, quick=True)]
+        return [OutcomeTable(task, every, (101,)) for task in tasks(folder, quick=True)]
     return [
-        Table(task, FEW, FEW_SEEDS) if task.name in SHORT else Table(task, every, FULL_SEEDS) for task in tasks(folder)
+        OutcomeTable(task, FEW, FEW_SEEDS) if task.name in SHORT else OutcomeTable(task, every, FULL_SEEDS)
+        for task in tasks(folder)
     ]

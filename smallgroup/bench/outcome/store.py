@@ -5,16 +5,16 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from smallgroup.bench.outcome.arms import Outcome
+from smallgroup.bench.outcome.arms import ArmOutcome
 from smallgroup.bench.outcome.plan import Unit
 from smallgroup.runtime.files import read_regular, write_whole
 
-_OUTCOME = TypeAdapter(Outcome)
+_OUTCOME = TypeAdapter(ArmOutcome)
 LARGEST = 100_000
 """Bytes of a file."""
 
 
-def read(folder: Path, unit: Unit) -> Outcome | None:
+def read(folder: Path, unit: Unit) -> ArmOutcome | None:
     """The outcome of a unit; None if it is not there yet."""
     path = folder / unit.name
     try:
@@ -28,7 +28,7 @@ def read(folder: Path, unit: Unit) -> Outcome | None:
     return found
 
 
-def write(folder: Path, unit: Unit, outcome: Outcome) -> None:
+def write(folder: Path, unit: Unit, outcome: ArmOutcome) -> None:
     """Keep an outcome."""
     path = folder / unit.name
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,8 +10,8 @@ from typing import Literal
 import scipy  # its parts are loaded when they are used
 
 from smallgroup.bench.outcome import store
-from smallgroup.bench.outcome.arms import Outcome
-from smallgroup.bench.outcome.plan import Table
+from smallgroup.bench.outcome.arms import ArmOutcome
+from smallgroup.bench.outcome.plan import OutcomeTable
 
 MARGIN = 1.0
 """Points of test error that matter."""
@@ -45,7 +45,7 @@ class OutcomeRow:
     """An arm on a task."""
 
     arm: str
-    outcomes: Mapping[int, Outcome]
+    outcomes: Mapping[int, ArmOutcome]
     """By seed."""
     paired: Paired | None
     """None of `run` itself, and where no seed is common."""
@@ -78,9 +78,9 @@ def paired(own: Mapping[int, float], other: Mapping[int, float]) -> Paired | Non
     return Paired(len(seeds), middle, (middle - reach, middle + reach))
 
 
-def rows(folder: Path, table: Table) -> list[OutcomeRow]:
+def rows(folder: Path, table: OutcomeTable) -> list[OutcomeRow]:
     """The arms of a table that have outcomes, in their order."""
-    found: dict[str, dict[int, Outcome]] = {}
+    found: dict[str, dict[int, ArmOutcome]] = {}
     for unit in table.units():
         outcome = store.read(folder, unit)
         if outcome is not None:
@@ -125,7 +125,7 @@ def cells(table_rows: Sequence[OutcomeRow]) -> list[tuple[str, ...]]:
     return found
 
 
-def markdown(folder: Path, tables: Sequence[Table]) -> str:
+def markdown(folder: Path, tables: Sequence[OutcomeTable]) -> str:
     """Every table that has outcomes, as Markdown."""
     parts = []
     for table in tables:

@@ -14,7 +14,7 @@ MOST_WORKERS = 64
 
 
 @dataclass(frozen=True)
-class Task:
+class OutcomeTask:
     """A dataset and a time."""
 
     name: str
@@ -29,17 +29,17 @@ class Task:
         return resolve({"dataset": self.dataset, "seed": seed, **self.settings, **more})
 
 
-def tasks(folder: Path, *, quick: bool = False) -> list[Task]:
+def tasks(folder: Path, *, quick: bool = False) -> list[OutcomeTask]:
     """Every task; `quick` is a small form of seconds, to see that it runs."""
     if quick:
-        return [Task("digits-quick", "digits", 40.0)]
+        return [OutcomeTask("digits-quick", "digits", 40.0)]
     clothes = f"folder:{folder / CLOTHING}"
     return [
-        Task("digits-2m", "digits", 120.0),
-        Task("cifar10-5m", "cifar10", 300.0),
-        Task("clothing-5m", clothes, 300.0),
-        Task("cifar100-5m", "cifar100", 300.0),
-        Task("cifar10-15m", "cifar10", 900.0),
+        OutcomeTask("digits-2m", "digits", 120.0),
+        OutcomeTask("cifar10-5m", "cifar10", 300.0),
+        OutcomeTask("clothing-5m", clothes, 300.0),
+        OutcomeTask("cifar100-5m", "cifar100", 300.0),
+        OutcomeTask("cifar10-15m", "cifar10", 900.0),
     ]
 
 

@@ -9,22 +9,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from smallgroup.bench.outcome import clothing, store
-from smallgroup.bench.outcome.plan import Table, Unit
+from smallgroup.bench.outcome.plan import OutcomeTable, Unit
 from smallgroup.bench.outcome.tasks import CLOTHING
 from smallgroup.runner.signals import watched
 
 PAUSE = 0.5
-Watch = Callable[[Unit, str], None]
+UnitWatch = Callable[[Unit, str], None]
 """Is told that a unit begins, ends or fails."""
 
 
-def prepare(folder: Path, tables: Iterable[Table]) -> None:
+def prepare(folder: Path, tables: Iterable[OutcomeTable]) -> None:
     """Draw the clothes, if a table needs them and they are not there."""
     if any(CLOTHING in table.task.dataset for table in tables) and not (folder / CLOTHING).exists():
         clothing.write_folder(folder / CLOTHING)
 
 
-def waiting(folder: Path, tables: Sequence[Table]) -> list[Unit]:
+def waiting(folder: Path, tables: Sequence[OutcomeTable]) -> list[Unit]:
     """Units that are not done yet, in the order in which they are carried out."""
     return [unit for table in tables for unit in table.units() if store.read(folder, unit) is None]
 
@@ -34,7 +34,7 @@ class Crew:
     """The processes at work. Asked to end, they are ended: a unit that was not done is begun anew another time."""
 
     folder: Path
-    watch: Watch
+    watch: UnitWatch
     quick: bool = False
     at_work: dict[Unit, "subprocess.Popen[bytes]"] = field(default_factory=dict)
     failed: list[Unit] = field(default_factory=list)

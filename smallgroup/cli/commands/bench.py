@@ -93,9 +93,9 @@ def step(
     differed in the losses of their first step, and the fast time in units of the first row's.
     """
     from smallgroup.bench import plans  # noqa: PLC0415
-    from smallgroup.cli.bench_asked import Asked  # noqa: PLC0415
+    from smallgroup.cli.bench_asked import BenchRequest  # noqa: PLC0415
 
-    asked = Asked(path, rounds, threads, quick=quick, as_json=json)
+    asked = BenchRequest(path, rounds, threads, quick=quick, as_json=json)
     which = given_options(space=space, method=method, learners=learners, hypergradient=hypergradient)
     sizes = given_options(channels=channels, cells=cells, cells_per_stage=cells_per_stage, batch=batch, size=size)
     plan = plans.planned(which, asked.sized(sizes, plans.QUICK))
@@ -122,9 +122,9 @@ def ops(
     32x32, as at the beginning of a supernet.
     """
     from smallgroup.bench import operation  # noqa: PLC0415
-    from smallgroup.cli.bench_asked import Asked  # noqa: PLC0415
+    from smallgroup.cli.bench_asked import BenchRequest  # noqa: PLC0415
 
-    asked = Asked(path, rounds, threads, quick=quick, as_json=json)
+    asked = BenchRequest(path, rounds, threads, quick=quick, as_json=json)
     sizes = given_options(channels=channels, batch=batch, size=size)
     cases = operation.every_operation(**asked.sized(sizes, operation.QUICK))
     from smallgroup.cli import bench_display  # noqa: PLC0415
@@ -164,9 +164,9 @@ def scaling(
     and the exponent is that of 2 to 8.
     """
     from smallgroup.bench import plans  # noqa: PLC0415
-    from smallgroup.cli.bench_asked import Asked  # noqa: PLC0415
+    from smallgroup.cli.bench_asked import BenchRequest  # noqa: PLC0415
 
-    asked = Asked(path, rounds, threads, quick=quick, as_json=json)
+    asked = BenchRequest(path, rounds, threads, quick=quick, as_json=json)
     which = given_options(space=space, method=method, hypergradient=hypergradient)
     sizes = given_options(channels=channels, cells=cells, cells_per_stage=cells_per_stage, batch=batch, size=size)
     base = plans.base_of_growth(which, asked.sized(sizes, plans.QUICK_GROWN))
@@ -200,9 +200,9 @@ def memory(
     the plain form needs several gigabytes.
     """
     from smallgroup.bench import plans  # noqa: PLC0415
-    from smallgroup.cli.bench_asked import Asked  # noqa: PLC0415
+    from smallgroup.cli.bench_asked import BenchRequest  # noqa: PLC0415
 
-    asked = Asked(path, None, threads, quick=quick, as_json=json)
+    asked = BenchRequest(path, None, threads, quick=quick, as_json=json)
     which = given_options(space=space, method=method, learners=learners, hypergradient=hypergradient)
     sizes = given_options(channels=channels, cells=cells, cells_per_stage=cells_per_stage, batch=batch, size=size)
     cases = plans.combined(which, asked.sized(sizes, plans.QUICK))

@@ -42,6 +42,6 @@ def study(
     plan = early.plan_study(
         name, only or (), recipe=recipe, seeds=seeds, changes=changes or (), workers=workers, device=device
     )
-    from smallgroup.cli.study import Asked, run  # noqa: PLC0415
+    from smallgroup.cli.study import StudyRequest, run  # noqa: PLC0415
 
-    run(plan, Asked(out, workers, dry_run=dry_run, retry=retry, lines=lines, as_json=json))
+    run(plan, StudyRequest(out, workers, dry_run=dry_run, retry=retry, lines=lines, as_json=json))

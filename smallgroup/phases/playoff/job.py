@@ -13,7 +13,7 @@ from smallgroup.data.errors import check_same_data
 from smallgroup.data.training_data import TrainingData
 from smallgroup.phases.passes import FORWARD
 from smallgroup.phases.playoff.config import PlayOffConfig
-from smallgroup.phases.playoff.rounds import Halving, Turn, going_on, worth_trying
+from smallgroup.phases.playoff.rounds import CandidateTurn, Halving, going_on, worth_trying
 from smallgroup.phases.training.trainee import Trainee
 from smallgroup.spaces.genotype import Genotype
 
@@ -32,7 +32,7 @@ class Candidate:
 
 
 @dataclass
-class Standing:
+class CandidateState:
     """How far a candidate has come."""
 
     steps: int = 0
@@ -71,7 +71,7 @@ class PlayOffJob:
         self.seed, self.device = seed, torch.device(device)
         self._in_steps = config.steps_per_search_step * search_steps
         self.batches = data.train(config.batch_size, seed, device)
-        self.standings = [Standing() for _ in candidates]
+        self.standings = [CandidateState() for _ in candidates]
         self.left = list(range(len(self.candidates)))
         self.step, self._round, self._place, self._taken = 0, 0, 0, 0
         self._trainees: dict[int, Trainee] = {}
@@ -141,7 +141,7 @@ class PlayOffJob:
         return Halving(self.config.seconds, self.costs, FORWARD * len(self.data.validation) / self.config.batch_size)
 
     @property
-    def _turn(self) -> Turn:
+    def _turn(self) -> CandidateTurn:
         return self._halving.turns(self._round, self.left)[self._place]
 
     def _trainee(self, candidate: int) -> Trainee:
@@ -155,7 +155,7 @@ class PlayOffJob:
         self.candidates, self.costs = self.candidates[:number], self.costs[:number]
         self.standings, self.left = self.standings[:number], self.left[:number]
 
-    def _take_step(self, turn: Turn) -> None:
+    def _take_step(self, turn: CandidateTurn) -> None:
         trainee, standing = self._trainee(turn.candidate), self.standings[turn.candidate]
         start = time.process_time()
         _one_step(trainee, *self.batches.batch(standing.steps), step=standing.steps)
@@ -173,7 +173,7 @@ class PlayOffJob:
         del self._trainees[candidate]
         return max(median(times[1:]), 1e-6)
 
-    def _look(self, turn: Turn) -> dict[str, Any]:
+    def _look(self, turn: CandidateTurn) -> dict[str, Any]:
         """Compare a candidate on the validation part."""
         standing, start = self.standings[turn.candidate], time.process_time()
         found = self._trainee(turn.candidate).validate()
@@ -224,7 +224,7 @@ class PlayOffJob:
         self.step, self._round = int(record["step"]), int(record["round"])
         self._place, self._taken = int(record["place"]), int(record["taken"])
         self.left, self.costs = [int(one) for one in record["left"]], [float(cost) for cost in record["costs"]]
-        self.standings = [Standing(**standing) for standing in record["standings"]]
+        self.standings = [CandidateState(**standing) for standing in record["standings"]]
         self.candidates = self.candidates[: len(self.standings)]
         self._trainees = {}
         for name, own in record["trainees"].items():

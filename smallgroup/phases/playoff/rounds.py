@@ -6,7 +6,7 @@ from math import ceil, log2
 
 
 @dataclass(frozen=True)
-class Turn:
+class CandidateTurn:
     """A candidate trains for a number of steps in a round, from where it stopped in the round before."""
 
     round: int
@@ -32,10 +32,10 @@ class Halving:
         """How many there are; none if there is nobody to compare with."""
         return ceil(log2(len(self.costs)))
 
-    def turns(self, number: int, left: Sequence[int]) -> list[Turn]:
+    def turns(self, number: int, left: Sequence[int]) -> list[CandidateTurn]:
         """The turns of a round, one for each candidate that is left; each takes a step at least."""
         share = self.budget / self.rounds / len(left)
-        return [Turn(number, one, max(1, int(share / self.costs[one] - self.look + 1e-9))) for one in left]
+        return [CandidateTurn(number, one, max(1, int(share / self.costs[one] - self.look + 1e-9))) for one in left]
 
 
 def worth_trying(halving: Halving, least_steps: int) -> int:

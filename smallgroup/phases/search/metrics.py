@@ -14,7 +14,7 @@ from smallgroup.group import LearnerReport, NonFiniteError, StepReport
 from smallgroup.phases.evaluate import Evaluation, evaluate
 from smallgroup.phases.search.collapse import signs_of_collapse
 from smallgroup.phases.search.learners import Searcher
-from smallgroup.phases.search.taught import Taught
+from smallgroup.phases.search.taught import TaughtCounts
 from smallgroup.spaces.genotype import Genotype
 from smallgroup.spaces.genotypes import to_plain
 from smallgroup.spaces.ground_truth import GroundTruths
@@ -40,7 +40,7 @@ class EpochMetrics:
         self.with_v, self.indices = with_v, mixed(data.splits.validation)[:images]
         self._sums: list[dict[str, tuple[float, int]]] = [{} for _ in searchers]
         own = data.unlabeled is data.dataset.train
-        self.taught = Taught(len(searchers), len(data.dataset.classes), data.dataset.labels() if own else None)
+        self.taught = TaughtCounts(len(searchers), len(data.dataset.classes), data.dataset.labels() if own else None)
         self._unlabeled_of = unlabeled_of
         """Which images a step has labelled."""
 

@@ -20,7 +20,7 @@ Dispute = dict[str, Any]
 """`image` (its index), `divergence`, and `labels`: by learner, the likeliest classes as [class, probability]."""
 
 
-class Taught:
+class TaughtCounts:
     """Counts over the steps of an epoch; true classes only where the unlabelled images have lost labels of their own.
 
     Those are written down and used for nothing.

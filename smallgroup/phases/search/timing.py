@@ -86,7 +86,7 @@ def parts(course: Course, step: int = 0) -> dict[Part, int]:
 
 
 @dataclass(frozen=True)
-class Cost:
+class StepTimes:
     """Seconds that steps of each kind and the end of an epoch take, in each stage."""
 
     seconds: dict[Part, float]
@@ -100,7 +100,7 @@ class Cost:
         return max(s for (kind, _), s in self.seconds.items() if kind == part[0]) if found is None else found
 
 
-def measure(job: SearchJob, clock: Callable[[], float] = time.monotonic) -> Cost:
+def measure(job: SearchJob, clock: Callable[[], float] = time.monotonic) -> StepTimes:
     """Take a few steps of every kind in every stage; the job cannot be used afterwards."""
     kinds: list[StepKind] = ["weights", "all"]
     if job.course.teaches:
@@ -114,7 +114,7 @@ def measure(job: SearchJob, clock: Callable[[], float] = time.monotonic) -> Cost
         rows = job.metrics.rows(0)
         found["end", stages] = clock() - start
         job.decide(max(one.end for one in stretches if one.stages == stages) - 1, rows)
-    return Cost(found)
+    return StepTimes(found)
 
 
 def pass_time_of(searcher: Searcher) -> PassTime:
@@ -149,7 +149,7 @@ def reckoned(job: SearchJob, measured: Callable[[Searcher], PassTime] = pass_tim
     return FORWARD * (passes + len(job.data.splits.validation) * image)
 
 
-def fitted(job: SearchJob, cost: Cost, seconds: float) -> tuple[int, int]:
+def fitted(job: SearchJob, cost: StepTimes, seconds: float) -> tuple[int, int]:
     """Epochs and steps per epoch of the longest search that fits; a few epochs at least, if they must be shorter."""
     per_epoch = job.course.steps_per_epoch
     fewest = max(min(_EPOCHS, job.config.epochs), *(one.number_of_stages for one in job.course.schedules))
@@ -168,7 +168,7 @@ def fitted(job: SearchJob, cost: Cost, seconds: float) -> tuple[int, int]:
     )
 
 
-def _time(job: SearchJob, cost: Cost, epochs: int, per_epoch: int) -> float:
+def _time(job: SearchJob, cost: StepTimes, epochs: int, per_epoch: int) -> float:
     config = job.config.model_copy(update={"epochs": epochs, "steps_per_epoch": per_epoch})
     schedules = [replace(one, config=config, steps_per_epoch=per_epoch) for one in job.course.schedules]
     return cost.of(Course(schedules))

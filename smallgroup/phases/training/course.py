@@ -15,7 +15,7 @@ from smallgroup.data.training_data import TrainingData
 from smallgroup.phases.evaluate import BATCH
 from smallgroup.phases.passes import FORWARD, PassTime, pass_time
 from smallgroup.phases.training.config import TrainingConfig
-from smallgroup.phases.training.trainee import Answer, Trainee
+from smallgroup.phases.training.trainee import Response, Trainee
 
 
 class TrainingCourse(ABC):
@@ -35,7 +35,7 @@ class TrainingCourse(ABC):
     # What each kind of training says of itself.
 
     @abstractmethod
-    def follow(self, answers: Sequence[Answer], share: float) -> None:
+    def follow(self, answers: Sequence[Response], share: float) -> None:
         """Add the gradients of a part of the batch, which is this share of it."""
 
     @abstractmethod

@@ -11,7 +11,7 @@ from smallgroup.phases.evaluate import Evaluation
 from smallgroup.phases.training.config import TrainingConfig
 from smallgroup.phases.training.course import TrainingCourse
 from smallgroup.phases.training.optimizer import AnyOptimizer
-from smallgroup.phases.training.trainee import Answer, Build, NonFiniteTrainingError, Trainee
+from smallgroup.phases.training.trainee import Build, NonFiniteTrainingError, Response, Trainee
 from smallgroup.spaces.genotype import Genotype
 from smallgroup.spaces.network import DerivedNetwork
 from smallgroup.spaces.networks import build_network
@@ -45,7 +45,7 @@ class TrainingJob(TrainingCourse):
         """What moves its weights."""
         return self.trainee.optimizer
 
-    def follow(self, answers: Sequence[Answer], share: float) -> None:
+    def follow(self, answers: Sequence[Response], share: float) -> None:
         """The labels are all there is to learn from."""
         self.trainee.follow(answers[0], share=share, step=self.step)
 

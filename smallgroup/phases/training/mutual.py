@@ -18,7 +18,7 @@ from smallgroup.data.training_data import TrainingData
 from smallgroup.phases.training.config import TrainingConfig
 from smallgroup.phases.training.course import TrainingCourse
 from smallgroup.phases.training.peers import Peers
-from smallgroup.phases.training.trainee import Answer, Trainee
+from smallgroup.phases.training.trainee import Response, Trainee
 
 
 def divergences(logits: Sequence[Tensor]) -> list[Tensor]:
@@ -59,7 +59,7 @@ class MutualJob(TrainingCourse):
         ]
         super().__init__(config, data, trainees)
 
-    def follow(self, answers: Sequence[Answer], share: float) -> None:
+    def follow(self, answers: Sequence[Response], share: float) -> None:
         """The labels and the peers; the auxiliary heads, if there are any, follow the labels alone."""
         weight = self.peers.weight
         with torch.set_grad_enabled(weight > 0):  # without weight it is measured all the same

@@ -17,7 +17,7 @@ from smallgroup.spaces import genotypes
 
 
 @dataclass(frozen=True)
-class LearnerResult:
+class PeerResult:
     """One network of the group; its folder has more, and its model."""
 
     folder: str
@@ -53,7 +53,7 @@ class MutualResult:
     test_set: str
     mean: dict[str, float] | None
     """Of the test errors over the learners."""
-    learners: list[LearnerResult]
+    learners: list[PeerResult]
 
     def to_dict(self) -> dict[str, Any]:
         """As it stands in the file."""
@@ -120,8 +120,8 @@ def _mean(results: Sequence[TrainResult]) -> dict[str, float] | None:
     return {name: fmean(errors) for name, errors in known.items()} if known["test_error"] else None
 
 
-def _learner(learner: int, result: TrainResult, divergence: float) -> LearnerResult:
-    return LearnerResult(
+def _learner(learner: int, result: TrainResult, divergence: float) -> PeerResult:
+    return PeerResult(
         folder=folder_of(learner),
         space=result.space,
         genotype=result.genotype,

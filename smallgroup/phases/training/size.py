@@ -20,7 +20,7 @@ DEEPER_FROM = 96
 
 
 @dataclass(frozen=True)
-class Size:
+class NetworkSize:
     """How large a network is."""
 
     parameters: int
@@ -34,10 +34,10 @@ class Size:
         return limits.allow((self.parameters, self.multiply_adds))
 
 
-def size_of(genotype: Genotype, network: NetworkConfig, images: ImageSpec, build: Build = build_network) -> Size:
+def size_of(genotype: Genotype, network: NetworkConfig, images: ImageSpec, build: Build = build_network) -> NetworkSize:
     """Count a network without building its weights."""
     module = build(genotype, network.design(images, genotype.space), device="meta")
-    return Size(parameters(module), multiply_adds(module, images.size, images.channels))
+    return NetworkSize(parameters(module), multiply_adds(module, images.size, images.channels))
 
 
 def within_limits(genotype: Genotype, network: NetworkConfig, limits: Limits, images: ImageSpec) -> NetworkConfig:
@@ -62,7 +62,7 @@ def within_limits(genotype: Genotype, network: NetworkConfig, limits: Limits, im
 
 def fit_in_words(network: NetworkConfig, limits: Limits, parameters: int, multiply_adds: int) -> str:
     """Say how wide a network is that fits its limits."""
-    return f"{network.channels} channels fit {limits}: {Size(parameters, multiply_adds)}"
+    return f"{network.channels} channels fit {limits}: {NetworkSize(parameters, multiply_adds)}"
 
 
 def of_same_cost(

@@ -30,7 +30,7 @@ class NonFiniteTrainingError(FloatingPointError):
     """A loss or a gradient is not finite; nothing has been changed."""
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """What a network says to some images, and its losses on their labels."""
 
     logits: Tensor
@@ -117,17 +117,17 @@ class Trainee:
         self._before = [buffer.clone() for buffer in self._buffers]  # running statistics
         self._noted = dict.fromkeys(self.sums, 0.0)
 
-    def answer(self, images: Tensor, labels: Tensor, *, step: int, part: int) -> Answer:
+    def answer(self, images: Tensor, labels: Tensor, *, step: int, part: int) -> Response:
         """A pass over a part of the batch."""
         with self._precision():
             outputs = Outputs.of(self.network(images, (*self._key, step, part)))
             loss, second = (self._loss(logits, labels) for logits in outputs)
         # Before anyone follows this answer: it is not the peers who are to blame for it.
         self._check_finite("loss", float((loss + self.config.auxiliary_weight * second).detach()), step)
-        return Answer(outputs.logits, labels, loss, second)
+        return Response(outputs.logits, labels, loss, second)
 
     def follow(
-        self, answer: Answer, *, share: float, step: int, divergence: Tensor | None = None, weight: float = 0.0
+        self, answer: Response, *, share: float, step: int, divergence: Tensor | None = None, weight: float = 0.0
     ) -> None:
         """Add the gradient of a part, which is this share of the batch.
 

@@ -5,19 +5,28 @@ from typing import TYPE_CHECKING
 from smallgroup.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, Edge, Genotype
+    from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, DartsGenotype, Edge
     from smallgroup.spaces.darts.names import OPERATIONS
     from smallgroup.spaces.darts.space import DartsSpace
-    from smallgroup.spaces.darts.truth import Prediction, Surrogate
+    from smallgroup.spaces.darts.truth import Surrogate, SurrogatePrediction
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "genotype": ["INPUTS", "CellGenotype", "Edge", "Genotype"],
+            "genotype": ["INPUTS", "CellGenotype", "DartsGenotype", "Edge"],
             "names": ["OPERATIONS"],
             "space": ["DartsSpace"],
-            "truth": ["Prediction", "Surrogate"],
+            "truth": ["Surrogate", "SurrogatePrediction"],
         },
     )
 
-__all__ = ["INPUTS", "OPERATIONS", "CellGenotype", "DartsSpace", "Edge", "Genotype", "Prediction", "Surrogate"]
+__all__ = [
+    "INPUTS",
+    "OPERATIONS",
+    "CellGenotype",
+    "DartsGenotype",
+    "DartsSpace",
+    "Edge",
+    "Surrogate",
+    "SurrogatePrediction",
+]

@@ -9,7 +9,7 @@ from smallgroup.spaces.config import NetworkConfig, SpaceConfig
 from smallgroup.spaces.darts import notation, plain
 from smallgroup.spaces.darts.config import DartsConfig, DartsNetworkConfig
 from smallgroup.spaces.darts.design import NETWORKS, DartsDesign, stem_for
-from smallgroup.spaces.darts.genotype import CellGenotype, Genotype
+from smallgroup.spaces.darts.genotype import CellGenotype, DartsGenotype
 from smallgroup.spaces.darts.names import AUXILIARIES, INPUTS, KINDS
 from smallgroup.spaces.darts.published import imagenet_head, releases
 from smallgroup.spaces.definition import Published, SpaceDefinition
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from smallgroup.spaces.darts.space import DartsSpace
 
 
-class Darts(SpaceDefinition):
+class DartsDefinition(SpaceDefinition):
     """A normal and a reduction cell of 14 edges, eight operations per edge."""
 
     name: ClassVar[str] = "darts"
@@ -45,17 +45,17 @@ class Darts(SpaceDefinition):
         stem = stem_for(images.size) if config.stem == "auto" else config.stem
         return DartsSpace(channels=config.channels, cells=config.cells, stem=stem, images=images)
 
-    def network(self, genotype: Genotype, design: DartsDesign) -> "DartsNetwork":
+    def network(self, genotype: DartsGenotype, design: DartsDesign) -> "DartsNetwork":
         """Return the derived network."""
         from smallgroup.spaces.darts.network import DartsNetwork  # noqa: PLC0415 -- it loads torch
 
         return DartsNetwork(genotype, design)
 
-    def to_plain(self, genotype: Genotype) -> dict[str, Any]:
+    def to_plain(self, genotype: DartsGenotype) -> dict[str, Any]:
         """Return two cells of nodes and edges."""
         return plain.to_plain(genotype)
 
-    def from_plain(self, data: object) -> Genotype:
+    def from_plain(self, data: object) -> DartsGenotype:
         """Read the form of `to_plain`, or the flat one of papers."""
         return plain.from_plain(data)
 
@@ -63,7 +63,7 @@ class Darts(SpaceDefinition):
         """Return the network that the papers train."""
         return NETWORKS[dataset]
 
-    def published_auxiliary(self, genotype: Genotype, dataset: str) -> str:
+    def published_auxiliary(self, genotype: DartsGenotype, dataset: str) -> str:
         """Return, for ImageNet, the head of the release that a cell is from; of all others that of DARTS."""
         return imagenet_head(genotype) if dataset == "imagenet" else NETWORKS[dataset].auxiliary
 
@@ -75,7 +75,7 @@ class Darts(SpaceDefinition):
         """Whether a text has brackets like `Genotype(...)`."""
         return "(" in text and text.lstrip()[:1] not in ("{", "[", "|")
 
-    def parse(self, text: str) -> tuple[str | None, Genotype]:
+    def parse(self, text: str) -> tuple[str | None, DartsGenotype]:
         """Read the notation of the papers."""
         return notation.parse_named(text)
 
@@ -87,17 +87,17 @@ class Darts(SpaceDefinition):
         """Return the genotypes of papers."""
         return {name: Published(release.genotype, release.about) for name, release in releases().items()}
 
-    def graphs(self, genotype: Genotype) -> dict[str, CellGraph]:
+    def graphs(self, genotype: DartsGenotype) -> dict[str, CellGraph]:
         """Return the normal and the reduction cell."""
         cells, inputs = {"normal": genotype.normal, "reduce": genotype.reduce}, ("cell before last", "last cell")
         kinds = self.kinds
         return {kind: CellGraph(kinds[kind].title, inputs, cell.nodes, cell.concat) for kind, cell in cells.items()}
 
-    def notes(self, genotype: Genotype) -> list[str]:  # noqa: ARG002
+    def notes(self, genotype: DartsGenotype) -> list[str]:  # noqa: ARG002
         """Return what the inputs are."""
         return ["0: the cell before the last, 1: the last one. A node sums what leads to it."]
 
-    def neighbors(self, genotype: Genotype, scores: "Mapping[str, Tensor]") -> Iterator[Genotype]:
+    def neighbors(self, genotype: DartsGenotype, scores: "Mapping[str, Tensor]") -> Iterator[DartsGenotype]:
         """For every edge of both cells, the genotype with the next best operation there."""
         normal, reduce = (self.kinds[kind] for kind in ("normal", "reduce"))
         yield from (replace(genotype, normal=cell) for cell in _neighbors(normal, genotype.normal, scores["normal"]))

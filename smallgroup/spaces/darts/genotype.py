@@ -8,7 +8,7 @@ from smallgroup.runtime.bounds import MOST
 from smallgroup.spaces.darts.names import INPUTS, KNOWN
 from smallgroup.spaces.genotype import Edge
 
-__all__ = ["INPUTS", "CellGenotype", "Edge", "Genotype"]
+__all__ = ["INPUTS", "CellGenotype", "DartsGenotype", "Edge"]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class CellGenotype:
 
 
 @dataclass(frozen=True)
-class Genotype:
+class DartsGenotype:
     """The normal cell and the reduction cell, checked when it is made."""
 
     normal: CellGenotype

@@ -12,11 +12,11 @@ from smallgroup.runtime.checks import check_probability
 from smallgroup.spaces.darts.auxiliary import AuxiliaryHead, build_auxiliary, check_map
 from smallgroup.spaces.darts.design import DartsDesign
 from smallgroup.spaces.darts.entrances import enter
-from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, Genotype
+from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, DartsGenotype
 from smallgroup.spaces.darts.operations import build
 from smallgroup.spaces.darts.skeleton import build_stem, reduction_cells
 from smallgroup.spaces.drop_path import Key, draw_paths, through
-from smallgroup.spaces.layers import FULL, FactorizedReduce, Noise, by_batch, norms_of, relu_conv_norm
+from smallgroup.spaces.layers import FULL, FactorizedReduce, NoiseLayer, by_batch, norms_of, relu_conv_norm
 from smallgroup.spaces.layout import laid_out
 from smallgroup.spaces.network import DerivedNetwork
 from smallgroup.spaces.outputs import Outputs
@@ -31,7 +31,7 @@ class DartsNetwork(DerivedNetwork):
     In eval mode neither happens.
     """
 
-    def __init__(self, genotype: Genotype, design: DartsDesign) -> None:
+    def __init__(self, genotype: DartsGenotype, design: DartsDesign) -> None:
         super().__init__()
         if design.auxiliary != "none":
             check_map(design.smallest_map, design.smallest_map)
@@ -80,7 +80,7 @@ class DartsNetwork(DerivedNetwork):
 
         The key, such as (seed, epoch, step), says what is dropped. Only a pass in training with drop path needs one.
         """
-        if self.training and key is None and any(isinstance(part, Noise) for part in self.modules()):
+        if self.training and key is None and any(isinstance(part, NoiseLayer) for part in self.modules()):
             raise ValueError("a pass in training through noise must be given a key, such as (seed, epoch, step)")
         kept = self._kept(images, key)
         before, last = self.stem(laid_out(images))
@@ -202,10 +202,12 @@ class _Cell(nn.Module):
 
     def _bound(self, key: Key | None) -> Sequence[Operation]:
         """The operations as functions of their input alone."""
-        if key is None or not any(isinstance(operation, Noise) for operation in self.operations):
+        if key is None or not any(isinstance(operation, NoiseLayer) for operation in self.operations):
             return list(self.operations)
         return [
-            partial(operation, generator=stream(*key, "noise", edge)) if isinstance(operation, Noise) else operation
+            partial(operation, generator=stream(*key, "noise", edge))
+            if isinstance(operation, NoiseLayer)
+            else operation
             for edge, operation in enumerate(self.operations)
         ]
 

@@ -7,7 +7,7 @@ import ast
 import re
 import warnings
 
-from smallgroup.spaces.darts.genotype import CellGenotype, Genotype
+from smallgroup.spaces.darts.genotype import CellGenotype, DartsGenotype
 from smallgroup.spaces.darts.plain import FLAT, from_flat
 from smallgroup.spaces.reading import show
 
@@ -17,12 +17,12 @@ _DEEPEST = 4
 _EXAMPLE = "Genotype(normal=[('sep_conv_3x3', 0), ...], normal_concat=[2, 3, 4, 5], reduce=[...], reduce_concat=[...])"
 
 
-def parse(text: str) -> Genotype:
+def parse(text: str) -> DartsGenotype:
     """Read `Genotype(...)`, with or without the names of its four arguments, and a `NAME =` before it or not."""
     return parse_named(text)[1]
 
 
-def parse_named(text: str) -> tuple[str | None, Genotype]:
+def parse_named(text: str) -> tuple[str | None, DartsGenotype]:
     """The genotype, and the name it is given in the text, if any."""
     statement = _statement(text)
     name, value = None, getattr(statement, "value", None)
@@ -35,7 +35,7 @@ def parse_named(text: str) -> tuple[str | None, Genotype]:
     return name, from_flat(_arguments(value))
 
 
-def to_text(genotype: Genotype) -> str:
+def to_text(genotype: DartsGenotype) -> str:
     """Write the notation. It has room for two edges per node only."""
     values = (
         _pairs("normal", genotype.normal),

@@ -5,7 +5,7 @@ from functools import partial
 
 from torch import nn
 
-from smallgroup.spaces.layers import Convolutions, FactorizedReduce, Noise, Pool, Style, Zero, batch_norm
+from smallgroup.spaces.layers import Convolutions, FactorizedReduce, NoiseLayer, Pool, Style, Zero, batch_norm
 
 
 def build(name: str, channels: int, stride: int, style: Style) -> nn.Module:
@@ -55,7 +55,7 @@ Builder = Callable[[int, int, Style], nn.Module]
 
 BUILDERS: dict[str, Builder] = {
     "none": lambda _channels, stride, _style: Zero(stride),
-    "noise": lambda _channels, stride, _style: Noise(stride),
+    "noise": lambda _channels, stride, _style: NoiseLayer(stride),
     "max_pool_3x3": partial(Pool, average=False),
     "avg_pool_3x3": partial(Pool, average=True),
     "skip_connect": _skip,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from smallgroup.spaces.darts.genotype import CellGenotype, Edge, Genotype
+from smallgroup.spaces.darts.genotype import CellGenotype, DartsGenotype, Edge
 from smallgroup.spaces.reading import check_integer, check_keys, check_list, show
 
 NESTED = ("normal", "reduce")
@@ -11,7 +11,7 @@ FLAT = ("normal", "normal_concat", "reduce", "reduce_concat")
 """The keys of the form in papers, two entries per node in one list; in the order of `Genotype(...)` in their texts."""
 
 
-def to_plain(genotype: Genotype) -> dict[str, Any]:
+def to_plain(genotype: DartsGenotype) -> dict[str, Any]:
     """Both cells, as `{"nodes": [[[operation, source], ...], ...], "concat": [...]}`."""
     return {
         name: {"nodes": [[list(edge) for edge in edges] for edges in cell.nodes], "concat": list(cell.concat)}
@@ -19,7 +19,7 @@ def to_plain(genotype: Genotype) -> dict[str, Any]:
     }
 
 
-def from_plain(data: object, kind: type[Genotype] = Genotype) -> Genotype:
+def from_plain(data: object, kind: type[DartsGenotype] = DartsGenotype) -> DartsGenotype:
     """Read the form of `to_plain`, or the flat one of papers, as a genotype of the DARTS space or one of its parts."""
     if isinstance(data, Mapping) and "normal_concat" in data:
         return from_flat(data, kind)
@@ -27,7 +27,7 @@ def from_plain(data: object, kind: type[Genotype] = Genotype) -> Genotype:
     return kind(_cell("normal", keys["normal"]), _cell("reduce", keys["reduce"]))
 
 
-def from_flat(data: object, kind: type[Genotype] = Genotype) -> Genotype:
+def from_flat(data: object, kind: type[DartsGenotype] = DartsGenotype) -> DartsGenotype:
     """Read lists of `(operation, source)`, two per node, and the nodes of the output."""
     keys = check_keys(f"a genotype of {kind.space}", data, FLAT)
     cells = {}

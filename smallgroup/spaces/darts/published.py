@@ -6,14 +6,14 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from smallgroup.spaces.darts.design import NETWORKS
-from smallgroup.spaces.darts.genotype import Genotype
+from smallgroup.spaces.darts.genotype import DartsGenotype
 from smallgroup.spaces.darts.plain import from_plain
 
 
 class Release(NamedTuple):
     """A published genotype."""
 
-    genotype: Genotype
+    genotype: DartsGenotype
     about: str
     head: str
 
@@ -29,12 +29,12 @@ def releases() -> dict[str, Release]:
     return found
 
 
-def published() -> dict[str, Genotype]:
+def published() -> dict[str, DartsGenotype]:
     """Return the genotypes alone."""
     return {name: release.genotype for name, release in releases().items()}
 
 
-def imagenet_head(genotype: Genotype) -> str:
+def imagenet_head(genotype: DartsGenotype) -> str:
     """The auxiliary head for ImageNet of the release that a cell is from; of all others that of DARTS."""
     known = [release.head for release in releases().values() if release.genotype == genotype]
     return known[0] if known else NETWORKS["imagenet"].auxiliary

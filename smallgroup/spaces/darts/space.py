@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from smallgroup.runtime.checks import check_choice, check_counts
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.darts.derive import derive_cell
-from smallgroup.spaces.darts.genotype import INPUTS, Genotype
+from smallgroup.spaces.darts.genotype import INPUTS, DartsGenotype
 from smallgroup.spaces.darts.names import KINDS, STEMS
 from smallgroup.spaces.darts.skeleton import reduction_cells
 from smallgroup.spaces.darts.supernet import DartsSupernet
@@ -34,7 +34,7 @@ class DartsSpace:
 
     name: ClassVar[str] = "darts"
     kinds: ClassVar[Mapping[str, Kind]] = KINDS
-    genotype: ClassVar[type[Genotype]] = Genotype
+    genotype: ClassVar[type[DartsGenotype]] = DartsGenotype
     """What is derived; a part of the space has genotypes of its own."""
 
     def __post_init__(self) -> None:
@@ -61,12 +61,12 @@ class DartsSpace:
                 masks=masks,
             )
 
-    def derive(self, scores: Mapping[str, Tensor], rule: Rule) -> Genotype:
+    def derive(self, scores: Mapping[str, Tensor], rule: Rule) -> DartsGenotype:
         """The pair of cells that the scores ask for."""
         tables = checked_scores(self.kinds, scores)
         return self.genotype(*(derive_cell(self.kinds[kind], tables[kind], rule) for kind in ("normal", "reduce")))
 
-    def chosen(self, genotype: Genotype) -> dict[str, Tensor]:
+    def chosen(self, genotype: DartsGenotype) -> dict[str, Tensor]:
         """One for every edge and operation of the genotype, zero for the rest."""
         result = {}
         for name, cell in (("normal", genotype.normal), ("reduce", genotype.reduce)):

@@ -28,7 +28,7 @@ class CellPlan(NamedTuple):
     reduction_before: bool
 
 
-class MixedCell(nn.Module):
+class DartsMixedCell(nn.Module):
     """Two inputs, four nodes, every node a sum over all nodes before it; the output is all nodes side by side."""
 
     def __init__(
@@ -79,8 +79,8 @@ class DartsSupernet(nn.Module):
         self.kinds = [plan.kind for plan in plans]
         classifier = nn.Linear(last.channels * _nodes(kinds[last.kind]), images.classes)
 
-        def build(plan: CellPlan) -> MixedCell:
-            return MixedCell(
+        def build(plan: CellPlan) -> DartsMixedCell:
+            return DartsMixedCell(
                 kinds[plan.kind],
                 plan.inputs,
                 plan.channels,

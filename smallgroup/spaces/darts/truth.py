@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from smallgroup.runtime.files import read_regular
-from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, Edge, Genotype
+from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, DartsGenotype, Edge
 from smallgroup.spaces.darts.names import OPERATIONS
 from smallgroup.spaces.ground_truth import GroundTruth, Known
 
@@ -52,7 +52,7 @@ _END = 98
 
 
 @dataclass(frozen=True)
-class Prediction:
+class SurrogatePrediction:
     """What the surrogate says of a cell."""
 
     accuracy: float
@@ -104,7 +104,7 @@ class Surrogate(GroundTruth):
             )
         return Surrogate(session, codes)
 
-    def predict(self, genotype: Genotype) -> float | None:
+    def predict(self, genotype: DartsGenotype) -> float | None:
         """Return the accuracy in percent; None for a cell that the benchmark does not have."""
         values = _categories(genotype)
         if values is None or any(value not in self._codes[name] for name, value in values.items()):
@@ -119,7 +119,7 @@ class Surrogate(GroundTruth):
             raise ValueError(f"the surrogate of {COLUMN} must predict 0 to 100 percent, but predicts {accuracy}")
         return accuracy
 
-    def known(self, genotype: Genotype) -> Known:
+    def known(self, genotype: DartsGenotype) -> Known:
         """Return prediction and percentile."""
         predicted = self.prediction(genotype)
         if predicted is None:
@@ -132,13 +132,13 @@ class Surrogate(GroundTruth):
         install = "it needs onnxruntime: pip install 'smallgroup[onnx]'"
         return f"the surrogate is not in {where}" if can_run() else install
 
-    def prediction(self, genotype: Genotype) -> Prediction | None:
+    def prediction(self, genotype: DartsGenotype) -> SurrogatePrediction | None:
         """Return prediction and percentile; None for a cell that the benchmark does not have."""
         accuracy = self.predict(genotype)
         if accuracy is None:
             return None
         below, upto = bisect_left(self._ranked, accuracy), bisect_right(self._ranked, accuracy)
-        return Prediction(accuracy, 100 * (below + upto) / 2 / len(self._ranked))
+        return SurrogatePrediction(accuracy, 100 * (below + upto) / 2 / len(self._ranked))
 
     @cached_property
     def _ranked(self) -> list[float]:
@@ -156,7 +156,7 @@ def can_run() -> bool:
     return True
 
 
-def sample(count: int = SAMPLE) -> Iterator[Genotype]:
+def sample(count: int = SAMPLE) -> Iterator[DartsGenotype]:
     """Draw random cells, the same at every call: two sources per node and an operation on each, all equally likely."""
     import torch  # noqa: PLC0415 -- pages that name the surrogate need none
 
@@ -176,7 +176,7 @@ def sample(count: int = SAMPLE) -> Iterator[Genotype]:
             )
             nodes = tuple(tuple(Edge(chosen[name], source) for name, source in own) for own in edges)
             cells.append(CellGenotype(nodes, tuple(range(INPUTS, INPUTS + _NODES))))
-        yield Genotype(*cells)
+        yield DartsGenotype(*cells)
 
 
 @lru_cache(maxsize=1)
@@ -185,7 +185,7 @@ def _kept(model: Path, encoding: Path, stamps: tuple[tuple[int, int], ...]) -> S
     return Surrogate.read(model, encoding)
 
 
-def _categories(genotype: Genotype) -> dict[str, str] | None:
+def _categories(genotype: DartsGenotype) -> dict[str, str] | None:
     """Return the values of the inputs that are used, by name; None where a cell is none of the benchmark's."""
     values: dict[str, str] = {}
     for name, cell in (("normal", genotype.normal), ("reduce", genotype.reduce)):

@@ -27,7 +27,7 @@ LAST_MAP = 4
 """Pixels, at most, of the height and width that the last stage sees where the stem halves images by itself."""
 
 
-class NasBench201(SpaceDefinition):
+class NasBench201Definition(SpaceDefinition):
     """One cell of six edges, five operations per edge; the accuracy of all 15,625 cells is known."""
 
     name: ClassVar[str] = "nas-bench-201"

@@ -13,7 +13,7 @@ from smallgroup.spaces.nas_bench_201.skeleton import ResidualReduction, widths
 from smallgroup.spaces.space import EdgeBuilder, Masks, Mixture
 
 
-class MixedCell(nn.Module):
+class NasBench201MixedCell(nn.Module):
     """Four nodes, the first the input, the last the output, each the sum of its incoming edges."""
 
     def __init__(self, kind: Kind, channels: int, build_edge: EdgeBuilder, mask: Tensor | None) -> None:
@@ -48,7 +48,9 @@ class NasBench201Supernet(nn.Module):
         for width in widths(channels):
             if width != before:
                 self.blocks.append(ResidualReduction(before, width, SEARCH))
-            self.blocks.extend(MixedCell(kind, width, build_edge, masks.get("cell")) for _ in range(cells_per_stage))
+            self.blocks.extend(
+                NasBench201MixedCell(kind, width, build_edge, masks.get("cell")) for _ in range(cells_per_stage)
+            )
             before = width
         self.last = nn.Sequential(batch_norm(before, SEARCH, affine=True), nn.ReLU())
         self.classifier = nn.Linear(before, images.classes)
@@ -57,7 +59,7 @@ class NasBench201Supernet(nn.Module):
         """Logits."""
         x: Tensor = self.stem(images)
         for i, block in enumerate(self.blocks):
-            x = block(x, mixtures["cell"], i) if isinstance(block, MixedCell) else block(x)
+            x = block(x, mixtures["cell"], i) if isinstance(block, NasBench201MixedCell) else block(x)
         logits: Tensor = self.classifier(self.last(x).mean(dim=(2, 3)))
         return logits
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from smallgroup.spaces.proxyless.space import ProxylessSpace
 
 
-class Proxyless(SpaceDefinition):
+class ProxylessDefinition(SpaceDefinition):
     """A chain of 21 inverted residual blocks; kernel and expansion of each are chosen, and whether it is there."""
 
     name: ClassVar[str] = "proxyless"

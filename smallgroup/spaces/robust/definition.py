@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, ClassVar
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.config import SpaceConfig
 from smallgroup.spaces.darts import plain
-from smallgroup.spaces.darts.definition import Darts
+from smallgroup.spaces.darts.definition import DartsDefinition
 from smallgroup.spaces.darts.design import stem_for
-from smallgroup.spaces.darts.genotype import Genotype
+from smallgroup.spaces.darts.genotype import DartsGenotype
 from smallgroup.spaces.definition import Published
 from smallgroup.spaces.kinds import Kind
 from smallgroup.spaces.robust import names
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from smallgroup.spaces.darts.space import DartsSpace
 
 
-class Robust(Darts):
+class Robust(DartsDefinition):
     """What the four have in common: cells, networks and files of the DARTS space, and genotypes of their own."""
 
     genotype: ClassVar[type[RobustGenotype]]
@@ -33,7 +33,7 @@ class Robust(Darts):
         stem = stem_for(images.size) if config.stem == "auto" else config.stem
         return BY_NAME[self.name](channels=config.channels, cells=config.cells, stem=stem, images=images)
 
-    def from_plain(self, data: object) -> Genotype:
+    def from_plain(self, data: object) -> DartsGenotype:
         """Read the form of `to_plain`, or the flat one of papers."""
         return plain.from_plain(data, self.genotype)
 

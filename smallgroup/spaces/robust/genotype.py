@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, Genotype
+from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, DartsGenotype
 from smallgroup.spaces.kinds import Kind
 from smallgroup.spaces.robust import names
 
 
 @dataclass(frozen=True)
-class RobustGenotype(Genotype):
+class RobustGenotype(DartsGenotype):
     """The normal cell and the reduction cell; every edge has an operation that it chooses from."""
 
     kinds: ClassVar[Mapping[str, Kind]]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from smallgroup.spaces.darts.genotype import Genotype
+from smallgroup.spaces.darts.genotype import DartsGenotype
 from smallgroup.spaces.darts.space import DartsSpace
 from smallgroup.spaces.kinds import Kind
 from smallgroup.spaces.robust import names
@@ -17,7 +17,7 @@ class RobustS1Space(DartsSpace):
 
     name: ClassVar[str] = "robust-s1"
     kinds: ClassVar[Mapping[str, Kind]] = names.S1
-    genotype: ClassVar[type[Genotype]] = GenotypeS1
+    genotype: ClassVar[type[DartsGenotype]] = GenotypeS1
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class RobustS2Space(DartsSpace):
 
     name: ClassVar[str] = "robust-s2"
     kinds: ClassVar[Mapping[str, Kind]] = names.S2
-    genotype: ClassVar[type[Genotype]] = GenotypeS2
+    genotype: ClassVar[type[DartsGenotype]] = GenotypeS2
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class RobustS3Space(DartsSpace):
 
     name: ClassVar[str] = "robust-s3"
     kinds: ClassVar[Mapping[str, Kind]] = names.S3
-    genotype: ClassVar[type[Genotype]] = GenotypeS3
+    genotype: ClassVar[type[DartsGenotype]] = GenotypeS3
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class RobustS4Space(DartsSpace):
 
     name: ClassVar[str] = "robust-s4"
     kinds: ClassVar[Mapping[str, Kind]] = names.S4
-    genotype: ClassVar[type[Genotype]] = GenotypeS4
+    genotype: ClassVar[type[DartsGenotype]] = GenotypeS4
 
 
 BY_NAME: dict[str, type[DartsSpace]] = {

@@ -8,23 +8,23 @@ import pytest
 import scipy
 
 from smallgroup.bench.outcome import store, table
-from smallgroup.bench.outcome.arms import ARMS, SAME_COST, Outcome
-from smallgroup.bench.outcome.plan import FEW, FEW_SEEDS, FULL_SEEDS, Table, Unit, tables
-from smallgroup.bench.outcome.tasks import Task
+from smallgroup.bench.outcome.arms import ARMS, SAME_COST, ArmOutcome
+from smallgroup.bench.outcome.plan import FEW, FEW_SEEDS, FULL_SEEDS, OutcomeTable, Unit, tables
+from smallgroup.bench.outcome.tasks import OutcomeTask
 from smallgroup.bench.outcome.work import waiting
 
-TASK = Task("made", "digits", 10.0)
+TASK = OutcomeTask("made", "digits", 10.0)
 
 
-def outcome(arm: str, seed: int, error: float) -> Outcome:
-    return Outcome(arm, TASK.name, seed, error, 1000, 2000, 30, 3, 9.5)
+def outcome(arm: str, seed: int, error: float) -> ArmOutcome:
+    return ArmOutcome(arm, TASK.name, seed, error, 1000, 2000, 30, 3, 9.5)
 
 
-def kept(folder: Path, errors: dict[str, dict[int, float]]) -> Table:
+def kept(folder: Path, errors: dict[str, dict[int, float]]) -> OutcomeTable:
     for arm, by_seed in errors.items():
         for seed, error in by_seed.items():
             store.write(folder, Unit(TASK, arm, seed), outcome(arm, seed, error))
-    return Table(TASK, tuple(ARMS)[:3], (1, 2, 3))
+    return OutcomeTable(TASK, tuple(ARMS)[:3], (1, 2, 3))
 
 
 def test_the_interval_is_that_of_students_t_over_the_seeds_that_both_have() -> None:

@@ -13,7 +13,7 @@ from smallgroup.cli import main
 from smallgroup.config import resolve
 from smallgroup.data.errors import DataError
 from smallgroup.runner import read_rows
-from smallgroup.spaces.darts import Genotype
+from smallgroup.spaces.darts import DartsGenotype
 from smallgroup.spaces.genotypes import read
 from tests.data.makers import cifar10_folder
 
@@ -76,7 +76,7 @@ def check(folder: Path, keys: dict[str, Any]) -> None:
     rows = list(read_rows(folder / "metrics.jsonl"))
     assert len(rows) == keys["search"]["epochs"] * learners
     if method == "p-darts":
-        assert isinstance(genotype, Genotype)
+        assert isinstance(genotype, DartsGenotype)
         assert genotype.normal.skips <= 2
         assert [row["stage"] for row in rows if row["learner"] == 0] == [0, 1, 2]
 

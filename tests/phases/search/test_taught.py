@@ -11,7 +11,7 @@ import torch
 from smallgroup.api import make_job, search
 from smallgroup.config import resolve
 from smallgroup.phases.search.record import facts, files, thumbnail
-from smallgroup.phases.search.taught import MOST_DISPUTED, Taught, divergence
+from smallgroup.phases.search.taught import MOST_DISPUTED, TaughtCounts, divergence
 from smallgroup.runner import read_rows
 
 SMALL: dict[str, Any] = {
@@ -33,7 +33,7 @@ def onehot(*classes: int) -> torch.Tensor:
 
 
 def test_labels_are_counted_by_class() -> None:
-    taught = Taught(2, 3, torch.tensor([0, 1, 2, 2, 1]))
+    taught = TaughtCounts(2, 3, torch.tensor([0, 1, 2, 2, 1]))
     taught.note(torch.tensor([4, 0, 2]), [onehot(1, 1, 2), onehot(1, 0, 0)])
     taught.note(torch.tensor([3]), [onehot(2), onehot(2)])
     first, second = (row["pseudo_labels"] for row in taught.rows())
@@ -45,7 +45,7 @@ def test_labels_are_counted_by_class() -> None:
 
 
 def test_without_truth_there_is_agreement_alone() -> None:
-    taught = Taught(3, 3, None)
+    taught = TaughtCounts(3, 3, None)
     taught.note(torch.tensor([0]), [onehot(1), onehot(1), onehot(2)])
     rows = [row["pseudo_labels"] for row in taught.rows()]
     assert [row["agreed"] for row in rows] == [[0, 1, 0], [0, 1, 0], [0, 0, 0]]
@@ -53,7 +53,7 @@ def test_without_truth_there_is_agreement_alone() -> None:
 
 
 def test_steps_without_labels_count_for_nothing() -> None:
-    taught = Taught(2, 3, None)
+    taught = TaughtCounts(2, 3, None)
     taught.note(torch.tensor([0]), [None, None])
     assert taught.rows() == [{}, {}]
 
@@ -65,7 +65,7 @@ def test_divergence_is_none_for_equals_and_one_for_opposites() -> None:
 
 
 def test_the_most_disputed_are_kept_in_order_each_once() -> None:
-    taught = Taught(2, 3, None)
+    taught = TaughtCounts(2, 3, None)
     shares = torch.linspace(0.0, 1.0, 60)
     left = torch.stack([1 - shares, shares, torch.zeros(60)], dim=1)
     right = torch.stack([torch.ones(60), torch.zeros(60), torch.zeros(60)], dim=1)
@@ -80,7 +80,7 @@ def test_the_most_disputed_are_kept_in_order_each_once() -> None:
 
 def test_the_state_goes_on_where_it_was() -> None:
     tables = [torch.rand(20, 3, generator=torch.Generator().manual_seed(k)).softmax(dim=1) for k in range(4)]
-    whole, first, second = (Taught(2, 3, torch.arange(20) % 3) for _ in range(3))
+    whole, first, second = (TaughtCounts(2, 3, torch.arange(20) % 3) for _ in range(3))
     for each in (whole, first):
         each.note(torch.arange(20), tables[:2])
     second.load_state(json.loads(json.dumps(first.state())))

@@ -12,8 +12,8 @@ from smallgroup.phases.training.result import conclude
 from smallgroup.runner import Runner
 from smallgroup.runtime.environment import Environment
 from smallgroup.spaces.config import NetworkConfig
-from smallgroup.spaces.darts import CellGenotype, Edge, Genotype
-from smallgroup.spaces.genotype import Genotype as AnyGenotype
+from smallgroup.spaces.darts import CellGenotype, DartsGenotype, Edge
+from smallgroup.spaces.genotype import Genotype
 from smallgroup.spaces.nas_bench_201.cell import Cell
 from tests.configs import training_config
 
@@ -29,11 +29,11 @@ _REDUCE = (
     (Edge("skip_connect", 2), Edge("skip_connect", 3)),
     (Edge("max_pool_3x3", 1), Edge("skip_connect", 4)),
 )
-DARTS = Genotype(CellGenotype(_NORMAL, (2, 3, 4, 5)), CellGenotype(_REDUCE, (2, 3, 4, 5)))
+DARTS = DartsGenotype(CellGenotype(_NORMAL, (2, 3, 4, 5)), CellGenotype(_REDUCE, (2, 3, 4, 5)))
 """Pools, dilated and separable convolutions, and skips of either kind of cell."""
 BENCHMARK = Cell.parse("|nor_conv_3x3~0|+|none~0|avg_pool_3x3~1|+|skip_connect~0|none~1|nor_conv_1x1~2|")
 """Each of the five operations."""
-GENOTYPES: dict[str, AnyGenotype] = {"darts": DARTS, "nas-bench-201": BENCHMARK}
+GENOTYPES: dict[str, Genotype] = {"darts": DARTS, "nas-bench-201": BENCHMARK}
 
 CONFIG = training_config(
     epochs=1,
@@ -44,7 +44,7 @@ CONFIG = training_config(
 
 
 def train(
-    folder: Path, genotype: AnyGenotype, dataset: str = "digits", steps: int = 120
+    folder: Path, genotype: Genotype, dataset: str = "digits", steps: int = 120
 ) -> tuple[TrainingData, TrainResult]:
     """A training as the command runs it, with its model and result in the folder."""
     config = CONFIG.model_copy(update={"steps_per_epoch": steps})

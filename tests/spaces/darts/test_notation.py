@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from smallgroup.spaces.darts import CellGenotype, Edge, Genotype, notation
+from smallgroup.spaces.darts import CellGenotype, DartsGenotype, Edge, notation
 from smallgroup.spaces.darts.published import published
 
 NORMAL = "[('sep_conv_3x3', 0), ('sep_conv_3x3', 1), ('sep_conv_3x3', 0), ('sep_conv_3x3', 1), ('sep_conv_3x3', 1), ('skip_connect', 0), ('skip_connect', 0), ('dil_conv_3x3', 2)]"  # noqa: E501
@@ -102,7 +102,7 @@ def test_what_is_no_genotype_is_refused_in_a_sentence(text: str, message: str) -
 
 def test_nodes_without_two_edges_cannot_be_written() -> None:
     one, two = (Edge("skip_connect", 0),), (Edge("skip_connect", 0), Edge("skip_connect", 1))
-    genotype = Genotype(CellGenotype((two,) * 4, (2, 3, 4, 5)), CellGenotype((two, one, two, two), (2, 3, 4, 5)))
+    genotype = DartsGenotype(CellGenotype((two,) * 4, (2, 3, 4, 5)), CellGenotype((two, one, two, two), (2, 3, 4, 5)))
     with pytest.raises(ValueError, match="every node has two edges, but node 3 of the reduce cell has 1"):
         notation.to_text(genotype)
 

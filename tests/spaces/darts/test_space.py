@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from smallgroup.runtime import stream
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.costs import costs
-from smallgroup.spaces.darts import OPERATIONS, CellGenotype, DartsSpace, Edge, Genotype, operations
+from smallgroup.spaces.darts import OPERATIONS, CellGenotype, DartsGenotype, DartsSpace, Edge, operations
 from smallgroup.spaces.darts.design import DartsDesign
 from smallgroup.spaces.darts.network import DartsNetwork
 from smallgroup.spaces.edges import MixedEdge
@@ -230,7 +230,7 @@ def test_the_derived_network_has_the_searched_structure() -> None:
     """With one operation per edge, stride by stride, supernet and derived network are built of the same layers."""
     nodes = tuple((Edge("sep_conv_3x3", 0), Edge("dil_conv_5x5", 1)) for _ in range(4))
     cell = CellGenotype(nodes, (2, 3, 4, 5))
-    network = DartsNetwork(Genotype(cell, cell), DartsDesign(channels=4, cells=3))
+    network = DartsNetwork(DartsGenotype(cell, cell), DartsDesign(channels=4, cells=3))
     masks = {}
     for kind in ("normal", "reduce"):
         masks[kind] = torch.zeros(14, 8, dtype=torch.bool)

@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import spearmanr
 
 import smallgroup
-from smallgroup.spaces.darts import Genotype, Surrogate, plain, truth
+from smallgroup.spaces.darts import DartsGenotype, Surrogate, plain, truth
 from smallgroup.spaces.darts.names import OPERATIONS
 from smallgroup.spaces.darts.published import published
 from smallgroup.spaces.ground_truth import GroundTruths
@@ -34,13 +34,13 @@ def surrogate(place: Path) -> Surrogate:
     return found
 
 
-def genotype(normal: Pairs, reduce: Pairs) -> Genotype:
+def genotype(normal: Pairs, reduce: Pairs) -> DartsGenotype:
     concat = [2, 3, 4, 5]
     both = {"normal": [list(edge) for edge in normal], "reduce": [list(edge) for edge in reduce]}
     return plain.from_flat({**both, "normal_concat": concat, "reduce_concat": concat})
 
 
-def correlation(surrogate: Surrogate, cells: list[Genotype], accuracies: list[float]) -> float:
+def correlation(surrogate: Surrogate, cells: list[DartsGenotype], accuracies: list[float]) -> float:
     predicted = [value for cell in cells if (value := surrogate.predict(cell)) is not None]
     assert len(predicted) == len(cells)
     return float(spearmanr(predicted, accuracies).statistic)

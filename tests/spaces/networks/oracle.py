@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from smallgroup.spaces.darts import CellGenotype, Edge, Genotype
+from smallgroup.spaces.darts import CellGenotype, DartsGenotype, Edge
 
 NAMES = (
     "max_pool_3x3",
@@ -22,7 +22,7 @@ NAMES = (
 State = dict[str, Tensor]
 
 
-def random_genotype(seed: int) -> Genotype:
+def random_genotype(seed: int) -> DartsGenotype:
     """Every operation occurs; nodes have one to three edges, and not all nodes are part of the output."""
     draw = random.Random(seed)
     names = list(NAMES) * 2
@@ -35,7 +35,7 @@ def random_genotype(seed: int) -> Genotype:
             nodes.append(tuple(Edge(names.pop(), draw.randrange(node)) for _ in range(edges)))
         return CellGenotype(tuple(nodes), tuple(draw.sample(range(2, 6), draw.choice((3, 4)))))
 
-    return Genotype(cell(), cell())
+    return DartsGenotype(cell(), cell())
 
 
 def randomise(network: torch.nn.Module, seed: int = 0) -> None:
@@ -47,7 +47,7 @@ def randomise(network: torch.nn.Module, seed: int = 0) -> None:
             value.copy_(noise - 0.5 if name.endswith(("bias", "mean")) else noise + 0.5)
 
 
-def logits_of(state: State, genotype: Genotype, images: Tensor, *, cells: int, stem: str) -> list[Tensor]:
+def logits_of(state: State, genotype: DartsGenotype, images: Tensor, *, cells: int, stem: str) -> list[Tensor]:
     """The outputs of all cells, and the logits at the end, in eval mode."""
     first = _norm(state, "stem.first.1", _conv(state, "stem.first.0", images, 2 if stem == "imagenet" else 1))
     second = first

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from smallgroup.runtime.image_spec import ImageSpec
-from smallgroup.spaces.darts import CellGenotype, Edge, Genotype
+from smallgroup.spaces.darts import CellGenotype, DartsGenotype, Edge
 from smallgroup.spaces.darts.design import DartsDesign
 from smallgroup.spaces.darts.network import DartsNetwork
 from smallgroup.spaces.darts.published import published
@@ -28,14 +28,14 @@ def single(*edges: tuple[str, int]) -> CellGenotype:
     return CellGenotype(tuple((Edge(*edge),) for edge in edges), (2, 3, 4, 5))
 
 
-SINGLE = Genotype(
+SINGLE = DartsGenotype(
     single(("avg_pool_3x3", 0), ("skip_connect", 1), ("dil_conv_3x3", 0), ("sep_conv_3x3", 1)),
     single(("skip_connect", 0), ("max_pool_3x3", 1), ("skip_connect", 2), ("skip_connect", 1)),
 )
 IDENTITIES = {"normal": [1], "reduce": [2]}
 
 
-def build(genotype: Genotype = SINGLE, drop_path: float = 0.25, auxiliary: str = "none") -> DartsNetwork:
+def build(genotype: DartsGenotype = SINGLE, drop_path: float = 0.25, auxiliary: str = "none") -> DartsNetwork:
     design = DartsDesign(images=ImageSpec(5, 1, 8), channels=4, cells=4, auxiliary=auxiliary, drop_path=drop_path)
     network = build_network(genotype, design)
     assert isinstance(network, DartsNetwork)
@@ -105,7 +105,7 @@ def test_the_kinds_of_skips_in_the_network_above() -> None:
 def test_a_node_of_two_edges() -> None:
     """Each edge has a draw of its own; the identity beside a dropped operation stays."""
     pair = CellGenotype(((Edge("max_pool_3x3", 0), Edge("skip_connect", 1)),) * 4, (2, 3, 4, 5))
-    network = build(Genotype(pair, SINGLE.reduce), drop_path=0.5)
+    network = build(DartsGenotype(pair, SINGLE.reduce), drop_path=0.5)
     cell = network.cells[0]
     seen: list[Tensor] = []
     operations = cell.operations

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from smallgroup.runtime.image_spec import ImageSpec
-from smallgroup.spaces.darts import CellGenotype, Edge, Genotype
+from smallgroup.spaces.darts import CellGenotype, DartsGenotype, Edge
 from smallgroup.spaces.darts.design import DartsDesign
 from smallgroup.spaces.darts.names import STEMS
 from smallgroup.spaces.darts.network import DartsNetwork
@@ -31,7 +31,7 @@ def skips(*sources: tuple[int, ...], concat: tuple[int, ...] = (2, 3, 4, 5)) -> 
 def test_nodes_sum_their_edges_and_the_output_is_side_by_side() -> None:
     """Nodes of one, two and three edges, an empty one that nothing uses, an order of its own in the output."""
     cell = skips((0, 0), (), (0,), (4, 2, 1), concat=(5, 2))
-    network = DartsNetwork(Genotype(cell, DARTS_V2.reduce), DartsDesign(channels=4, cells=3)).eval()
+    network = DartsNetwork(DartsGenotype(cell, DARTS_V2.reduce), DartsDesign(channels=4, cells=3)).eval()
     first = network.cells[0]
     before, last = random_images(2, 12, 8, 8), random_images(2, 12, 8, 8) + 1
     a, b = first.preprocess0(before), first.preprocess1(last)  # type: ignore[operator]

@@ -18,7 +18,7 @@ from smallgroup.phases.search.result import SearchResult
 from smallgroup.phases.training.peers import FILE as PEERS
 from smallgroup.phases.training.peers import Peers
 from smallgroup.phases.training.result import TrainResult, read_wrong
-from smallgroup.pipeline import Plan
+from smallgroup.pipeline import RunPlan
 from smallgroup.report import page
 from smallgroup.runner import CHECKPOINTS, read_rows
 from smallgroup.runner.saved import parts_of
@@ -186,7 +186,7 @@ READERS: tuple[Reader, ...] = (
     Reader(
         "plans",
         any_document(sound.PLANS),
-        lambda document, folder: Plan.read(_written(folder, "plan.json", document).parent),
+        lambda document, folder: RunPlan.read(_written(folder, "plan.json", document).parent),
         sound.PLANS,
         share=5,
     ),
