@@ -31,7 +31,8 @@ from smallgroup.runner.place import FACTS, METRICS, RESULT
 from smallgroup.runtime.files import check_not_link, read_regular, write_whole
 from smallgroup.runtime.text import shown
 from smallgroup.spaces.genotypes import FILE as GENOTYPE
-from smallgroup.study.file import RUNS, open_study
+from smallgroup.study.file import open_study
+from smallgroup.study.folder import RUNS
 from smallgroup.study.plan import planned
 from smallgroup.study.store import Store
 

@@ -23,12 +23,11 @@ from smallgroup import recipes
 from smallgroup.config import Config, changed, load, overlaid, resolve, seeds_of
 from smallgroup.runtime.checks import check_choice
 from smallgroup.study.controls import Controls, with_controls
+from smallgroup.study.folder import RUNS
 from smallgroup.study.measures import MEASURES
 from smallgroup.study.names import built_in, check_study, keys_of_built_in
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)
-RUNS = "runs"
-"""The folder of all runs, beside those of studies."""
 MOST_RUNS = 10_000
 """Of a study: what a file of a few lines may ask for."""
 LARGEST_SEED = 99_999

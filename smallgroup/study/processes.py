@@ -15,9 +15,10 @@ from typing import Any
 from smallgroup.registry import imported_plugins
 from smallgroup.runner.signals import watched
 from smallgroup.runtime.files import open_regular, read_regular, write_whole
+from smallgroup.study.folder import WORKERS
 from smallgroup.study.names import check_workers
 from smallgroup.study.plan import Plan, PlannedRun
-from smallgroup.study.store import WORKERS, Store
+from smallgroup.study.store import Store
 from smallgroup.study.work import OPEN, PAUSE, StudyProgress, progress
 
 _MOST_LOSSES = 2

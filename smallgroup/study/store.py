@@ -7,17 +7,13 @@ from typing import Literal
 
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.phases.training import TrainResult
-from smallgroup.places import check_empty
 from smallgroup.runner.lock import held
 from smallgroup.runtime.files import check_not_link, read_regular, write_whole
-from smallgroup.study.file import RUNS
+from smallgroup.study.folder import FAILED, RUNS, WORKERS, check_for_studies
 from smallgroup.study.outcome import Outcome
 from smallgroup.study.plan import Plan, PlannedRun, Runs
 
 StoreState = Literal["done", "failed", "running", "waiting"]
-FAILED = "failed.json"
-WORKERS = "workers"
-"""In the folder of a study: what its workers are to do, and their logs."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +26,7 @@ class Store:
 
     def check(self) -> None:
         """Refuse a folder that holds anything else than studies; nothing is written to it."""
-        ours = (f"{RUNS}/*/search", f"{RUNS}/*/train", f"{RUNS}/*/{FAILED}", f"*/{WORKERS}")
-        if not any(next(self.root.glob(pattern), None) for pattern in ours):
-            check_empty(self.root, "a study")
+        check_for_studies(self.root)
 
     def check_links(self, plan: Plan) -> None:
         """Refuse a study in whose folders there is a link in the place of a folder that would be written to."""

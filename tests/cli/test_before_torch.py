@@ -71,6 +71,7 @@ REFUSED = {
     "mutual DARTS_V2 DARTS_V2 --weight -1": "weight=-1",
     "describe DARTS_V2 --auxiliary three": "'three'",
     "study teaching --workers 0": "workers=0",
+    "study teaching --out photos": "a study needs a new or empty folder, but photos holds other files",
     "study teaching --only grupp": "row with 'grupp' in its name, but there is none; did you mean group",
     "study teaching --only group --only nobody": "row with 'nobody'",
     "study figure-lambda --only nobody": "row with 'nobody'",  # its method has options in recipes

@@ -10,7 +10,7 @@ import yaml
 
 from smallgroup.runtime.files import NotRegularError
 from smallgroup.study import Plan, Store, open_study, planned
-from smallgroup.study.store import FAILED
+from smallgroup.study.folder import FAILED
 from smallgroup.study.work import work
 from tests.reliability.runs import Captured, refused
 from tests.study.test_plan import TINY

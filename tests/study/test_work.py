@@ -19,8 +19,8 @@ from smallgroup import api
 from smallgroup.runner.lock import held, locked
 from smallgroup.study import Store, carry_out_all, planned, progress, tabulated
 from smallgroup.study.file import Study, parsed
+from smallgroup.study.folder import FAILED
 from smallgroup.study.plan import Plan, PlannedRun
-from smallgroup.study.store import FAILED
 from smallgroup.study.work import StudyProgress, work
 from tests.study.test_plan import TINY
 

@@ -38,10 +38,13 @@ def study(
     (Markdown, CSV, LaTeX, JSON) and figures (SVG, PDF).
     """
     from smallgroup.cli import early  # noqa: PLC0415
+    from smallgroup.study.folder import check_for_studies  # noqa: PLC0415
 
     plan = early.plan_study(
         name, only or (), recipe=recipe, seeds=seeds, changes=changes or (), workers=workers, device=device
     )
+    if not dry_run:
+        check_for_studies(out)
     from smallgroup.cli.study import StudyRequest, run  # noqa: PLC0415
 
     run(plan, StudyRequest(out, workers, dry_run=dry_run, retry=retry, lines=lines, as_json=json))
