@@ -16,6 +16,7 @@ def run(folder: Path, format: str, out: Path | None, *, as_json: bool) -> None:
         [
             ("model", exported.path),
             ("card", exported.card),
+            *([] if exported.script is None else [("program", f"{exported.script}, which classifies images with it")]),
             ("difference", f"{exported.difference:.1e}, at most {exported.tolerance:.1e} is allowed"),
         ]
     )

@@ -4,6 +4,7 @@ Each takes `images`, float32 [batch, channels, size, size] with any batch, norma
 `logits` [batch, classes].
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from smallgroup.phases.training.model import TrainedModel, read_model
 from smallgroup.phases.training.place import find_model
 from smallgroup.phases.training.result import TrainResult
 from smallgroup.runtime import stream
-from smallgroup.runtime.files import write_whole
+from smallgroup.runtime.files import read_regular, write_whole
 from smallgroup.runtime.text import shown
 from smallgroup.spaces.network import DerivedNetwork
 from smallgroup.spaces.outputs import Outputs
@@ -36,6 +37,10 @@ BATCHES = (1, 3)
 """Images of the batches that are compared; one alone is where exporters take a dimension for a constant."""
 
 
+SCRIPT = "predict.py"
+"""The program beside an export."""
+
+
 class ParityError(ArithmeticError):
     """An export does not give what the trained model gives; nothing was written."""
 
@@ -51,17 +56,20 @@ class Exported:
     """The largest absolute difference of a logit, on random images."""
     tolerance: float
     """The largest that would have been accepted."""
+    script: Path | None = None
+    """A program beside the file that classifies images with it; None: the format has none, or another file is there."""
 
     def to_dict(self) -> dict[str, Any]:
         """As the command prints it."""
-        return {**vars(self), "path": str(self.path), "card": str(self.card)}
+        script = None if self.script is None else str(self.script)
+        return {**vars(self), "path": str(self.path), "card": str(self.card), "script": script}
 
 
 def export_model(run: str | Path, format: str = "onnx", out: str | Path | None = None) -> Exported:
     """Export the trained model of a run; without `out`, as `model.onnx`, `model.pt2` and so on beside it.
 
     The file is compared with the trained model before it is written, and either is written whole or not at all. A
-    short model card goes beside it.
+    short model card goes beside it, and `predict.py`, which classifies images, if the format has such a program.
     """
     EXPORTERS.check_name(format, "format")
     exporter, folder = EXPORTERS[format](), find_model(run)
@@ -77,10 +85,26 @@ def export_model(run: str | Path, format: str = "onnx", out: str | Path | None =
     write_whole(path, content)
     try:
         write_card(card, path.name, network, model, result=TrainResult.read(folder), difference=difference)
+        script = _write_script(path.with_name(SCRIPT), exporter.script())
     except BaseException:
         path.unlink(missing_ok=True)
         raise
-    return Exported(path, card, format, difference, tolerance)
+    return Exported(path, card, format, difference, tolerance, script)
+
+
+def _write_script(path: Path, content: str | None) -> Path | None:
+    """Write the program that classifies images, unless a file that is not such a program has its name."""
+    if content is None:
+        return None
+    if os.path.lexists(path):
+        try:
+            is_ours = read_regular(path).splitlines()[:1] == content.encode().splitlines()[:1]
+        except (OSError, ValueError):
+            is_ours = False
+        if not is_ours:
+            return None
+    write_whole(path, content)
+    return path
 
 
 def check_parity(network: DerivedNetwork, model: TrainedModel, exported: Forward) -> tuple[float, float]:

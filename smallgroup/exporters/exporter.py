@@ -37,6 +37,13 @@ class Exporter(ABC):
         """Refuse if something is missing that the format needs, before anything is computed."""
         return
 
+    def script(self) -> str | None:
+        """Return a Python program that classifies images with a file of this format; None: there is none.
+
+        It is written beside the file as `predict.py` and needs neither torch nor this package.
+        """
+        return None
+
     @abstractmethod
     def content(self, network: "DerivedNetwork", model: "TrainedModel") -> bytes:
         """Return the file of a network in eval mode; `model` says what it is and how its images are normalized."""

@@ -6,6 +6,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 
@@ -16,6 +17,8 @@ from smallgroup.spaces.network import DerivedNetwork
 
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 """What ONNX needs: the extra `onnx`."""
+SCRIPT = Path(__file__).with_name("predict_onnx.py")
+"""What is written beside a file: it is not imported here."""
 
 
 class Onnx(Exporter):
@@ -33,6 +36,10 @@ class Onnx(Exporter):
                     f"an export as ONNX needs the package {name}, which is not installed: pip install "
                     "'smallgroup[onnx]'"
                 ) from None
+
+    def script(self) -> str:
+        """See `Exporter`."""
+        return SCRIPT.read_text()
 
     def content(self, network: DerivedNetwork, model: TrainedModel) -> bytes:
         """See `Exporter`."""

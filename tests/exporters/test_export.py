@@ -13,6 +13,7 @@ import onnx
 import onnxruntime  # type: ignore[import-untyped]
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor
 
 from smallgroup.data import Images, ordered
@@ -33,6 +34,7 @@ from smallgroup.exporters.program import program_of
 from smallgroup.phases.training import TrainResult, read_model
 from smallgroup.phases.training.card import escaped
 from smallgroup.runtime import stream
+from tests.exporters.test_script import BLOCKED, check_agreement, images
 
 Trained = dict[str, tuple[Path, TrainingData, TrainResult]]
 SPACES = ("darts", "nas-bench-201")
@@ -86,18 +88,31 @@ def test_the_same_accuracy_to_the_digit(
     space: str, format: str, trained: Trained, exports: dict[tuple[str, str], Exported]
 ) -> None:
     _, data, result = trained[space]
-    images = data.dataset.test
-    assert images is not None
+    tested = data.dataset.test
+    assert tested is not None
     assert result.test_error is not None
     assert result.test_error < 60
-    assert error_of(loaded(exports[space, format]), images, data) == result.test_error
+    assert error_of(loaded(exports[space, format]), tested, data) == result.test_error
 
 
-def error_of(run: Callable[[Tensor], Tensor], images: Images, data: TrainingData) -> float:
-    batches = ordered(images, torch.arange(len(images)), batch_size=100, mean=data.dataset.mean, std=data.dataset.std)
+def error_of(run: Callable[[Tensor], Tensor], tested: Images, data: TrainingData) -> float:
+    batches = ordered(tested, torch.arange(len(tested)), batch_size=100, mean=data.dataset.mean, std=data.dataset.std)
     with torch.no_grad():
         right = sum(int((run(x).argmax(dim=1) == y).sum()) for x, y in batches)
-    return 100 * (1 - right / len(images))
+    return 100 * (1 - right / len(tested))
+
+
+def test_the_program_beside_an_onnx_file_agrees_on_gray_images(
+    trained: Trained, exports: dict[tuple[str, str], Exported], tmp_path: Path
+) -> None:
+    paths = images(tmp_path / "images")
+    tested = trained["darts"][1].dataset.test
+    assert tested is not None
+    for number, pixels in enumerate(tested.fetch(torch.arange(10))):
+        paths.append(str(tmp_path / f"{number}.png"))
+        Image.fromarray(pixels[0].numpy()).save(paths[-1])
+    check_agreement(trained["darts"][0], exports["darts", "onnx"], paths, sys.executable, "-c", BLOCKED)
+    assert exports["darts", "pt2"].script is None
 
 
 def test_what_stands_inside(trained: Trained, exports: dict[tuple[str, str], Exported]) -> None:
