@@ -12,11 +12,13 @@ from smallgroup.runtime import Phase
 from smallgroup.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from smallgroup.group.errors import NonFiniteError
+    from smallgroup.group.errors import NonFiniteError, PeerError
+    from smallgroup.group.exchange import Exchange, LocalExchange
     from smallgroup.group.group import SmallGroup
     from smallgroup.group.learner import Apply, Labeller, Learner
     from smallgroup.group.module_apply import ModuleApply
     from smallgroup.group.optimizers import Optimizers, step_derivative
+    from smallgroup.group.ranks import RankExchange
     from smallgroup.group.report import LearnerReport, StepReport
     from smallgroup.group.task import Task
     from smallgroup.group.tasks import Classification, DenseClassification, GaussianRegression, MultiLabel, Regression
@@ -24,11 +26,13 @@ else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "errors": ["NonFiniteError"],
+            "errors": ["NonFiniteError", "PeerError"],
+            "exchange": ["Exchange", "LocalExchange"],
             "group": ["SmallGroup"],
             "learner": ["Apply", "Labeller", "Learner"],
             "module_apply": ["ModuleApply"],
             "optimizers": ["Optimizers", "step_derivative"],
+            "ranks": ["RankExchange"],
             "report": ["LearnerReport", "StepReport"],
             "task": ["Task"],
             "tasks": ["Classification", "DenseClassification", "GaussianRegression", "MultiLabel", "Regression"],
@@ -39,15 +43,19 @@ __all__ = [
     "Apply",
     "Classification",
     "DenseClassification",
+    "Exchange",
     "GaussianRegression",
     "Labeller",
     "Learner",
     "LearnerReport",
+    "LocalExchange",
     "ModuleApply",
     "MultiLabel",
     "NonFiniteError",
     "Optimizers",
+    "PeerError",
     "Phase",
+    "RankExchange",
     "Regression",
     "SmallGroup",
     "StepReport",

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from smallgroup.group import objectives
 from smallgroup.group.errors import NonFiniteError
-from smallgroup.group.found import Found, Sensitivity
+from smallgroup.group.found import Found
 from smallgroup.group.hypergradients import ZERO, obstacle
 from smallgroup.group.objectives import Gradients
 from smallgroup.group.problem import Setting
@@ -46,26 +46,18 @@ class Checks:
         return gradient
 
     def keep_handed(self, k: int, outputs: Tensor, table: Tensor) -> None:
-        """Record p_k, which must be finite and of the same shape as those of its peers."""
+        """Record p_k, which must be finite."""
         self._check_width(k, outputs)
-        shapes = [tuple(p_j.shape) for p_j in self._found.p]
-        if shapes and shapes[0] != tuple(table.shape):
-            raise ValueError(
-                "learners must hand over tables of one shape, "
-                f"but learner 0 hands over {shapes[0]} and learner {k} {tuple(table.shape)}"
-            )
         if not bool(outputs.isfinite().all() & table.isfinite().all()):
             raise NonFiniteError(k, 2, "a soft label", self._step)
-        self._found.p.append(table)
-        if self._teaching.joint:
-            self._found.outputs.append(outputs)
+        self._found.own_p[k] = outputs, table
 
     def keep_sensitivity(self, k: int, tables: Sequence[Tensor]) -> None:
-        """Record s_k: a table per teacher or one for all, and in the joint form how p_k changes."""
-        found, teachers = self._found, self._teaching.teachers_of(k)
-        change = self._task.handed_change(found.p[k], tables[-1], tables[0]) if self._teaching.joint else None
-        of_teachers = [tables[0]] * len(teachers) if self._task.linear else tables[: len(teachers)]
-        found.s[k] = Sensitivity(dict(zip(teachers, of_teachers, strict=True)), change)
+        """Record the tables of s_k: one per teacher or one for all, and in the joint form how p_k changes."""
+        known = list(tables[:1] if self._task.linear else tables[: len(self._teaching.teachers_of(k))])
+        if self._teaching.joint and self._task.handed_change(self._found.p[k], tables[0]) is None:
+            known.append(tables[-1])
+        self._found.own_s[k] = known
 
     def keep_direct(self, k: int, found: Gradients) -> None:
         """Record the direct term, which every architecture tensor must have; a penalty on A_k is part of it."""

@@ -1,4 +1,4 @@
-"""The one error of the group that is not a wrong argument."""
+"""The errors of the group that are not wrong arguments."""
 
 
 class NonFiniteError(FloatingPointError):
@@ -16,3 +16,11 @@ class NonFiniteError(FloatingPointError):
         self.stage = stage
         self.quantity = quantity
         self.step = step
+
+
+class PeerError(RuntimeError):
+    """Another process of the group has failed; nothing has been changed here. `rank` is its rank."""
+
+    def __init__(self, rank: int, text: str) -> None:
+        super().__init__(f"rank {rank} of the group failed, so nothing was changed by this step: {text}")
+        self.rank = rank

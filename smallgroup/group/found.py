@@ -30,12 +30,16 @@ class Found:
     def __init__(self, learners: Sequence[Learner]) -> None:
         everyone = range(len(learners))
         self._learners = learners
-        self.v: list[Move] = []
+        self.own_p: dict[int, tuple[Tensor, Tensor]] = {}
+        """The outputs that labels are made of, and p, of the learners that are computed here."""
+        self.own_s: dict[int, list[Tensor]] = {}
+        """The tables of their sensitivities, as far as they are known."""
+        self.v: dict[int, Move] = {}
         self.p: list[Tensor] = []
         self.outputs: list[Tensor] = []
         """What p was made of; kept in the joint form, where peers are measured by it."""
-        self.o: list[dict[Phase, Objective]] = []
-        self.w: list[Move] = []
+        self.o: dict[int, dict[Phase, Objective]] = {}
+        self.w: dict[int, Move] = {}
         self.s: list[Sensitivity | None] = [None for _ in everyone]
         self.terms: list[dict[str, dict[str, Tensor]]] = [{} for _ in everyone]
         self.losses: list[dict[str, float]] = [{} for _ in everyone]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from smallgroup.group.batches import Batch, Batches
+from smallgroup.group.exchange import Exchange, LocalExchange, check_exchange
 from smallgroup.group.hypergradients import Hypergradient, MixedProduct, exact, finite_difference
 from smallgroup.group.inputs import Inputs
 from smallgroup.group.iteration import first_stage_alone, iterate, third_stage_alone
@@ -56,6 +57,9 @@ class SmallGroup:
         optimizers: torch optimizers in their place, one `Optimizers` per learner; what it leaves out stays plain.
         labels_from, targets, human_labels: ablations and controls, see `teaching.Teaching`.
         task: what is learned and handed over; `Classification()` by default, which is the paper's.
+        exchange: where learners meet. By default all are computed here; with `RankExchange` each process of a
+            `torch.distributed` group computes some of them. Then only those move here, and reports of the others are
+            empty but for what they hand over.
     """
 
     def __init__(
@@ -74,6 +78,7 @@ class SmallGroup:
         targets: Targets = "peers",
         human_labels: bool = True,
         task: Task | None = None,
+        exchange: Exchange | None = None,
     ) -> None:
         check_choice("hypergradient", hypergradient, get_args(Hypergradient))
         check_number("radius", radius, positive=True)
@@ -94,7 +99,11 @@ class SmallGroup:
             "finite-difference": partial(finite_difference, radius=radius),
             "exact": exact,
         }
-        self.setting = Setting(self.learners, teaching, product[hypergradient], label_path, task or Classification())
+        self._exchange = LocalExchange(len(self.learners)) if exchange is None else exchange
+        check_exchange(self._exchange, len(self.learners))
+        self.setting = Setting(
+            self.learners, teaching, product[hypergradient], label_path, task or Classification(), self._exchange
+        )
         self._identities = [identities_of(learner) for learner in self.learners]
         self._places: list[list[int]] = []
         self._standing: list[ConstantWeights] = []
@@ -137,12 +146,12 @@ class SmallGroup:
         """
         if validation is None:
             raise TypeError("the architecture gradient needs a validation batch, but validation is None")
-        self._look_at_tensors()
-        report = self._iterate(
-            (train, unlabeled, validation),
-            lambda k, g: plain_move(self.learners[k].v or {}, g, _required(self.optimizers[k].v)),
-            lambda k, g: plain_move(self.learners[k].w, g, _required(self.optimizers[k].w)),
-        )
+        with self._together():
+            report = self._iterate(
+                (train, unlabeled, validation),
+                lambda k, g: plain_move(self.learners[k].v or {}, g, _required(self.optimizers[k].v)),
+                lambda k, g: plain_move(self.learners[k].w, g, _required(self.optimizers[k].w)),
+            )
         return [one.terms for one in report.learners] if parts else [one.gradient for one in report.learners]
 
     def step(
@@ -238,13 +247,26 @@ class SmallGroup:
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[Snapshot]:
-        """Restore everything if anything fails inside; the one snapshot of a step, whatever its order."""
-        self._look_at_tensors()
-        saved = self._saved()
+        """Restore everything if anything fails inside, here or in another process; the one snapshot of a step."""
+        saved: Snapshot | None = None
         try:
-            yield saved
+            with self._together():
+                saved = self._saved()
+                yield saved
         except BaseException:
-            saved.restore()
+            if saved is not None:
+                saved.restore()
+            raise
+
+    @contextmanager
+    def _together(self) -> Iterator[None]:
+        """End what is done inside in all processes of the group, or in none: one that fails tells the others."""
+        try:
+            self._look_at_tensors()
+            yield
+            self._exchange.agree(None)
+        except BaseException as error:
+            self._exchange.agree(error)
             raise
 
     def _commit(
@@ -275,9 +297,9 @@ class SmallGroup:
         report = self._iterate(given, move_v, move_w, run)
         if not keep_weights:
             saved.restore()
-        for k, one in enumerate(report.learners):
+        for k in self._exchange.mine:
             if who_moves[k]:
-                self._move_architecture(k, one, saved.architecture[k])
+                self._move_architecture(k, report.learners[k], saved.architecture[k])
         return report
 
     def _move_architecture(self, k: int, report: LearnerReport, before: Tensors) -> None:
@@ -309,7 +331,7 @@ class SmallGroup:
         if self._snapshot is not None and self._snapshot.is_of(self.optimizers, with_v=with_v):
             self._snapshot.take_again()
         else:
-            self._snapshot = Snapshot(self.learners, self.optimizers, with_v=with_v)
+            self._snapshot = Snapshot(self.learners, self.optimizers, self._exchange.mine, with_v=with_v)
         return self._snapshot
 
     def _iterate(
@@ -323,8 +345,10 @@ class SmallGroup:
             self.setting.task, *given, needs_unlabeled=run is iterate and self.setting.teaching.active
         )
         labels_from = self.setting.teaching.labels_from
-        for source in (*self.learners, *(() if isinstance(labels_from, str) else labels_from)):
-            begin_step(source, self.steps)
+        for k in self._exchange.mine:
+            self.learners[k].begin_step(self.steps)
+            if not isinstance(labels_from, str):
+                begin_step(labels_from[k], self.steps)
         generator = torch.get_rng_state()
         work = Workings(self.setting, self._standing, batches, move_v, move_w, step=self.steps)
         report = run(work)

@@ -6,6 +6,7 @@ s_k its sensitivity to what it is handed. Of other learners a learner only ever 
 labels are predictions, outputs and changes of p too), and the activations of one learner live at a time. L, h and l
 are the losses and tables of the task: in the paper cross-entropy, softmax and cross-entropy. The objectives are those
 of `problem`, what the stages leave behind (v, p, w, s, terms) is in `found`, and `checks` decides what can be used.
+Learners may be spread over processes: each computes those that are `mine`, and they meet over labels and sensitivities.
 """
 
 from smallgroup.group.hypergradients import MixedProduct, negated
@@ -39,21 +40,21 @@ def first_stage_alone(work: Workings) -> StepReport:
 def third_stage_alone(work: Workings) -> StepReport:
     """grad_A L(W_k, A_k, D_val) where W_k stands: the direct term without a look ahead."""
     with work.found.timed(3):
-        for k in work.everyone:
+        for k in work.mine:
             w = work.problem.w(k)
-            work.found.w.append(Move(w, w, {}))
+            work.found.w[k] = Move(w, w, {})
             direct_and_own(work, k, None)
     return work.found.report(work.step)
 
 
 def stage_1(work: Workings) -> None:
     """V'_k = V_k - xi_V grad_V L(V_k, A_k, D_tr), Eq. (4): each learner on its own."""
-    for k in work.everyone:
+    for k in work.mine:
         objective, v = work.problem.first(k), work.problem.v(k)
         work.problem.begin(k, "v", objective, v)
         found = gradients(objective, v, work.problem.a(k), of_weights=True)
         work.checks.note(k, 1, "v", found)
-        work.found.v.append(work.move_v(k, work.checks.usable(k, 1, [found.weights])))
+        work.found.v[k] = work.move_v(k, work.checks.usable(k, 1, [found.weights]))
 
 
 def stage_2(work: Workings) -> None:
@@ -62,25 +63,27 @@ def stage_2(work: Workings) -> None:
     O_k(W) = L(W, A_k, D_tr) + lambda sum_{j != k} l(f(W, A_k, u), p_j).
     """
     if work.problem.labels:
-        for k in work.everyone:
+        for k in work.mine:
             work.checks.keep_handed(k, *work.problem.hand_over(k))
-    work.found.o = [work.problem.second(k) for k in work.everyone]
-    for k in work.everyone:
+        work.meet_over_labels()
+    work.found.o = {k: work.problem.second(k) for k in work.mine}
+    for k in work.mine:
         w, parts = work.problem.w(k), []
         for name, objective in work.found.o[k].items():
             work.problem.begin(k, name, objective, w)
             found = gradients(objective, w, work.problem.a(k), of_weights=True)
             work.checks.note(k, 2, name, found)
             parts.append(found.weights)
-        work.found.w.append(work.move_w(k, work.checks.usable(k, 2, parts)))
+        work.found.w[k] = work.move_w(k, work.checks.usable(k, 2, parts))
 
 
 def stage_3(work: Workings) -> None:
     """The gradient of sum_j L(W'_j, A_j, D_val) in A_k, Eq. (6): direct + own + cross + label."""
-    for k in work.everyone:
+    for k in work.mine:
         direct_and_own(work, k, work.product)
     if work.product is not None and work.teaching.labels_move:
-        for k in work.everyone:
+        work.meet_over_sensitivities()
+        for k in work.mine:
             cross_and_label(work, k, work.product)
 
 

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from smallgroup.group import objectives
 from smallgroup.group.batches import Batches, Labelled
-from smallgroup.group.found import Found
+from smallgroup.group.exchange import Exchange
+from smallgroup.group.found import Found, Sensitivity
 from smallgroup.group.hypergradients import MixedProduct
 from smallgroup.group.inputs import Inputs
 from smallgroup.group.learner import Learner
@@ -43,6 +44,7 @@ class Setting:
     """The mixed second derivative of stage 3; None is the first-order mode."""
     label_path: bool
     task: Task
+    exchange: Exchange
 
 
 class Problem:
@@ -165,6 +167,20 @@ class Problem:
             else:
                 outputs = member.outputs_of(source[k], u, f"the frozen labeller of learner {k}")
             return outputs, member.hand_over(outputs, u)
+
+    def handed_with(self, k: int, outputs: Tensor) -> Tensor:
+        """Return p_k, made of outputs that are known."""
+        with torch.no_grad():
+            return self.members[k].hand_over(outputs, self.u)
+
+    def sensitivity(self, k: int, tables: Sequence[Tensor]) -> Sensitivity:
+        """Return s_k: a table per teacher or one for all, and in the joint form how p_k changes."""
+        teachers, change = self.teaching.teachers_of(k), None
+        if self.teaching.joint:
+            change = self.task.handed_change(self._found.p[k], tables[0])
+            change = tables[-1] if change is None else change
+        of_teachers = [tables[0]] * len(teachers) if self.task.linear else tables[: len(teachers)]
+        return Sensitivity(dict(zip(teachers, of_teachers, strict=True)), change)
 
     @property
     def _labelling_phase(self) -> Phase:

@@ -21,14 +21,17 @@ class Snapshot:
     to make a thousand small tensors costs more than to fill them.
     """
 
-    def __init__(self, learners: Sequence[Learner], optimizers: Sequence[Optimizers], *, with_v: bool) -> None:
-        self._learners, self._optimizers, self._with_v = learners, list(optimizers), with_v
-        self.v = [copies(learner.v or {}) if with_v else Point() for learner in learners]
-        self.w = [copies(learner.w) for learner in learners]
-        self.architecture = [copies(learner.architecture) for learner in learners]
+    def __init__(
+        self, learners: Sequence[Learner], optimizers: Sequence[Optimizers], mine: Sequence[int], *, with_v: bool
+    ) -> None:
+        self._optimizers, self._with_v = list(optimizers), with_v
+        self._learners = {k: learners[k] for k in mine}
+        self.v = {k: copies(learner.v or {}) if with_v else Point() for k, learner in self._learners.items()}
+        self.w = {k: copies(learner.w) for k, learner in self._learners.items()}
+        self.architecture = {k: copies(learner.architecture) for k, learner in self._learners.items()}
         self._states = [
             _State(optimizer)
-            for each in optimizers
+            for each in (optimizers[k] for k in mine)
             for optimizer in ((each.v if with_v else None), each.w, each.architecture)
             if optimizer is not None
         ]
@@ -41,17 +44,17 @@ class Snapshot:
         """Of how things stand now."""
         live = [
             tensors
-            for learner in self._learners
+            for learner in self._learners.values()
             for tensors in ((learner.v or {}) if self._with_v else {}, learner.w, learner.architecture)
         ]
-        kept = chain.from_iterable(zip(self.v, self.w, self.architecture, strict=True))
+        kept = chain.from_iterable((self.v[k], self.w[k], self.architecture[k]) for k in self._learners)
         _copy([t for tensors in kept for t in tensors.values()], [t for tensors in live for t in tensors.values()])
         for state in self._states:
             state.take_again()
 
     def restore(self) -> None:
         """Put every value back into the very tensors it was taken from."""
-        for k, learner in enumerate(self._learners):
+        for k, learner in self._learners.items():
             _put_back(learner.v or {}, self.v[k])
             _put_back(learner.w, self.w[k])
             _put_back(learner.architecture, self.architecture[k])

@@ -100,9 +100,9 @@ class Task(ABC):
         table = checked_table(self.nothing(outputs, inputs), len(outputs), f"nothing of {type(self).__name__}")
         return self.pupil_loss(outputs, table.detach())
 
-    def handed_change(self, handed: Tensor, change: Tensor, sensitivity: Tensor) -> Tensor:  # noqa: ARG002
-        """Return how a table changes along its learner's direction, given that change as it was measured."""
-        return change
+    def handed_change(self, handed: Tensor, sensitivity: Tensor) -> Tensor | None:  # noqa: ARG002
+        """Return how a table changes along its learner's direction, where its sensitivity tells; None: measure it."""
+        return None
 
     def is_sampled(self, outputs: Tensor) -> bool:  # noqa: ARG002
         """Whether the outputs are those of several samples, [samples, batch, ...]."""

@@ -45,7 +45,7 @@ def test_the_copies_of_a_step_are_those_of_the_step_before() -> None:
     group.step(*make_batches(seed=0))
     group.step(*make_batches(seed=1))  # now the optimizers have their buffers
     saved = snapshot_of(group)
-    copies = [t for part in (*saved.v, *saved.w, *saved.architecture) for t in part.values()]
+    copies = [t for part in (*saved.v.values(), *saved.w.values(), *saved.architecture.values()) for t in part.values()]
     copies += [t for state in saved._states for t in state._copies]
     places = [t.data_ptr() for t in copies]
     values = [t.clone() for t in copies]

@@ -7,8 +7,9 @@ import pytest
 PUBLIC = {
     "smallgroup": "Config __version__ evaluate load predict run search search_seeds train",
     "smallgroup.group": (
-        "Apply Classification DenseClassification GaussianRegression Labeller Learner LearnerReport ModuleApply "
-        "MultiLabel NonFiniteError Optimizers Phase Regression SmallGroup StepReport Task step_derivative"
+        "Apply Classification DenseClassification Exchange GaussianRegression Labeller Learner LearnerReport "
+        "LocalExchange ModuleApply MultiLabel NonFiniteError Optimizers PeerError Phase RankExchange Regression "
+        "SmallGroup StepReport Task step_derivative"
     ),
     "smallgroup.methods": (
         "METHODS Architecture ArchitectureOptimizer Continue Darts DartsMinus Decision EpochEnd FairDarts Gdas Method "

@@ -108,9 +108,9 @@ class Classification(Task):
         """Return the cross-entropy with the same probability for every class."""
         return -outputs.mean()
 
-    def handed_change(self, handed: Tensor, change: Tensor, sensitivity: Tensor) -> Tensor:
+    def handed_change(self, handed: Tensor, sensitivity: Tensor) -> Tensor | None:
         """Return dp = p d(log q), which holds for labels that are the prediction itself."""
-        return handed * sensitivity if self.temperature == 1 and not self.confidence else change
+        return handed * sensitivity if self.temperature == 1 and not self.confidence else None
 
     def is_sampled(self, outputs: Tensor) -> bool:
         """Whether there is a dimension of samples before batch and classes."""

@@ -1,0 +1,204 @@
+"""A group whose learners are spread over the processes of `torch.distributed`: tables travel, networks do not."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, distributed
+
+from smallgroup.group.errors import NonFiniteError, PeerError
+from smallgroup.group.exchange import Tables
+
+TABLES, VOTE = 1, 2
+"""The two kinds of meetings."""
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+MOST_DIMENSIONS = 8
+FORM = 3 + 2 * MOST_DIMENSIONS
+"""Integers that describe the tables of one learner."""
+LONGEST = 300
+"""Characters of an error that the other processes are told."""
+
+
+class RankExchange:
+    """Learner k is computed by rank k modulo the number of ranks; a rank may have several learners, or none.
+
+    What a rank receives per step is the tables of the learners of other ranks, and a few hundred bytes that say what
+    they are. Tables are added up in learner order on every rank, so the result is that of one process, bit for bit, if
+    the processes have the same kind of CPU and number of threads. Every rank makes all learners, but only its own move.
+
+    Call `torch.distributed.init_process_group` before: "gloo" on CPUs, "nccl" on GPUs. Its `timeout` is how long the
+    others wait for a rank that hangs; one that dies ends the step of the others at once, by an error of torch.
+
+    Args:
+        size: the number of learners of the whole group.
+        group: the process group; by default all processes.
+    """
+
+    def __init__(self, size: int, *, group: distributed.ProcessGroup | None = None) -> None:
+        if not distributed.is_available() or not distributed.is_initialized():
+            raise RuntimeError("learners on ranks need torch.distributed.init_process_group, but it was not called")
+        self.size = size
+        self.rank, self.ranks = distributed.get_rank(group), distributed.get_world_size(group)
+        self.mine = range(self.rank, size, self.ranks)
+        self.received = 0
+        """Bytes that other ranks have sent to this one."""
+        self._group = group
+        on_gpu = distributed.get_backend(group) == "nccl"
+        self._device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
+        self._meetings = 0
+        self._told = False
+        """Whether all ranks know already that this step has failed."""
+        self._in_vote = False
+
+    def tables(self, own: Mapping[int, Tables | None]) -> Sequence[Tables | None]:
+        """Return the tables of all learners in their order; raise what another rank has failed with."""
+        forms = {k: _Form.of(tables) for k, tables in own.items()}
+        described = [number for k in self.mine for number in forms[k].numbers()]
+        heads = self._meet(TABLES, described)
+        if any(head[0] for head in heads):
+            failure = self._first_failure(None)
+            self._told = True
+            raise failure
+        found: list[Tables | None] = []
+        for k in range(self.size):
+            rank, place = k % self.ranks, k // self.ranks
+            form = _Form.read(heads[rank][3 + place * FORM : 3 + (place + 1) * FORM])
+            tables = own[k] if rank == self.rank else None
+            found.append(self._broadcast(rank, form, tables) if form.tables else None)
+        return found
+
+    def agree(self, failure: BaseException | None) -> None:
+        """End a step on all ranks alike; raise what another rank has failed with before this one."""
+        if self._told:
+            self._told = False
+            return
+        heads = self._meet(VOTE, [], failed=failure is not None)
+        self._meetings = 0
+        if any(head[0] for head in heads):
+            first = self._first_failure(failure)
+            self._told = failure is None
+            if first is not failure:
+                raise first from failure
+
+    def _meet(self, kind: int, described: Sequence[int], *, failed: bool = False) -> list[list[int]]:
+        """Return what every rank says at a meeting: whether it has failed, where it is, and what it brings."""
+        if self._in_vote:
+            raise RuntimeError(
+                "a rank was interrupted while all ranks agreed on a step, so nobody knows whether the others kept it; "
+                "end the job and resume it"
+            )
+        self._in_vote = kind == VOTE and not failed
+        self._meetings += 1
+        room = FORM * -(-self.size // self.ranks)
+        head = [int(failed), kind, self._meetings, *described]
+        heads = [part.tolist() for part in self._gathered(head + [0] * (3 + room - len(head)))]
+        self._in_vote = False
+        going_on = {(kind, number) for failed, kind, number, *_ in heads if not failed}
+        if len(going_on) > 1 and not any(head[0] for head in heads):
+            raise RuntimeError(f"all ranks must take the same steps, but they are at different ones: {going_on}")
+        return heads
+
+    def _gathered(self, numbers: Sequence[int]) -> list[Tensor]:
+        sent = torch.tensor(numbers, dtype=torch.int64, device=self._device)
+        received = [torch.empty_like(sent) for _ in range(self.ranks)]
+        distributed.all_gather(received, sent, group=self._group)
+        self.received += (self.ranks - 1) * sent.nbytes
+        return received
+
+    def _broadcast(self, rank: int, form: "_Form", tables: Tables | None) -> Tables:
+        """Return the tables of one learner, from its rank to all others: one message in the order of memory."""
+        if tables is None:
+            flat = torch.empty(form.tables * form.numel, dtype=form.dtype, device=self._device)
+        else:
+            flat = torch.cat([_in_memory_order(table) for table in tables]).to(self._device)
+        distributed.broadcast(flat, group=self._group, group_src=rank)
+        if tables is not None:
+            return tables
+        self.received += flat.nbytes
+        return [part.as_strided(form.shape, form.strides) for part in torch.split(flat, form.numel)]
+
+    def _first_failure(self, own: BaseException | None) -> BaseException:
+        """Return what to raise on this rank if any has failed: the same on all, that which one process would raise."""
+        self._meetings = 0
+        failures = [_read_failure(rank, part.tolist()) for rank, part in enumerate(self._gathered(_told(own)))]
+        known = [failure for failure in failures if failure is not None]
+        numbers = [failure for failure in known if isinstance(failure, NonFiniteError)]
+        if len(numbers) < len(known):
+            # Whoever has met something else than numbers that are not finite raises that.
+            if own is not None and not isinstance(own, NonFiniteError):
+                return own
+            return next(failure for failure in known if not isinstance(failure, NonFiniteError))
+        first = min(numbers, key=lambda error: (error.stage, error.learner))
+        is_own = isinstance(own, NonFiniteError) and (own.stage, own.learner) == (first.stage, first.learner)
+        return own if is_own and own is not None else first
+
+
+class _Form(NamedTuple):
+    """What must be known of the tables of a learner before they come; 0 tables: there are none."""
+
+    tables: int
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @staticmethod
+    def of(tables: Tables | None) -> "_Form":
+        """That of some tables, which must be alike."""
+        if tables is None:
+            return _Form(0, torch.float32, (), ())
+        first = tables[0]
+        for table in tables:
+            if table.shape != first.shape or table.dtype != first.dtype:
+                raise ValueError(
+                    "tables that a learner shows others must be of one shape and precision, but got "
+                    f"{tuple(first.shape)} {first.dtype} and {tuple(table.shape)} {table.dtype}"
+                )
+        if first.dim() > MOST_DIMENSIONS or first.dtype not in DTYPES:
+            raise ValueError(
+                f"tables that travel must have at most {MOST_DIMENSIONS} dimensions and 16, 32 or 64 bits, "
+                f"but got {tuple(first.shape)} {first.dtype}"
+            )
+        return _Form(len(tables), first.dtype, tuple(first.shape), torch.empty_like(first, device="meta").stride())
+
+    @staticmethod
+    def read(numbers: Sequence[int]) -> "_Form":
+        """That which another rank has described."""
+        tables, dtype, dims, *sizes = numbers
+        shape, strides = sizes[:dims], sizes[MOST_DIMENSIONS : MOST_DIMENSIONS + dims]
+        return _Form(tables, DTYPES[dtype], tuple(shape), tuple(strides))
+
+    def numbers(self) -> list[int]:
+        """All of it as FORM integers."""
+        none = [0] * (MOST_DIMENSIONS - len(self.shape))
+        return [self.tables, DTYPES.index(self.dtype), len(self.shape), *self.shape, *none, *self.strides, *none]
+
+    @property
+    def numel(self) -> int:
+        """The number of entries of one table."""
+        return torch.Size(self.shape).numel()
+
+
+def _in_memory_order(table: Tensor) -> Tensor:
+    """Return all entries as they lie in memory: whoever gets them lays them out alike, so that sums have one order."""
+    dense = torch.empty_like(table).copy_(table)
+    return dense.as_strided((dense.numel(),), (1,))
+
+
+def _told(failure: BaseException | None) -> list[int]:
+    """Return a failure as integers: 0, or 1 with where a number is not finite, or 2; then text."""
+    if failure is None:
+        text, head = "", [0, 0, 0, 0]
+    elif isinstance(failure, NonFiniteError):
+        text, head = failure.quantity, [1, failure.learner, failure.stage, failure.step]
+    else:
+        text, head = f"{type(failure).__name__}: {failure}", [2, 0, 0, 0]
+    letters = [ord(letter) for letter in text[:LONGEST]]
+    return [*head, *letters, *[0] * (LONGEST - len(letters))]
+
+
+def _read_failure(rank: int, numbers: Sequence[int]) -> NonFiniteError | PeerError | None:
+    kind, learner, stage, step, *letters = numbers
+    text = "".join(chr(letter) for letter in letters if letter)
+    if kind == 1:
+        return NonFiniteError(learner, stage, text, step)
+    return PeerError(rank, text) if kind == 2 else None

@@ -1,0 +1,165 @@
+"""Groups on several real processes: the bits of one, few bytes, and steps that happen on all ranks or on none."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from smallgroup.group import LocalExchange, RankExchange, SmallGroup
+from tests.group.networks import make_batches, make_learners
+from tests.group.ranks.cases import Case, digest, state_of
+from tests.group.ranks.failures import failures
+from tests.group.ranks.worker import BATCH, CLASSES, RANKS
+
+ROOT = Path(__file__).parents[3]
+LOOPBACK_ONLY = ["unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$0" "$@"']
+"""A network of their own, in which there is nothing but the loopback interface."""
+CONSTANT = 3 * (RANKS - 1) * 8 * (3 + 2 * 19)
+"""What three meetings say about their tables, to each of the others: 8-byte integers, 19 per learner of a rank."""
+
+
+def launch(folder: Path, *arguments: str) -> list[dict[str, Any]]:
+    """What each rank has found."""
+    command = shlex.join([sys.executable, "-m", "tests.group.ranks.worker"])
+    lines = " ".join(f"{command} {rank} {shlex.quote(str(folder))} {' '.join(arguments)} &" for rank in range(RANKS))
+    script = ["sh", "-c", f"{lines} wait"]
+    if subprocess.run([*LOOPBACK_ONLY, "true"], capture_output=True, check=False).returncode == 0:
+        script = [*LOOPBACK_ONLY, *script]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(script, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900, check=False)
+    files = [folder / f"{rank}.json" for rank in range(RANKS)]
+    assert all(file.exists() for file in files), done.stderr
+    return [json.loads(file.read_text()) for file in files]
+
+
+def check(found: list[dict[str, Any]]) -> None:
+    """Everything that must hold of what the ranks have found."""
+    local = found[0]["local"]
+    for ranks in range(1, RANKS + 1):
+        on_ranks = [found[rank][str(ranks)] for rank in range(ranks)]
+        for name, expected in local.items():
+            outcomes = [one[name] for one in on_ranks]
+            if name in failures():
+                check_failure(name, expected, outcomes)
+            else:
+                assert joined(outcomes) == expected, f"{name} on {ranks} ranks"
+        for rank in range(ranks):
+            for name, (counted, said, _) in found[rank][f"bytes {ranks}"].items():
+                learners = int(name[-1])
+                assert counted == said, name
+                assert counted <= 2 * learners * BATCH * CLASSES * 4 + CONSTANT, name
+                assert (counted > 0) == (ranks > 1)
+    for one in found:
+        assert one["different steps"].startswith("all ranks must take the same steps, but they are at different ones")
+    # Rank 1 has ended its process in the middle of a step: the others notice at once, and keep nothing.
+    assert [one.get("death") for one in found] == ["unchanged", None, "unchanged"]
+    assert max(found[rank]["seconds until it is known"] for rank in (0, 2)) < 60
+
+
+def check_failure(name: str, expected: dict[str, Any], outcomes: list[dict[str, Any]]) -> None:
+    """All ranks have failed and kept nothing; then they go on as one process goes on that has failed."""
+    assert all(one["unchanged"] for one in outcomes), name
+    assert joined([one["after"] for one in outcomes]) == expected["after"], name
+    errors = [one["error"] for one in outcomes]
+    assert "none" not in errors, name
+    if all(error.startswith("NonFiniteError") for error in errors):
+        assert set(errors) == {expected["error"]}, name
+    elif len(errors) > 1 and name != "other classes":
+        # The rank that failed says why, the others say who it was.
+        (rank,) = [rank for rank, error in enumerate(errors) if not error.startswith("PeerError")]
+        told = f"PeerError: rank {rank} of the group failed, so nothing was changed by this step: {errors[rank]}"
+        assert set(errors) == {errors[rank], told}, name
+
+
+def joined(parts: list[dict[str, str]]) -> dict[str, str]:
+    """One dictionary of several, which must not say anything twice."""
+    whole = {k: value for part in parts for k, value in part.items()}
+    assert len(whole) == sum(map(len, parts))
+    return whole
+
+
+def test_ranks_compute_the_bits_of_one_process_and_fail_together(tmp_path: Path) -> None:
+    found = launch(tmp_path)
+    check(found)
+    assert {"NonFiniteError", "ZeroDivisionError", "ValueError"} == {
+        one["error"].partition(":")[0] for name, one in found[0]["local"].items() if name in failures()
+    }
+
+
+@pytest.mark.slow
+def test_all_settings_on_ranks(tmp_path: Path) -> None:
+    found = launch(tmp_path, "all")
+    check(found)
+    for rank in range(RANKS):
+        for name, (counted, _, wire) in found[rank][f"bytes {RANKS}"].items():
+            # All ranks together, with what gloo, TCP and two barriers say beside it.
+            assert counted < wire < RANKS * (2 * counted + 20_000), name
+
+
+# The exchange by itself.
+
+
+def test_what_is_compared_depends_on_every_bit() -> None:
+    """A hash that would not change proves nothing."""
+    case = Case(2)
+    group = case.group(LocalExchange)
+    before = [digest(state_of(group, k)) for k in range(2)]
+    with torch.no_grad():
+        weight = group.learners[1].w["first.weight"]
+        weight[0, 0] = torch.nextafter(weight[0, 0], weight[0, 0] + 1)
+    after = [digest(state_of(group, k)) for k in range(2)]
+    assert (before[0] == after[0], before[1] == after[1]) == (True, False)
+
+
+def test_an_exchange_is_made_for_the_learners_of_the_group() -> None:
+    with pytest.raises(ValueError, match="made for the 2 learners of the group, but it is for 3"):
+        SmallGroup(make_learners(2), exchange=LocalExchange(3))
+
+
+def test_ranks_need_a_process_group() -> None:
+    with pytest.raises(RuntimeError, match=r"torch.distributed.init_process_group, but it was not called"):
+        RankExchange(2)
+
+
+class Meetings(LocalExchange):
+    """Counts them."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.seen: list[str] = []
+
+    def tables(self, own: Any) -> Any:
+        self.seen.append("tables")
+        return super().tables(own)
+
+    def agree(self, failure: BaseException | None) -> None:
+        self.seen.append("yes" if failure is None else type(failure).__name__)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, ["tables", "tables", "yes"]),
+        ({"hypergradient": "first-order"}, ["tables", "yes"]),
+        ({"targets": "uniform"}, ["yes"]),
+        ({"lam": 0.0}, ["yes"]),
+    ],
+)
+def test_a_step_meets_only_where_learners_need_each_other(options: dict[str, Any], expected: list[str]) -> None:
+    exchange = Meetings(2)
+    group = SmallGroup(make_learners(2), exchange=exchange, **options)
+    group.step(*make_batches())
+    assert exchange.seen == expected
+    exchange.seen.clear()
+    group.architecture_gradients(*make_batches())
+    assert exchange.seen == expected
+    exchange.seen.clear()
+    with pytest.raises(TypeError):
+        group.step(None, None, None)  # type: ignore[arg-type]
+    assert exchange.seen == ["TypeError"]
