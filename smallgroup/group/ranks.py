@@ -48,7 +48,9 @@ class RankExchange:
         self._meetings = 0
         self._told = False
         """Whether all ranks know already that this step has failed."""
-        self._in_vote = False
+        self._unfinished = False
+        """Whether a meeting has begun: one that is left in its middle cannot be made up for."""
+        self._checked = False
 
     def tables(self, own: Mapping[int, Tables | None]) -> Sequence[Tables | None]:
         """Return the tables of all learners in their order; raise what another rank has failed with."""
@@ -65,38 +67,47 @@ class RankExchange:
             form = _Form.read(heads[rank][3 + place * FORM : 3 + (place + 1) * FORM])
             tables = own[k] if rank == self.rank else None
             found.append(self._broadcast(rank, form, tables) if form.tables else None)
+        self._unfinished = False
         return found
 
     def agree(self, failure: BaseException | None) -> None:
         """End a step on all ranks alike; raise what another rank has failed with before this one."""
-        if self._told:
+        if self._told or (self._unfinished and failure is not None):
             self._told = False
             return
         heads = self._meet(VOTE, [], failed=failure is not None)
-        self._meetings = 0
         if any(head[0] for head in heads):
             first = self._first_failure(failure)
             self._told = failure is None
             if first is not failure:
                 raise first from failure
+        self._meetings, self._unfinished = 0, False
 
     def _meet(self, kind: int, described: Sequence[int], *, failed: bool = False) -> list[list[int]]:
         """Return what every rank says at a meeting: whether it has failed, where it is, and what it brings."""
-        if self._in_vote:
+        if self._unfinished:
             raise RuntimeError(
-                "a rank was interrupted while all ranks agreed on a step, so nobody knows whether the others kept it; "
-                "end the job and resume it"
+                "a meeting of the ranks was left in its middle, because one died or was interrupted, so nobody knows "
+                "what the others have kept; end the job and resume it"
             )
-        self._in_vote = kind == VOTE and not failed
+        self._unfinished = True
+        self._check_sizes()
         self._meetings += 1
         room = FORM * -(-self.size // self.ranks)
         head = [int(failed), kind, self._meetings, *described]
         heads = [part.tolist() for part in self._gathered(head + [0] * (3 + room - len(head)))]
-        self._in_vote = False
         going_on = {(kind, number) for failed, kind, number, *_ in heads if not failed}
         if len(going_on) > 1 and not any(head[0] for head in heads):
+            self._unfinished = False
             raise RuntimeError(f"all ranks must take the same steps, but they are at different ones: {going_on}")
         return heads
+
+    def _check_sizes(self) -> None:
+        """Refuse groups of different sizes at the first meeting."""
+        sizes = [self.size] if self._checked else [int(part) for part in self._gathered([self.size])]
+        if len(set(sizes)) > 1:
+            raise ValueError(f"all ranks must have the same number of learners, but they have {sizes}")
+        self._checked = True
 
     def _gathered(self, numbers: Sequence[int]) -> list[Tensor]:
         sent = torch.tensor(numbers, dtype=torch.int64, device=self._device)
@@ -119,8 +130,8 @@ class RankExchange:
 
     def _first_failure(self, own: BaseException | None) -> BaseException:
         """Return what to raise on this rank if any has failed: the same on all, that which one process would raise."""
-        self._meetings = 0
         failures = [_read_failure(rank, part.tolist()) for rank, part in enumerate(self._gathered(_told(own)))]
+        self._meetings, self._unfinished = 0, False
         known = [failure for failure in failures if failure is not None]
         numbers = [failure for failure in known if isinstance(failure, NonFiniteError)]
         if len(numbers) < len(known):

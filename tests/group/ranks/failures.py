@@ -142,8 +142,18 @@ def different_steps(make: Make) -> str:
     return "none"
 
 
-def never_finished(make: Make, end: Callable[[], None]) -> str:
-    """A step in which learner 1 ends its process: what the others raise."""
+def different_sizes(make: Make) -> str:
+    """The rank of learner 1 has a group of two."""
+    case = Case(2 if list(make(3).mine)[:1] == [1] else 3)
+    try:
+        case.group(make).step(*case.batches(0))
+    except ValueError as error:
+        return str(error)
+    return "none"
+
+
+def never_finished(make: Make, end: Callable[[], None]) -> list[str]:
+    """A step in which learner 1 ends its process: what the others keep of it, and what another step raises."""
     case = Case(3)
     group = case.group(make)
 
@@ -154,8 +164,12 @@ def never_finished(make: Make, end: Callable[[], None]) -> str:
     if 1 in make(3).mine:
         Broken(group.learners[1], "w", what)
     before = digest([state_of(group, k) for k in make(3).mine])
-    try:
-        group.step(*case.batches(0))
-    except RuntimeError:
-        return "unchanged" if digest([state_of(group, k) for k in make(3).mine]) == before else "changed"
-    return "none"
+    found = []
+    for _ in range(2):
+        try:
+            group.step(*case.batches(0))
+            found.append("none")
+        except RuntimeError as error:
+            kept = "unchanged" if digest([state_of(group, k) for k in make(3).mine]) == before else "changed"
+            found.append(f"{kept}: {error}")
+    return found

@@ -5,11 +5,13 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import distributed
 
 from smallgroup.group import LocalExchange, RankExchange, SmallGroup
 from tests.group.networks import make_batches, make_learners
@@ -20,7 +22,7 @@ from tests.group.ranks.worker import BATCH, CLASSES, RANKS
 ROOT = Path(__file__).parents[3]
 LOOPBACK_ONLY = ["unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$0" "$@"']
 """A network of their own, in which there is nothing but the loopback interface."""
-CONSTANT = 3 * (RANKS - 1) * 8 * (3 + 2 * 19)
+CONSTANT = (RANKS - 1) * 8 * (1 + 3 * (3 + 2 * 19))
 """What three meetings say about their tables, to each of the others: 8-byte integers, 19 per learner of a rank."""
 
 
@@ -57,8 +59,14 @@ def check(found: list[dict[str, Any]]) -> None:
                 assert (counted > 0) == (ranks > 1)
     for one in found:
         assert one["different steps"].startswith("all ranks must take the same steps, but they are at different ones")
+        assert one["different sizes"] == "all ranks must have the same number of learners, but they have [3, 2, 3]"
     # Rank 1 has ended its process in the middle of a step: the others notice at once, and keep nothing.
-    assert [one.get("death") for one in found] == ["unchanged", None, "unchanged"]
+    assert "death" not in found[1]
+    for rank in (0, 2):
+        died, later = found[rank]["death"]
+        assert died.startswith("unchanged: ")
+        assert "a meeting of the ranks was left in its middle" not in died
+        assert later.startswith("unchanged: a meeting of the ranks was left in its middle")
     assert max(found[rank]["seconds until it is known"] for rank in (0, 2)) < 60
 
 
@@ -125,6 +133,36 @@ def test_an_exchange_is_made_for_the_learners_of_the_group() -> None:
 def test_ranks_need_a_process_group() -> None:
     with pytest.raises(RuntimeError, match=r"torch.distributed.init_process_group, but it was not called"):
         RankExchange(2)
+
+
+@pytest.fixture
+def one_rank(tmp_path: Path) -> Iterator[None]:
+    distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    yield
+    distributed.destroy_process_group()
+
+
+@pytest.mark.usefixtures("one_rank")
+@pytest.mark.parametrize("meeting", [1, 2, 3])
+def test_a_meeting_that_is_interrupted_ends_the_group(meeting: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others may have kept the step, or may wait for tables: to go on would be to compute something else than they."""
+    group = SmallGroup(make_learners(2), exchange=RankExchange(2))
+    group.step(*make_batches())
+    before, gathered, left = digest([state_of(group, k) for k in range(2)]), distributed.all_gather, [meeting]
+
+    def interrupted(*given: Any, **named: Any) -> None:
+        gathered(*given, **named)
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(distributed, "all_gather", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        group.step(*make_batches())
+    assert digest([state_of(group, k) for k in range(2)]) == before
+    assert group.steps == 1
+    with pytest.raises(RuntimeError, match="a meeting of the ranks was left in its middle"):
+        group.step(*make_batches())
 
 
 class Meetings(LocalExchange):

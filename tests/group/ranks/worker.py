@@ -22,7 +22,7 @@ from tests.group.networks import make_learners
 from tests.group.ranks.cases import FEW as FEW_CASES
 from tests.group.ranks.cases import cases
 from tests.group.ranks.failures import FEW as FEW_FAILURES
-from tests.group.ranks.failures import different_steps, failures, never_finished
+from tests.group.ranks.failures import different_sizes, different_steps, failures, never_finished
 
 RANKS = 3
 BATCH, CLASSES = 200, 4
@@ -93,6 +93,7 @@ def main(rank: int, folder: Path, everything: bool) -> None:
                 for count in ((2, 3, 4) if everything else (4,))
             }
     found["different steps"] = different_steps(RankExchange)
+    found["different sizes"] = different_sizes(RankExchange)
     write(rank, folder, found)
     distributed.barrier()
     start = time.monotonic()
