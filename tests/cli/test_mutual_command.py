@@ -31,8 +31,8 @@ def read(folder: Path) -> dict[str, Any]:
 def test_the_options_are_these() -> None:
     group: Any = typer.main.get_command(app)
     found = {name for each in group.commands["mutual"].params for name in each.opts if name.startswith("--")}
-    options = "--allow-drift --config --data-root --dataset --json --learners --on-nonfinite --out --recipe --resume"
-    options += " --seed --set --skip-bad-images"
+    options = "--allow-drift --config --data-root --dataset --device --json --learners --on-nonfinite --out --recipe"
+    options += " --resume --seed --set --skip-bad-images"
     assert found == {*options.split(), "--weight"}
 
 

@@ -46,8 +46,9 @@ def refused(capsys: Captured, *arguments: str) -> str:
 
 
 OPTIONS = """
---allow-drift --config --data-root --dataset --help --hypergradient --json --lambda --learners --method --on-nonfinite
---out --recipe --resume --seed --seeds --set --size --skip-bad-images --space --tensorboard --time-budget --unlabeled
+--allow-drift --config --data-root --dataset --device --help --hypergradient --json --lambda --learners --method
+--on-nonfinite --out --recipe --resume --seed --seeds --set --size --skip-bad-images --space --tensorboard
+--time-budget --unlabeled
 """
 
 
@@ -58,7 +59,7 @@ def test_the_options_are_these() -> None:
     group: Any = typer.main.get_command(app)
     found = {name for each in group.commands["search"].params for name in each.opts} | {"--help"}
     assert found == set(OPTIONS.split())
-    commands = "bench describe doctor export list mutual predict report run search show study train watch"
+    commands = "bench describe doctor evaluate export list mutual predict report run search show study train watch"
     assert " ".join(sorted(group.commands)) == commands
 
 

@@ -212,7 +212,8 @@ class Course:
         """Lambda in a step of W: it rises to its value where the config asks for that, and is never 0 on the way."""
         config, first = self.schedules[0].config, self.stretches[0]
         rising = round(config.lambda_ramp * self.steps)
-        taken = step - (first.end if first.kind == "labellers" else 0)
+        # A step of W may be tried where V alone is trained, to see what it takes.
+        taken = max(0, step - (first.end if first.kind == "labellers" else 0))
         return config.lam * (taken + 1) / rising if taken + 1 < rising else config.lam
 
     def work(self, kind: StepKind) -> int:
