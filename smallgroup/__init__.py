@@ -12,7 +12,7 @@ from smallgroup.runtime.lazy import lazy_names
 from smallgroup.version import __version__
 
 if TYPE_CHECKING:
-    from smallgroup.api import search, train
+    from smallgroup.api import search, train, train_mutually
     from smallgroup.config import Config
     from smallgroup.phases.training.evaluation import evaluate
     from smallgroup.phases.training.load import load
@@ -23,7 +23,7 @@ else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "api": ["search", "train"],
+            "api": ["search", "train", "train_mutually"],
             "config": ["Config"],
             "phases.training.evaluation": ["evaluate"],
             "phases.training.load": ["load"],
@@ -36,4 +36,15 @@ else:
 # Before torch is loaded. See `smallgroup.runtime.environment.keep_team_size`, which helps where it was loaded earlier.
 os.environ["OMP_DYNAMIC"] = "false"
 
-__all__ = ["Config", "__version__", "evaluate", "load", "predict", "run", "search", "search_seeds", "train"]
+__all__ = [
+    "Config",
+    "__version__",
+    "evaluate",
+    "load",
+    "predict",
+    "run",
+    "search",
+    "search_seeds",
+    "train",
+    "train_mutually",
+]

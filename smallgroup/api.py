@@ -209,6 +209,7 @@ def train(
     return _carried_out(plan, out, resume=resume, allow_drift=allow_drift, watcher=watcher)
 
 
+@takes_data
 def train_mutually(
     genotypes: Genotype | Path | str | Sequence[Genotype | Path | str],
     config: Config | Mapping[str, Any] | Path | str | None = None,
@@ -220,6 +221,7 @@ def train_mutually(
     allow_drift: bool = False,
     watcher: Watcher | None = None,
     progress: bool = True,
+    data: OwnData | LabeledImages | None = None,
 ) -> MutualResult:
     """Train networks together by deep mutual learning, test each once, and give the result.
 
@@ -236,19 +238,21 @@ def train_mutually(
         allow_drift: resume even where the same bits cannot be promised.
         watcher: who is told how it goes.
         progress: show progress on standard error or in the notebook, unless there is a `watcher`.
+        data: images of your own, as in `search`.
     """
     named = list(genotypes) if isinstance(genotypes, Sequence) and not isinstance(genotypes, str) else [genotypes]
     cells = tuple(_cell(one) for one in named)
     group = Peers.of(cells, learners, weight)
-    resolved = config if isinstance(config, Config) else _resolved_for_training(named[0], keys_of_any(config))
+    given = on_data(config, data)
+    resolved = given if isinstance(given, Config) else _resolved_for_training(named[0], given)
 
     def begun(folder: Path) -> Mapping[str, Any]:
         return {**resolve(load_own(folder / CONFIG)).of_training(), **Peers.read(folder).to_dict()}
 
     def carry_out(runner: Runner) -> MutualResult:
         check_places(runner.folder, len(group.genotypes))
-        data = training_data_of(resolved)
-        job = MutualJob(resolved.training, data, group, seed=resolved.seed, device=device.current())
+        images = training_data_of(resolved)
+        job = MutualJob(resolved.training, images, group, seed=resolved.seed, device=device.current())
         with _displays(TrainingDisplay, watcher, progress=progress) as displays:
             runner.recorders = (*displays, training_recorder(job, runner.folder))
             seconds = runner.run(job, resume=resume)
@@ -257,7 +261,9 @@ def train_mutually(
     identity = {**resolved.of_training(), **group.to_dict()}
     advice, files = f"{LOWER_IN_TRAINING}, or take fewer learners", {peers.FILE: group.dumps()}
     plan = _Plan(resolved, identity, begun, MutualResult.read, carry_out, advice, files)
-    plan = replace(plan, says_what=config is not None or _is_run(named[0]), also=_precision(resolved))
+    plan = replace(
+        plan, says_what=config is not None or data is not None or _is_run(named[0]), also=_precision(resolved)
+    )
     return _carried_out(plan, out, resume=resume, allow_drift=allow_drift, watcher=watcher)
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from smallgroup import api
 from smallgroup.config import Config, keys_of_any, load_own, resolve
+from smallgroup.data.given import takes_data
+from smallgroup.data.own import LabeledImages, OwnData
 from smallgroup.fitting import SPENT, search_in_time
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.places import SEEDS, check_for_seeds
@@ -50,6 +52,7 @@ class SeedResults:
         return {"runs": [result.to_dict() for result in self.results], "mean": self.mean, "std": self.std}
 
 
+@takes_data
 def search_seeds(
     config: Config | Mapping[str, Any] | Path | str | None,
     seeds: Sequence[int],
@@ -59,6 +62,7 @@ def search_seeds(
     resume: bool = False,
     search_one: Callable[[Config, Path], SearchResult] | None = None,
     measuring: Callable[[], None] | None = None,
+    data: OwnData | LabeledImages | None = None,
     **options: Any,  # noqa: ANN401 -- passed on
 ) -> SeedResults:
     """Search once for each seed, each in a folder of its own inside `out`, and give all results.
@@ -71,6 +75,7 @@ def search_seeds(
         resume: go on with the searches in that folder; those that are finished give their results.
         search_one: carries out one search in its folder; None: `smallgroup.search`.
         measuring: called before steps are measured for a time budget.
+        data: images of your own, as in `search`.
         options: of `smallgroup.search`, such as `progress`.
     """
     folder = Path(out)
@@ -79,7 +84,8 @@ def search_seeds(
     begun = resolve(load_own(shared)) if resume and shared.exists() else None
     if begun is not None and not isinstance(config, Config) and not keys_of_any(config):
         config = begun
-    first = config if isinstance(config, Config) else resolve(keys_of_any(config))
+    given = api.on_data(config, data)
+    first = given if isinstance(given, Config) else resolve(given)
     if begun is not None:
         # Searches that are not begun yet are of the same kind, and of the length that a time budget gave the others.
         if seconds is not None:

@@ -49,7 +49,7 @@ def given_data(reference: str) -> "OwnData":
     if data is None:
         raise DataError(
             f"the images of {reference} were given from Python and must be given from Python again: "
-            "smallgroup.search, smallgroup.train or smallgroup.run with data=..."
+            "smallgroup.search or another job of Python, with data=..."
         )
     if reference not in (data.reference, data.unlabeled_reference):
         raise DataError(f"a run on {reference} must be given these data again, but got {data.reference}")

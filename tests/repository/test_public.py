@@ -5,7 +5,7 @@ from importlib import import_module
 import pytest
 
 PUBLIC = {
-    "smallgroup": "Config __version__ evaluate load predict run search search_seeds train",
+    "smallgroup": "Config __version__ evaluate load predict run search search_seeds train train_mutually",
     "smallgroup.group": (
         "Apply Classification DenseClassification Exchange GaussianRegression Labeller Learner LearnerReport "
         "LocalExchange ModuleApply MultiLabel NonFiniteError Optimizers PeerError Phase RankExchange Regression "

@@ -179,3 +179,31 @@ def test_a_whole_run_and_its_resumption(tmp_path: Path) -> None:
     assert again.to_dict() == result.to_dict()
     with pytest.raises(ValueError, match=r"data\.dataset was"):
         smallgroup.run(config, data=halves("others"), resume=True, **given)
+
+
+def test_searches_with_several_seeds_and_their_resumption(tmp_path: Path) -> None:
+    data = halves()
+    found = smallgroup.search_seeds(CONFIG, [1, 2], data=data, out=tmp_path / "seeds", progress=False)
+    assert {result.dataset for result in found.results} == {data.reference}
+    alone = smallgroup.search({**CONFIG, "seed": 2}, data=data, progress=False)
+    assert found.results[1].validation_loss == alone.validation_loss
+    again = smallgroup.search_seeds(None, [1, 2], data=data, out=tmp_path / "seeds", resume=True, progress=False)
+    assert again == found
+    with pytest.raises(ValueError, match=f"data must be given once, .*dataset is '{data.reference}'"):
+        smallgroup.search_seeds(None, [1, 2], data=halves("x"), out=tmp_path / "seeds", resume=True, progress=False)
+    with pytest.raises(ValueError, match="must be given from Python again"):
+        smallgroup.search_seeds(None, [3], out=tmp_path / "seeds", resume=True, progress=False)
+
+
+def test_networks_that_learn_from_one_another(tmp_path: Path, folder: Path) -> None:
+    data = halves()
+    keys = {"training": {**KEYS["training"], "epochs": 1, "steps_per_epoch": 1}}
+    cell = json.dumps(json.loads((folder / "genotype.json").read_text()))
+    found = smallgroup.train_mutually(cell, keys, learners=2, data=data, out=tmp_path / "both", progress=False)
+    assert len(found.learners) == 2
+    config = yaml.safe_load((tmp_path / "both" / "config.yaml").read_text())
+    assert config["data"]["dataset"] == data.reference
+    again = smallgroup.train_mutually(
+        cell, keys, learners=2, data=data, out=tmp_path / "both", resume=True, progress=False
+    )
+    assert again == found
