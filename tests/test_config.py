@@ -103,7 +103,7 @@ def test_keys_are_set_by_their_path(change: str, value: object) -> None:
         (
             {"method": "magic"},
             [],
-            "method must be one of darts, darts-minus, fair-darts, gdas, p-darts, pc-darts, but got 'magic'",
+            "method must be one of .*darts, darts-minus, .*, but got 'magic'",
         ),
         ({"learners": 0}, [], "1 <= learners <= 64 must hold, but got learners=0"),
         ({"learners": []}, [], "learners: Tuple should have at least 1 item"),

@@ -7,6 +7,8 @@ import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from smallgroup.registry import import_plugins, imported_plugins
+
 Told = Callable[[Mapping[str, Any]], None]
 
 
@@ -15,7 +17,7 @@ def in_a_process(module: str, asked: Mapping[str, Any], what: str, told: Told | 
 
     A document with an `error` is about what was asked for: a ValueError here.
     """
-    command = [sys.executable, "-m", module, json.dumps(asked)]
+    command = [sys.executable, "-m", module, json.dumps({**asked, "plugins": imported_plugins()})]
     last: Mapping[str, Any] = {}
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as complaints:
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=complaints, text=True) as process:
@@ -37,6 +39,13 @@ def in_a_process(module: str, asked: Mapping[str, Any], what: str, told: Told | 
         why = "the system ended it, as it does when memory runs out" if process.returncode == -9 else said[0]
         raise RuntimeError(f"the process that measures {what} failed: {why}")
     return last
+
+
+def read_asked(text: str) -> dict[str, Any]:
+    """Return what is asked for, inside such a process, with the plugins of the one that started it."""
+    asked: dict[str, Any] = json.loads(text)
+    import_plugins(asked.pop("plugins", ()))
+    return asked
 
 
 def say(document: Mapping[str, Any]) -> None:

@@ -17,7 +17,7 @@ from smallgroup.phases.search.learners import make_searcher
 from smallgroup.phases.search.schedule import Schedule
 from smallgroup.runtime import stream
 from smallgroup.runtime.image_spec import ImageSpec
-from smallgroup.spaces import DartsSpace, NasBench201Space, Space
+from smallgroup.spaces import Space
 
 CLASSES = 10
 _SEED = 0
@@ -25,11 +25,7 @@ _SEED = 0
 
 def build_space(step: GroupStep) -> Space:
     """The search space at this size."""
-    if step.space == DartsSpace.name:
-        return DartsSpace(channels=step.channels, cells=step.cells, images=ImageSpec(CLASSES, 3, step.size))
-    return NasBench201Space(
-        channels=step.channels, cells_per_stage=step.cells_per_stage, images=ImageSpec(CLASSES, 3, step.size)
-    )
+    return step.section.build(ImageSpec(CLASSES, 3, step.size))
 
 
 def plain_step(step: GroupStep) -> Call:

@@ -5,14 +5,13 @@ Prints how far the memory of the process rose above what it was before the first
 
 import contextlib
 import gc
-import json
 import sys
 from pathlib import Path
 
 import torch
 
 from smallgroup.bench.cases import prepared
-from smallgroup.bench.child import say
+from smallgroup.bench.child import read_asked, say
 from smallgroup.bench.group_step import GroupStep
 from smallgroup.bench.paths import PLAIN
 from smallgroup.runtime.allocator import keep_memory
@@ -23,7 +22,7 @@ _STATUS = Path("/proc/self/status")
 
 def main(text: str) -> None:
     """Read what to do, do it, print the bytes."""
-    asked = json.loads(text)
+    asked = read_asked(text)
     keep_memory()
     torch.set_num_threads(asked["threads"])
     case, path = GroupStep(**asked["case"]), asked["path"]

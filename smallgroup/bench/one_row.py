@@ -3,7 +3,6 @@
 Prints a line before every turn, and at the end the seconds of all of them.
 """
 
-import json
 import sys
 from dataclasses import asdict
 from typing import Any
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor
 
 from smallgroup.bench.cases import prepared
-from smallgroup.bench.child import in_a_process, say
+from smallgroup.bench.child import in_a_process, read_asked, say
 from smallgroup.bench.group_step import GroupStep
 from smallgroup.bench.network_step import NetworkStep
 from smallgroup.bench.paths import PLAIN
@@ -46,7 +45,7 @@ def measured(contenders: list[Contender], rounds: int, watch: TurnWatch | None =
 
 def main(text: str) -> None:
     """Read what to do, do it, say what came of it."""
-    asked = json.loads(text)
+    asked = read_asked(text)
     keep_memory()  # as runs do; it serves all contenders
     torch.set_num_threads(asked["threads"])
     try:

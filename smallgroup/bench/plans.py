@@ -5,10 +5,9 @@ from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any
 
-from smallgroup.bench.group_step import GroupStep
+from smallgroup.bench.group_step import DEPTHS, GroupStep
 from smallgroup.bench.network_step import NetworkStep
 from smallgroup.runtime.checks import check_choice
-from smallgroup.spaces.darts.definition import DartsDefinition
 
 STANDARD: tuple[tuple[GroupStep | NetworkStep, dict[str, float]], ...] = (
     (GroupStep(), {"torch": 2.5, "native": 4.0}),
@@ -86,7 +85,9 @@ def points(base: GroupStep, dimensions: Sequence[str]) -> list[ScalingPoint]:
     found = []
     for dimension in dict.fromkeys(dimensions):
         check_choice("over", dimension, DIMENSIONS)
-        field = "cells_per_stage" if dimension == "cells" and base.space != DartsDefinition.name else dimension
+        if dimension == "cells" and base.depth is None:
+            raise ValueError(f"over cells needs a space with one of the keys {', '.join(DEPTHS)}, but got {base.space}")
+        field = str(base.depth) if dimension == "cells" else dimension
         first = int(getattr(base, field))
         values = _LEARNERS if dimension == "learners" else [first * times for times in _TIMES]
         for value in values:

@@ -54,12 +54,12 @@ def test_options_are_combined() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"space": "nasbench"}, "space must be one of darts, nas-bench-201, but got 'nasbench'"),
-        ({"method": "drats"}, "method must be one of darts, .*, but got 'drats'"),
+        ({"space": "nasbench"}, "space must be one of darts, nas-bench-201, .*, but got 'nasbench'"),
+        ({"method": "drats"}, "method must be one of .*darts, .*, but got 'drats'"),
         ({"hypergradient": "second"}, "hypergradient must be one of .*, but got 'second'"),
         ({"learners": 0}, "learners >= 1 must hold, but got learners=0"),
         ({"batch": 0}, "batch >= 1 must hold"),
-        ({"cells": 2}, "cells >= 3 must hold"),
+        ({"cells": 2}, "space.cells: Input should be greater than or equal to 3, but got '2'"),
         ({"channels": 0}, "channels >= 1 must hold"),
         ({"size": 2}, "image_size >= 4 must hold"),
     ],

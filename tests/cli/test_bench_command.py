@@ -130,7 +130,7 @@ def test_a_process_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         (["step", "--rounds", "0"], "rounds >= 1 must hold, but got rounds=0"),
         (["step", "--threads", "0"], "threads >= 1 must hold, but got threads=0"),
         (["step", "--path", "gpu"], "path must be one of auto, torch, native, but got 'gpu'"),
-        (["step", "--space", "robust"], "space must be one of darts, nas-bench-201, but got 'robust'"),
+        (["step", "--space", "robust"], "but got 'robust'; did you mean robust-s"),
         (["step", "--method", "p-darts", *SPACE, *TINY], "p-darts makes the network deeper"),
         (["scaling", "--over", "depth"], "over must be one of learners, batch, cells, channels, but got 'depth'"),
         (["scaling", "--hypergradient", "second"], "hypergradient must be one of"),

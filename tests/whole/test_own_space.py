@@ -87,6 +87,20 @@ def run(place: Path) -> Path:
 
 
 @pytest.mark.usefixtures("place")
+def test_steps_in_it_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ["--channels", "4", "--batch", "3", "--size", "8", "--rounds", "1", "--threads", "1", "--path", "torch"]
+    assert main(["bench", "step", "--space", "chain", "--learners", "2", *sizes, "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert row["name"].startswith("darts in chain, C=4, batch 3")
+    assert row["difference"] < 1e-4  # the textbook's losses
+    assert "cells" not in row
+    assert main(["bench", "scaling", "--space", "chain", "--over", "cells", *sizes]) == 2
+    assert (
+        "over cells needs a space with one of the keys cells, cells_per_stage, but got chain" in capsys.readouterr().err
+    )
+
+
+@pytest.mark.usefixtures("place")
 class TestChain(DefinitionContract):
     name = "chain"
 

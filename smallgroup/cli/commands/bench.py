@@ -35,12 +35,15 @@ Quick = Annotated[
     bool, typer.Option("--quick", help="Small sizes, to see that it runs. The ratios of small networks say little.")
 ]
 Channels = Annotated[int | None, _count("Channels of the first cells.", "C")]
-Cells = Annotated[int | None, _count("Cells in all, in the DARTS space.")]
-CellsPerStage = Annotated[int | None, _count("Cells of each of the three stages, in NAS-Bench-201.")]
+Cells = Annotated[int | None, _count("Cells in all, in spaces that count them so, such as darts.")]
+CellsPerStage = Annotated[
+    int | None, _count("Cells of each stage, in spaces that count them so, such as nas-bench-201.")
+]
 BatchOption = Annotated[int | None, _count("Images of a batch.")]
 Size = Annotated[int | None, _count("Height and width of an image. The default is 32.", "PIXELS")]
 Spaces = Annotated[
-    list[str] | None, typer.Option("--space", metavar="darts|nas-bench-201", help="May stand several times.")
+    list[str] | None,
+    typer.Option("--space", metavar="NAME", help="See `smallgroup list spaces`; may stand several times."),
 ]
 Methods = Annotated[
     list[str] | None,
@@ -116,10 +119,10 @@ def ops(
     quick: Quick = False,
     json: options.Json = False,
 ) -> None:
-    """Every operation of both spaces by itself.
+    """Every operation of darts and nas-bench-201 by itself.
 
     With strides 1 and 2: output, and gradients of input and weights. By default 16 channels and a batch of 32 images of
-    32x32, as at the beginning of a supernet.
+    32x32, as at the beginning of a supernet. Spaces of your own are not in it: they need not build single operations.
     """
     from smallgroup.bench import operation  # noqa: PLC0415
     from smallgroup.cli.bench_asked import BenchRequest  # noqa: PLC0415
