@@ -15,6 +15,7 @@ from torch.nn import functional
 from smallgroup.data.colours import draw_jitter, jitter
 from smallgroup.data.decoding import DRAWS
 from smallgroup.runtime import stream
+from smallgroup.runtime.constants import numbers_on
 
 
 class Augmentation(BaseModel):
@@ -60,42 +61,49 @@ def draw_parts(augmentation: Augmentation, count: int, *key: int | str) -> Parts
     return Parts(augmentation.smallest_area, draws)
 
 
-def augment_pixels(pixels: Tensor, augmentation: Augmentation, *key: int | str) -> Tensor:
-    """Crop, flip and colours of a batch [n, c, h, w] of uint8; the key says whose draws these are."""
-    count, channels = pixels.shape[:2]
+class Draws(NamedTuple):
+    """The random numbers of a batch, a row per image; None for what is not done."""
+
+    offsets: Tensor | None = None
+    """[n, 2], top and left of the window that is cut out of the image with its border."""
+    flipped: Tensor | None = None
+    """[n]"""
+    factors: Tensor | None = None
+    """[n, 4], of the colours, and the order in which they change:"""
+    orders: Tensor | None = None
+    centres: Tensor | None = None
+    """[n, 2], row and column of the middle of the square that is blanked."""
+
+
+def draw(augmentation: Augmentation, shape: tuple[int, int, int, int], *key: int | str) -> Draws:
+    """Draw on the CPU what is done to a batch of this shape; the key says whose draws these are."""
+    count, channels, height, width = shape
+    offsets = flipped = factors = orders = centres = None
     if augmentation.crop_padding or augmentation.flip:
         high = 2 * augmentation.crop_padding + 1
         offsets = torch.randint(high, (count, 2), generator=stream(*key, "crop"))
         flipped = torch.rand(count, generator=stream(*key, "flip")) < (0.5 if augmentation.flip else 0.0)
-        pixels = crop_and_flip(pixels, offsets, flipped, augmentation.crop_padding)
     if augmentation.colour_jitter:
-        pixels = jitter(pixels, *draw_jitter(count, channels, stream(*key, "colours")))
-    return pixels
-
-
-def finish(
-    pixels: Tensor,
-    mean: Sequence[float],
-    std: Sequence[float],
-    dtype: torch.dtype,
-    augmentation: Augmentation,
-    *key: int | str,
-) -> Tensor:
-    """Numbers for a network out of a batch of uint8: normalised, then cut out."""
-    inputs = normalise(pixels, mean, std, dtype)
+        factors, orders = draw_jitter(count, channels, stream(*key, "colours"))
     if augmentation.cutout:
-        count, _, height, width = inputs.shape
         places = torch.rand(count, 2, dtype=torch.float64, generator=stream(*key, "cutout"))
         centres = (places * torch.tensor([height, width])).long()
-        inputs = cutout(inputs, centres, augmentation.cutout)
-    return inputs
+    return Draws(offsets, flipped, factors, orders, centres)
+
+
+def augment_pixels(pixels: Tensor, augmentation: Augmentation, draws: Draws) -> Tensor:
+    """Crop, flip and colours of a batch [n, c, h, w] of uint8, on the device where pixels and draws are."""
+    if draws.offsets is not None and draws.flipped is not None:
+        pixels = crop_and_flip(pixels, draws.offsets, draws.flipped, augmentation.crop_padding)
+    if draws.factors is not None and draws.orders is not None:
+        pixels = jitter(pixels, draws.factors, draws.orders)
+    return pixels
 
 
 def crop_and_flip(pixels: Tensor, offsets: Tensor, flipped: Tensor, padding: int) -> Tensor:
     """Surround [n, c, h, w] by black, cut [h, w] at the offsets (top, left), mirror the marked ones: one gather."""
     count, channels, height, width = pixels.shape
     device = pixels.device
-    offsets, flipped = offsets.to(device), flipped.to(device)
     rows = offsets[:, :1] + torch.arange(height, device=device)
     columns = offsets[:, 1:] + torch.arange(width, device=device)
     columns = torch.where(flipped[:, None], columns.flip(1), columns)
@@ -110,8 +118,8 @@ def normalise(pixels: Tensor, mean: Sequence[float], std: Sequence[float], dtype
     Three plain operations: fused into a multiply-add the last bit would depend on how threads share the batch.
     """
     shape = (1, -1, 1, 1)
-    means = torch.tensor(mean, dtype=dtype, device=pixels.device).view(shape)
-    deviations = torch.tensor(std, dtype=dtype, device=pixels.device).view(shape)
+    means = numbers_on(mean, dtype, pixels.device).view(shape)
+    deviations = numbers_on(std, dtype, pixels.device).view(shape)
     return pixels.to(dtype).div_(255).sub_(means).div_(deviations)
 
 
@@ -122,7 +130,6 @@ def cutout(inputs: Tensor, centres: Tensor, length: int) -> Tensor:
     """
     height, width = inputs.shape[2:]
     device, reach = inputs.device, length // 2
-    centres = centres.to(device)
     rows = torch.arange(height, device=device) - centres[:, :1]
     columns = torch.arange(width, device=device) - centres[:, 1:]
     hidden = ((rows >= -reach) & (rows < reach))[:, :, None] & ((columns >= -reach) & (columns < reach))[:, None, :]

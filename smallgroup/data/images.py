@@ -15,7 +15,12 @@ from smallgroup.data.colours import grey_of
 from smallgroup.data.decoding import Unreadable, answer, centre_box, random_box
 from smallgroup.data.errors import DataError
 from smallgroup.data.kept import Kept
+from smallgroup.data.sending import MOST_RESIDENT
+from smallgroup.runtime.constants import constant_on
 from smallgroup.runtime.text import shown
+
+_PIECE = 4096
+"""Images that are resized at once: they take four bytes per number on the way."""
 
 
 class Images(Protocol):
@@ -86,6 +91,18 @@ class TensorImages:
             left, top, right, bottom = (int(edge) for edge in random_box(width, height, parts.smallest, draws))
             result[row] = resized_to(pixels[row : row + 1, :, top:bottom, left:right], self.size)[0]
         return result
+
+    def resident(self, device: torch.device) -> Tensor | None:
+        """Return all images as `fetch` gives them, on a device, where they stay; None if they are too many."""
+        if device.type == "cpu" or len(self) * self.channels * self.size**2 > MOST_RESIDENT:
+            return None
+        return constant_on(self._whole, device)
+
+    @cached_property
+    def _whole(self) -> Tensor:
+        if self.pixels.shape[1:] == (self.channels, self.size, self.size):
+            return self.pixels
+        return torch.cat([self._centres(piece) for piece in torch.split(torch.arange(len(self)), _PIECE)])
 
     def _centres(self, indices: Tensor) -> Tensor:
         pixels = in_channels(self.pixels.index_select(0, indices), self.channels)

@@ -8,9 +8,10 @@ from typing import Any, Generic, Literal, TypeVar, overload
 import torch
 from torch import Tensor
 
-from smallgroup.data.augment import Augmentation, augment_pixels, draw_parts, finish
+from smallgroup.data.augment import Augmentation, Draws, augment_pixels, cutout, draw, draw_parts, normalise
 from smallgroup.data.errors import DataError
-from smallgroup.data.images import FileImages, Images
+from smallgroup.data.images import FileImages, Images, TensorImages
+from smallgroup.data.sending import send, send_rows
 from smallgroup.data.workers import answers
 from smallgroup.runtime import stream
 
@@ -91,7 +92,8 @@ class Stream(Generic[BatchType]):
         """Inputs and labels of a step, or the inputs alone."""
         indices = self.indices_of(step)
         parts = draw_parts(self.augmentation, len(indices), *self._key(step))
-        return self._finished(step, self.images.fetch(indices, parts))
+        resident = resident_images(self.images, self.device) if parts is None else None
+        return self._finished(step, self.images.fetch(indices, parts) if resident is None else resident, resident)
 
     def batches(self, start: int = 0) -> Generator[BatchType, None, None]:
         """The batches from a step on, without end; files are decoded ahead by the workers, if there are any.
@@ -111,14 +113,22 @@ class Stream(Generic[BatchType]):
             indices = self.indices_of(step)
             yield self.images.request(indices, draw_parts(self.augmentation, len(indices), *self._key(step)))
 
-    def _finished(self, step: int, pixels: Tensor) -> BatchType:
-        key = self._key(step)
-        pixels = augment_pixels(pixels.to(self.device), self.augmentation, *key)
-        inputs = finish(pixels, self.mean, self.std, self.dtype, self.augmentation, *key)
-        if not self.labelled:
-            return inputs  # type: ignore[return-value]
-        assert self.images.labels is not None
-        return inputs, self.images.labels[self.indices_of(step)].to(self.device)  # type: ignore[return-value]
+    def _finished(self, step: int, pixels: Tensor, resident: Tensor | None = None) -> BatchType:
+        """The batch out of its pixels; or out of all images, where these are resident on the device."""
+        places = self.indices_of(step)
+        labels = self.images.labels[places] if self.labelled and self.images.labels is not None else None
+        channels, height, width = pixels.shape[1:]
+        draws: Draws = draw(self.augmentation, (len(places), channels, height, width), *self._key(step))
+        if self.device.type != "cpu":
+            there = send_rows([places, labels, *draws], self.device)
+            labels, draws = there[1], Draws(*there[2:])
+            assert there[0] is not None
+            pixels = send(pixels, self.device) if resident is None else resident.index_select(0, there[0])
+        pixels = augment_pixels(pixels, self.augmentation, draws)
+        inputs = normalise(pixels, self.mean, self.std, self.dtype)
+        if draws.centres is not None:
+            inputs = cutout(inputs, draws.centres, self.augmentation.cutout)
+        return inputs if labels is None else (inputs, labels)  # type: ignore[return-value]
 
     def _key(self, step: int) -> tuple[int | str, ...]:
         return (self.seed, "augment", self.purpose, step)
@@ -163,16 +173,25 @@ def ordered(
         raise DataError("images to be classified must be there and have labels, but there are none")
     if batch_size < 1:
         raise DataError(f"batch_size >= 1 must hold, but got batch_size={batch_size}")
-    plain, labels = Augmentation.none(), images.labels
+    labels = images.labels
     pieces = [indices[low:high] for low, high in batch_bounds(len(indices), batch_size)]
     decoded: Generator[Tensor, None, None]
-    if workers and isinstance(images, FileImages):
+    where = torch.device(device)
+    resident = resident_images(images, where)
+    if resident is not None:
+        decoded = (resident.index_select(0, piece.to(where)) for piece in pieces)
+    elif workers and isinstance(images, FileImages):
         decoded = answers(map(images.request, pieces), workers)
     else:
         decoded = (images.fetch(piece) for piece in pieces)
     with closing(decoded):
         for piece, pixels in zip(pieces, decoded, strict=True):
-            yield finish(pixels.to(device), mean, std, dtype, plain), labels[piece].to(device)
+            yield normalise(send(pixels, where), mean, std, dtype), labels[piece].to(where)
+
+
+def resident_images(images: Images, device: torch.device) -> Tensor | None:
+    """Return a whole set of images on a device other than the CPU, if they are in memory and few enough."""
+    return images.resident(device) if isinstance(images, TensorImages) else None
 
 
 def batch_bounds(total: int, batch_size: int) -> list[tuple[int, int]]:

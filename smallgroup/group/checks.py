@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,6 +15,24 @@ from smallgroup.group.objectives import Gradients
 from smallgroup.group.problem import Setting
 from smallgroup.group.tensors import Vector, norm, present, read, summed, total, unread_norm
 
+PENALTY = "the gradient of the penalty"
+
+
+class _Later(NamedTuple):
+    """A scalar on a device that must turn out to be finite; a loss has the name of its pass."""
+
+    learner: int
+    stage: int
+    quantity: str
+    value: Tensor
+    loss: str | None = None
+
+
+def _gradient_of(passes: Sequence[str]) -> str:
+    """What the gradient of some passes is called in a sentence."""
+    names = " and ".join(repr(name) for name in passes)
+    return f"the gradient of pass {names}"
+
 
 class Checks:
     """The way into `Found`. A second-order term that cannot be had is skipped and counted; all else must be finite."""
@@ -23,6 +42,8 @@ class Checks:
         self._task = setting.task
         self._found, self._step = found, step
         self._unread: list[dict[str, Tensor]] = [{} for _ in setting.learners]
+        self._defers = setting.defers_checks
+        self._later: list[_Later] = []
         self._widths: dict[int, int] = {}
 
     def note(self, k: int, stage: int, name: str, found: Gradients) -> None:
@@ -38,17 +59,24 @@ class Checks:
         A part that is not finite leaves no finite sum; only then the parts are looked at one by one.
         """
         names, gradient = list(self._unread[k]), summed(parts)
+        if self._defers:
+            gradient.unread = unread_norm(present(gradient))
+            self._leave(k, stage, _gradient_of(names), gradient.unread)
+            return gradient
         gradient.norm = self._read(k, stage, unread_norm(present(gradient)))
         if not math.isfinite(gradient.norm):
             bad = [name for name, part in zip(names, parts, strict=True) if not math.isfinite(norm(present(part)))]
-            quantity = f"the gradient of pass {bad[0]!r}" if bad else "the sum of the gradients of all passes"
+            quantity = _gradient_of(bad[:1]) if bad else "the sum of the gradients of all passes"
             raise NonFiniteError(k, stage, quantity, self._step)
         return gradient
 
     def keep_handed(self, k: int, outputs: Tensor, table: Tensor) -> None:
         """Record p_k, which must be finite."""
         self._check_width(k, outputs)
-        if not bool(outputs.isfinite().all() & table.isfinite().all()):
+        finite = outputs.isfinite().all() & table.isfinite().all()
+        if self._defers:
+            self._later.append(_Later(k, 2, "a soft label", torch.where(finite, 0.0, math.inf)))
+        elif not bool(finite):
             raise NonFiniteError(k, 2, "a soft label", self._step)
         self._found.own_p[k] = outputs, table
 
@@ -62,8 +90,11 @@ class Checks:
     def keep_direct(self, k: int, found: Gradients) -> None:
         """Record the direct term, which every architecture tensor must have; a penalty on A_k is part of it."""
         # The gradient in the weights is only a direction here, and a bad direction is skipped.
-        if not math.isfinite(self._read(k, 3, unread_norm(present(found.architecture)))):
-            raise NonFiniteError(k, 3, "the gradient of pass 'val'", self._step)
+        length = unread_norm(present(found.architecture))
+        if self._defers:
+            self._leave(k, 3, _gradient_of(["val"]), length)
+        elif not math.isfinite(self._read(k, 3, length)):
+            raise NonFiniteError(k, 3, _gradient_of(["val"]), self._step)
         direct = self._found.terms[k]["direct"] = {}
         for name, gradient in found.architecture.items():
             if gradient is None:
@@ -71,8 +102,11 @@ class Checks:
             direct[name] = gradient
         penalty = objectives.penalty_gradient(self._learners[k])
         if penalty is not None:
-            if not math.isfinite(norm(penalty.values())):
-                raise NonFiniteError(k, 3, "the gradient of the penalty", self._step)
+            length = unread_norm(list(penalty.values()))
+            if self._defers:
+                self._later.append(_Later(k, 3, PENALTY, length))
+            elif not math.isfinite(float(length)):
+                raise NonFiniteError(k, 3, PENALTY, self._step)
             direct.update(total([direct, penalty]))
 
     def can_follow(self, k: int, term: str, direction: Vector[Tensor]) -> bool:
@@ -102,6 +136,24 @@ class Checks:
             reason = f"the sensitivity of learner {unknown[0]} is not known"
             self._found.skipped[k].update(dict.fromkeys(terms, reason))
         return not unknown
+
+    def settle(self) -> None:
+        """Read all that was left for the end of the step in one go; what is not finite ends it, the first found."""
+        later, self._later = self._later, []
+        if not later:
+            return
+        for one, value in zip(later, read([each.value for each in later]), strict=True):
+            if not math.isfinite(value):
+                raise NonFiniteError(one.learner, one.stage, one.quantity, self._step)
+            if one.loss is not None:
+                self._found.losses[one.learner][one.loss] = value
+
+    def _leave(self, k: int, stage: int, quantity: str, value: Tensor) -> None:
+        """Leave the losses that were noted, and a value, for the end of the step."""
+        unread, self._unread[k] = self._unread[k], {}
+        for name, loss in unread.items():
+            self._later.append(_Later(k, stage, f"the loss of pass {name!r}", loss, name))
+        self._later.append(_Later(k, stage, quantity, value))
 
     def _read(self, k: int, stage: int, value: Tensor) -> float:
         """Read a value and the losses that were noted in one go; the losses must be finite."""

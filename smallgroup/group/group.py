@@ -33,7 +33,7 @@ from smallgroup.group.snapshot import Snapshot
 from smallgroup.group.task import Task
 from smallgroup.group.tasks.classification import Classification
 from smallgroup.group.teaching import LabelsFrom, Targets, Teaching
-from smallgroup.group.tensors import Tensors, Vector
+from smallgroup.group.tensors import Tensors, Vector, present, unread_norm
 from smallgroup.group.workings import Mover, Workings
 from smallgroup.runtime.checks import check_choice, check_number
 
@@ -307,7 +307,10 @@ class SmallGroup:
         own, architecture = self.optimizers[k], self.learners[k].architecture
         if not report.gradient:
             return
-        lay_down(report.gradient, clip_factor(Vector(report.gradient), own.architecture_clip), architecture)
+        gradient: Vector[Tensor | None] = Vector(report.gradient)
+        if self.setting.defers_checks and own.architecture_clip is not None:
+            gradient.unread = unread_norm(present(gradient))
+        lay_down(gradient, clip_factor(gradient, own.architecture_clip), architecture)
         take_step(_required(own.architecture), architecture)
         self.learners[k].after_step(before)
 

@@ -27,14 +27,14 @@ def iterate(work: Workings) -> StepReport:
     if work.problem.validates:
         with work.found.timed(3):
             stage_3(work)
-    return work.found.report(work.step)
+    return work.report()
 
 
 def first_stage_alone(work: Workings) -> StepReport:
     """Stage 1 and nothing else: labellers that learn before they teach."""
     with work.found.timed(1):
         stage_1(work)
-    return work.found.report(work.step)
+    return work.report()
 
 
 def third_stage_alone(work: Workings) -> StepReport:
@@ -44,7 +44,7 @@ def third_stage_alone(work: Workings) -> StepReport:
             w = work.problem.w(k)
             work.found.w[k] = Move(w, w, {})
             direct_and_own(work, k, None)
-    return work.found.report(work.step)
+    return work.report()
 
 
 def stage_1(work: Workings) -> None:

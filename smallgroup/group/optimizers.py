@@ -82,14 +82,15 @@ def committed_move(
     """
     factor = clip_factor(gradient, clip)
     lay_down(gradient, factor, weights)
-    xi = _derivatives(optimizer, weights, factor) if with_xi else {}
+    # In second-order modes norms are read, so that the factor is a number.
+    xi = _derivatives(optimizer, weights, float(factor)) if with_xi else {}
     take_step(optimizer, weights)
     return Move(before, after, xi)
 
 
-def lay_down(gradient: Mapping[str, Tensor | None], factor: float, tensors: Tensors) -> None:
+def lay_down(gradient: Mapping[str, Tensor | None], factor: float | Tensor, tensors: Tensors) -> None:
     """Give each tensor its part of the gradient, times a factor, where an optimizer looks for it."""
-    if factor != 1.0:
+    if isinstance(factor, Tensor) or factor != 1.0:
         known = {name: g for name, g in gradient.items() if g is not None}
         gradient = dict(zip(known, scaled(list(known.values()), factor), strict=True))
     for name, tensor in tensors.items():
@@ -103,9 +104,16 @@ def take_step(optimizer: Optimizer, tensors: Tensors) -> None:
         tensor.grad = None
 
 
-def clip_factor(gradient: Vector[Tensor | None], clip: float | None) -> float:
-    """What the gradient is multiplied by so that its norm is at most `clip`; torch's rule, 1e-6 included."""
-    return 1.0 if clip is None else min(1.0, clip / (gradient.norm + 1e-6))
+def clip_factor(gradient: Vector[Tensor | None], clip: float | None) -> float | Tensor:
+    """What the gradient is multiplied by so that its norm is at most `clip`; torch's rule, 1e-6 included.
+
+    A norm that was left on a device gives a factor there.
+    """
+    if clip is None:
+        return 1.0
+    if gradient.unread is not None:
+        return (clip / (gradient.unread + 1e-6)).clamp(max=1.0)
+    return min(1.0, clip / (gradient.norm + 1e-6))
 
 
 def _derivatives(optimizer: Optimizer, weights: Tensors, factor: float) -> dict[str, float | Tensor]:

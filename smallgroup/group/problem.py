@@ -46,6 +46,14 @@ class Setting:
     task: Task
     exchange: Exchange
 
+    @property
+    def defers_checks(self) -> bool:
+        """Whether values are tested at the end of a step and not where they arise: else a device is waited for.
+
+        Second-order modes need norms on the way, and on the CPU nobody waits.
+        """
+        return self.product is None and all(learner.device.type != "cpu" for learner in self.learners)
+
 
 class Problem:
     """What the stages compute, each objective as a function of (weights, architecture); it changes nothing."""

@@ -27,6 +27,9 @@ class Point(dict[str, Tensor]):
 class Vector(dict[str, Value]):
     """A gradient or a direction, whose norm is computed once; None: a tensor took no part."""
 
+    unread: Tensor | None = None
+    """The norm as a scalar on a device that nobody has to wait for, if it was left there."""
+
     @cached_property
     def norm(self) -> float:
         """The L2 norm of all tensors together."""
@@ -74,10 +77,12 @@ def shifted(point: Tensors, direction: Tensors, amount: float) -> Point:
     return Point(zip(point, torch._foreach_add(start, along, alpha=amount), strict=True))
 
 
-def scaled(tensors: list[Tensor], factor: float) -> Sequence[Tensor]:
-    """`factor * tensor` for each of them, as new tensors."""
+def scaled(tensors: list[Tensor], factor: float | Tensor) -> Sequence[Tensor]:
+    """`factor * tensor` for each of them, as new tensors; the factor may be a scalar on their device."""
     if not tensors:
         return []
+    if isinstance(factor, Tensor):
+        return torch._foreach_mul(tensors, factor.to(tensors[0].dtype))
     first = tensors[0]
     if _number_may_be_a_tensor(first) and all(tensor.dtype == first.dtype for tensor in tensors):
         return torch._foreach_mul(tensors, torch.tensor(factor, dtype=first.dtype))

@@ -9,6 +9,7 @@ from smallgroup.group.checks import Checks
 from smallgroup.group.found import Found
 from smallgroup.group.optimizers import Move
 from smallgroup.group.problem import ConstantWeights, Problem, Setting
+from smallgroup.group.report import StepReport
 from smallgroup.group.tensors import Vector
 
 Mover = Callable[[int, Vector[Tensor | None]], Move]
@@ -60,3 +61,8 @@ class Workings:
         shown = self._exchange.tables({k: self.found.own_s.get(k) for k in self.mine})
         for j, tables in enumerate(shown):
             self.found.s[j] = None if tables is None else self.problem.sensitivity(j, tables)
+
+    def report(self) -> StepReport:
+        """Return what is left of the iteration when it is over, if all of it can be used."""
+        self.checks.settle()
+        return self.found.report(self.step)

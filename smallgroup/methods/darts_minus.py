@@ -36,8 +36,8 @@ class DartsMinus(Method):
         """The softmax, and beta for the edges."""
         mixtures = super().mix(architecture, noise, phase)
         for mixture in mixtures.values():
-            beta = self.state.get("beta", torch.ones(())).to(mixture.weights)
-            mixture.settings = beta.expand(len(mixture.weights))
+            beta = float(self.state.get("beta", 1.0))
+            mixture.settings = mixture.weights.new_full((len(mixture.weights),), beta)
         return mixtures
 
     def build_edge(self, parts: EdgeParts) -> nn.Module:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from smallgroup.methods.method import Architecture, ArchitectureOptimizer, Method
 from smallgroup.runtime import Phase
+from smallgroup.runtime.constants import places_on
 from smallgroup.spaces.kinds import Rule
 from smallgroup.spaces.space import Space
 
@@ -38,9 +39,16 @@ class FairDarts(Method):
     def penalty(self, architecture: Architecture, costs: Callable[[], Mapping[str, Tensor]]) -> Tensor:  # noqa: ARG002
         """The zero-one loss."""
         logits = self.logits(architecture)
-        kept = torch.cat([alpha[self.mask(kind).to(alpha.device)] for kind, alpha in logits.items()])
+        kept = torch.cat([_chosen(alpha, self.mask(kind)) for kind, alpha in logits.items()])
         return -self.zero_one_weight * ((kept.sigmoid() - 0.5) ** 2).mean()
 
     def scores(self, architecture: Architecture) -> dict[str, Tensor]:
         """The sigmoids."""
         return self.masked({kind: alpha.sigmoid() for kind, alpha in self.logits(architecture).items()})
+
+
+def _chosen(table: Tensor, mask: Tensor) -> Tensor:
+    """The entries where a mask is true. The mask is in main memory: to count its entries on a GPU would be to wait."""
+    if table.device.type == "cpu":
+        return table[mask]
+    return table.reshape(-1).index_select(0, places_on(mask.reshape(-1).nonzero()[:, 0].tolist(), table.device))

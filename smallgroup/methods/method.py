@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from smallgroup.methods.decisions import Continue, Decision, EpochEnd, Progress
 from smallgroup.runtime import Phase
+from smallgroup.runtime.constants import constant_on
 from smallgroup.spaces.edges import MixedEdge
 from smallgroup.spaces.kinds import Rule
 from smallgroup.spaces.space import EdgeParts, Evaluated, Mixture, Space
@@ -223,7 +224,7 @@ class Method:
 
     def masked(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The values by kind, -inf where an operation has been removed."""
-        return {kind: v.masked_fill(~self.mask(kind).to(v.device), -torch.inf) for kind, v in values.items()}
+        return {kind: v.masked_fill(~constant_on(self.mask(kind), v.device), -torch.inf) for kind, v in values.items()}
 
     def logits(self, architecture: Architecture) -> dict[str, Tensor]:
         """The logits of the operations by kind, -inf where one has been removed."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from smallgroup.kernels import Backend, Term, backend_for
+from smallgroup.runtime.constants import places_on
 from smallgroup.spaces.kinds import Kind
 from smallgroup.spaces.sharing import Terms, bound, leaving, running
 from smallgroup.spaces.space import Choice, EdgeBuilder, EdgeParts, Mixture, remaining
@@ -128,7 +129,10 @@ class MixedNodes(MixedEdges):
                 arrive(_node(backend, {e: terms[e] for e in edges}, mixture))
                 continue
             outputs = [self._edge(backend, e, states[s], terms.get(e), choices[e]) for e, s in incoming]
-            scales = torch.ones(len(edges)) if mixture.edges is None else mixture.edges[edges]
+            if mixture.edges is None:
+                scales = torch.ones(len(edges), device=outputs[0].device)
+            else:
+                scales = _rows(mixture.edges, edges)
             arrive(backend.mix([Term(output) for output in outputs], scales))
         return states
 
@@ -159,11 +163,18 @@ def _node(backend: Backend, terms: dict[int, Terms], mixture: Mixture) -> Tensor
     """All terms of all incoming edges in one sum."""
     flat = [(e, i, term) for e, own in terms.items() for i, term in own]
     table = mixture.weights
-    columns = torch.tensor([e * table.shape[1] + i for e, i, _ in flat], device=table.device)
+    columns = places_on([e * table.shape[1] + i for e, i, _ in flat], table.device)
     weights = table.reshape(-1).index_select(0, columns)
     if mixture.edges is not None:
-        weights = weights * mixture.edges[[e for e, *_ in flat]]
+        weights = weights * _rows(mixture.edges, [e for e, *_ in flat])
     return backend.mix([term for *_, term in flat], weights)
+
+
+def _rows(table: Tensor, places: list[int]) -> Tensor:
+    """Some entries of a table. A list as an index would be sent to a GPU in every call."""
+    if table.device.type == "cpu":
+        return table[places]
+    return table.index_select(0, places_on(places, table.device))
 
 
 def _sum(terms: Sequence[Tensor]) -> Tensor:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal, Protocol
 
 import torch
@@ -35,7 +35,7 @@ class Choice:
     weights: Tensor
     """[operations]"""
     active: tuple[bool, ...]
-    """Whose weight is not zero."""
+    """Whose weight is not zero; where all run, all of them, because then nobody has to know the weights."""
     kept: tuple[bool, ...]
     """Who has not been removed."""
     evaluate: Evaluated
@@ -78,9 +78,15 @@ class Mixture:
         """[edges, operations]: which operations have not been removed; None is all. The others never run."""
         self.streams: Streams = _same_numbers
         """Where operations that are random have their numbers from."""
-        # One look at the values for all cells of the kind.
-        self._active: list[list[bool]] = (weights.detach() != 0).tolist()
         self._rows = weights.unbind()
+
+    @cached_property
+    def _active(self) -> list[list[bool]]:
+        """One look at the values for all cells of the kind; on a GPU it waits, so that it is not made in vain."""
+        if self.evaluate == "all":
+            return [[True] * self.weights.shape[1]] * self.weights.shape[0]
+        found: list[list[bool]] = (self.weights.detach() != 0).tolist()
+        return found
 
     def choice(self, cell: int, edge: int) -> Choice:
         """What edge number `edge` of cell number `cell` is to do."""

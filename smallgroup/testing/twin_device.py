@@ -228,7 +228,7 @@ def _dispatch(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:  #
         raise PlacementError(f"Expected a '{NAME}' device type for generator but found 'cpu' in {func}")
     if twins:
         _check_mixing(func, name, hosts)
-    _count(name, args, kwargs, twins, hosts, stays=stays)
+    _count(name, args, kwargs, moves=not twins, stays=stays)
     if target is not None and stays:
         kwargs["device"] = torch.device("cpu")
     known: dict[int, Tensor] = {id(host): host for host in hosts}
@@ -262,39 +262,42 @@ def _check_mixing(func: Any, name: str, hosts: Sequence[Tensor]) -> None:  # noq
         )
 
 
-def _count(
-    name: str,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    twins: Sequence[Any],
-    hosts: Sequence[Tensor],
-    *,
-    stays: bool,
-) -> None:
-    """Count what an operator asks of the device."""
+def _count(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], *, moves: bool, stays: bool) -> None:
+    """Count what an operator asks of the device; `moves`: its tensors come from the host, `stays`: they end there."""
     if name == "_to_copy" and not stays:
-        if torch.device(kwargs["device"]).type == "meta":
-            return
-        _note("posted" if kwargs.get("non_blocking") else "reads", "to(cpu)")
-    elif name == "_to_copy" and not twins:
+        if torch.device(kwargs["device"]).type != "meta":
+            _note("posted" if kwargs.get("non_blocking") else "reads", "to(cpu)")
+    elif name == "_to_copy" and moves:
         _note("copies", f"to({NAME})")
-    elif name in ("copy_", "_foreach_copy_") and hosts:
-        leaves = tree_leaves(args[0])
-        if isinstance(leaves[0], _TwinTensor):
-            _note("copies", name)
-        else:
-            waits = not (args[2] if len(args) > 2 else kwargs.get("non_blocking"))
-            _note("reads" if waits else "posted", name)
+    elif name in ("copy_", "_foreach_copy_"):
+        _count_copies(name, args, waits=not (args[2] if len(args) > 2 else kwargs.get("non_blocking")))
     elif name not in _FREE:
         _note("launches", name)
     if name in _SYNCHRONOUS:
         _note("reads", name)
     if name.startswith(("index", "_index")):
-        indices = [leaf for leaf in tree_leaves(args[1:2]) if isinstance(leaf, Tensor)]
-        if name in _ACROSS and any(not isinstance(index, _TwinTensor) for index in indices):
-            _note("copies", f"{name} with indices of the host")
-        if any(index.dtype in (torch.bool, torch.uint8) for index in indices):
-            _note("reads", f"{name} with a mask")  # how many are chosen decides the size of the result
+        _count_indices(name, [leaf for leaf in tree_leaves(args[1:2]) if isinstance(leaf, Tensor)])
+
+
+def _count_copies(name: str, args: Sequence[Any], *, waits: bool) -> None:
+    """Count copies between tensors, pair by pair: those of one device are no traffic."""
+    pairs = list(zip(tree_leaves(args[0]), tree_leaves(args[1]), strict=True))
+    kinds = [(isinstance(to, _TwinTensor), isinstance(source, _TwinTensor)) for to, source in pairs]
+    for kind in kinds:
+        if kind == (True, False):
+            _note("copies", name)
+        elif kind == (False, True):
+            _note("reads" if waits else "posted", name)
+    if (True, True) in kinds:
+        _note("launches", name)
+
+
+def _count_indices(name: str, indices: Sequence[Tensor]) -> None:
+    """Count what comes with indices: those of the host travel, and masks have to be counted before they choose."""
+    if name in _ACROSS and any(not isinstance(index, _TwinTensor) for index in indices):
+        _note("copies", f"{name} with indices of the host")
+    if any(index.dtype in (torch.bool, torch.uint8) for index in indices):
+        _note("reads", f"{name} with a mask")
 
 
 def _note(kind: str, operator: str) -> None:

@@ -4,12 +4,29 @@ import pytest
 import torch
 from torch import Tensor
 
-from smallgroup.data import Augmentation
-from smallgroup.data.augment import augment_pixels, crop_and_flip, cutout, draw_parts, finish, normalise
+from smallgroup.data import Augmentation, augment
+from smallgroup.data.augment import crop_and_flip, cutout, draw, draw_parts, normalise
 from smallgroup.runtime import stream
 from tests.data.makers import noise
 
 CIFAR = Augmentation(crop_padding=4, flip=True)
+
+
+def augment_pixels(images: Tensor, settings: Augmentation, *key: int | str) -> Tensor:
+    return augment.augment_pixels(images, settings, draw(settings, _shape(images), *key))
+
+
+def cut(pixels: Tensor, settings: Augmentation, key: int, *, mean: float, std: float) -> Tensor:
+    centres = draw(settings, _shape(pixels), key).centres
+    assert centres is not None
+    return cutout(normalise(pixels, (mean,), (std,), torch.float64), centres, settings.cutout)
+
+
+def _shape(images: Tensor) -> tuple[int, int, int, int]:
+    count, channels, height, width = images.shape
+    return count, channels, height, width
+
+
 SHAPES = [(7, 3, 32, 32), (5, 1, 8, 8), (4, 2, 5, 9), (1, 3, 1, 1)]
 
 
@@ -76,7 +93,7 @@ def test_borders_are_black_and_holes_have_the_mean_colour() -> None:
     """The published order: the crop pads before normalisation, cutout blanks after it."""
     white = torch.full((500, 1, 8, 8), 255, dtype=torch.uint8)
     settings = Augmentation(crop_padding=2, flip=False, cutout=4)
-    found = finish(augment_pixels(white, settings, 0), (0.25,), (0.5,), torch.float64, settings, 0)
+    found = cut(augment_pixels(white, settings, 0), settings, 0, mean=0.25, std=0.5)
     assert set(found.flatten().tolist()) == {-0.5, 0.0, 1.5}
 
 
@@ -102,7 +119,7 @@ def test_holes_have_the_area_theory_says() -> None:
     count, size, length = 20_000, 32, 16
     ones = torch.full((count, 1, size, size), 255, dtype=torch.uint8)
     settings = Augmentation(crop_padding=0, flip=False, cutout=length)
-    found = finish(ones, (0.0,), (1.0,), torch.float32, settings, 3)
+    found = cut(ones, settings, 3, mean=0.0, std=1.0)
     holes = (found == 0).double()[:, 0]
     reach = length // 2
     side = 2 * reach - reach**2 / size

@@ -17,6 +17,7 @@ from smallgroup.group.teaching import LabelsFrom, Teaching
 from smallgroup.methods import Continue, EpochEnd, Method, Rebuild, Rollback, Stop
 from smallgroup.methods.relaxed import on_host
 from smallgroup.phases.search.answer import check_answer
+from smallgroup.phases.search.checked import CheckedClassification, check_labels
 from smallgroup.phases.search.config import SearchConfig
 from smallgroup.phases.search.labellers import Labellers, check_same_labellers
 from smallgroup.phases.search.learners import Searcher, make_searcher, of_learner
@@ -50,6 +51,7 @@ class SearchJob:
         check_answer(config.answer, learners)
         self.config, self.data, self.labellers = config, data, labellers
         self.device = torch.device(device)
+        check_labels(data)
         sizes = config.batch_size
         check_batch(
             max(sizes.train, sizes.unlabeled, sizes.validation),
@@ -87,6 +89,7 @@ class SearchJob:
     def _grouped(self, steps: int = 0) -> SmallGroup:
         """The learners as they are now, as a group that has taken so many steps."""
         config = self.config
+        task = Classification if self.device.type == "cpu" else CheckedClassification
         group = SmallGroup(
             [searcher.learner for searcher in self.searchers],
             lam=config.lam,
@@ -97,7 +100,7 @@ class SearchJob:
             labels_from=self._labels_from,
             targets=config.targets,
             human_labels=config.human_labels,
-            task=Classification(temperature=config.label_temperature, confidence=config.label_confidence),
+            task=task(temperature=config.label_temperature, confidence=config.label_confidence),
         )
         group.steps = steps
         return group

@@ -14,6 +14,7 @@ from smallgroup.group import LearnerReport, NonFiniteError, StepReport
 from smallgroup.phases.evaluate import Evaluation, evaluate
 from smallgroup.phases.search.collapse import signs_of_collapse
 from smallgroup.phases.search.learners import Searcher
+from smallgroup.phases.search.reading import read_report
 from smallgroup.phases.search.taught import TaughtCounts
 from smallgroup.spaces.genotype import Genotype
 from smallgroup.spaces.genotypes import to_plain
@@ -46,6 +47,7 @@ class EpochMetrics:
 
     def note(self, report: StepReport) -> None:
         """Count a step in."""
+        report = read_report(report)
         agreements = _agreements([one.soft_labels for one in report.learners])
         for k, one in enumerate(report.learners):
             for name, value in {**_of_step(one), **agreements[k]}.items():

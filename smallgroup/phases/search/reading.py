@@ -1,0 +1,38 @@
+"""What a step left on a device, brought to main memory in one go."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from smallgroup.group import LearnerReport, StepReport
+
+
+def read_report(report: StepReport) -> StepReport:
+    """Return a report whose tensors are in main memory; those of a device are sent as one, and waited for once."""
+    tensors = [tensor for learner in report.learners for tensor in _tensors(learner)]
+    devices = {tensor.device for tensor in tensors}
+    if all(device.type == "cpu" for device in devices):
+        return report
+    if len(devices) > 1 or len({tensor.dtype for tensor in tensors}) > 1:
+        found = iter([tensor.cpu() for tensor in tensors])
+    else:
+        whole = torch.cat([tensor.detach().reshape(-1) for tensor in tensors]).cpu()
+        parts = torch.split(whole, [tensor.numel() for tensor in tensors])
+        found = iter([part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)])
+    return replace(report, learners=[_with(learner, found) for learner in report.learners])
+
+
+def _tensors(learner: LearnerReport) -> list[Tensor]:
+    """Terms, gradient and soft labels, always in this order."""
+    terms = [tensor for parts in learner.terms.values() for tensor in parts.values()]
+    own = [] if learner.soft_labels is None else [learner.soft_labels]
+    return [*terms, *learner.gradient.values(), *own]
+
+
+def _with(learner: LearnerReport, found: Iterator[Tensor]) -> LearnerReport:
+    terms = {term: {name: next(found) for name in parts} for term, parts in learner.terms.items()}
+    gradient = {name: next(found) for name in learner.gradient}
+    labels = None if learner.soft_labels is None else next(found)
+    return replace(learner, terms=terms, gradient=gradient, soft_labels=labels)

@@ -1,0 +1,182 @@
+"""What a step asks of a device: few reads, one copy per batch, and nothing that a CUDA graph could not contain."""
+
+import math
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from smallgroup import kernels
+from smallgroup.data import Augmentation, DataConfig, SearchData, TensorImages, ordered
+from smallgroup.data.colours import draw_jitter, jitter
+from smallgroup.data.loader import Stream
+from smallgroup.data.search_data import open_search_data
+from smallgroup.data.sending import send_rows
+from smallgroup.group import Learner, NonFiniteError, Optimizers, SmallGroup
+from smallgroup.methods import METHODS
+from smallgroup.phases.search import SearchJob
+from smallgroup.runtime import stream
+from smallgroup.runtime.constants import constant_on, places_on
+from smallgroup.runtime.image_spec import ImageSpec
+from smallgroup.spaces import DartsSpace, NasBench201Space, Space
+from smallgroup.testing import Traffic, TwinDevice
+from tests.configs import search_config
+
+IMAGES = ImageSpec(10, 1, 8)
+SMALL: dict[str, Space] = {
+    "nas-bench-201": NasBench201Space(channels=4, cells_per_stage=1, images=IMAGES),
+    "darts": DartsSpace(channels=4, cells=3, images=IMAGES),
+}
+
+
+@pytest.fixture(scope="module")
+def data() -> SearchData:
+    return open_search_data(DataConfig(labelled_fraction=0.1), seed=0)
+
+
+def traffic_of(data: SearchData, twin: TwinDevice, space: str, method: str, learners: int) -> Traffic:
+    """What a first-order step asks for, after warm-up; metrics and batches belong to it."""
+    sizes = {"train": 8, "unlabeled": 8, "validation": 8}
+    config = search_config(hypergradient="first-order", steps_per_epoch=9, architecture_warmup=0.0, batch_size=sizes)
+    with kernels.using("torch"):
+        every = [(SMALL[space], METHODS[method]()) for _ in range(learners)]
+        job = SearchJob(config, data, every, seed=3, device=twin.device)
+        job.advance()
+        job.advance()
+        with twin.counted() as traffic:
+            assert job.advance() is None
+    return traffic
+
+
+@pytest.mark.parametrize(
+    ("space", "method", "learners", "copies"),
+    [
+        ("nas-bench-201", "darts", 2, 3),
+        ("nas-bench-201", "pc-darts", 2, 3),
+        ("nas-bench-201", "darts-minus", 1, 2),
+        ("nas-bench-201", "fair-darts", 1, 2),
+        ("darts", "darts", 1, 2),
+    ],
+)
+def test_a_first_order_step_reads_twice_and_copies_its_batches_alone(
+    data: SearchData, twin: TwinDevice, *, space: str, method: str, learners: int, copies: int
+) -> None:
+    """One copy per batch: places and random numbers; the images are on the device already."""
+    found = traffic_of(data, twin, space, method, learners)
+    assert found.reads.total() <= 2, found
+    assert found.copies.total() == copies, found
+    assert files_of(found.copies) == {"data/sending.py"}
+    # Between the arrival of the batches and these two nothing waits: a CUDA graph could contain it.
+    assert files_of(found.reads) == {"group/tensors.py", "search/reading.py"}
+
+
+def files_of(places: Counter[str]) -> set[str]:
+    return {place.partition(" at ")[2].partition(":")[0] for place in places}
+
+
+def group_of(twin: TwinDevice, **options: Any) -> tuple[SmallGroup, Tensor, Tensor]:
+    def apply(w: dict[str, Tensor], a: dict[str, Tensor], x: Tensor) -> Tensor:
+        return (x @ w["x"]).tanh() @ a["x"]
+
+    made = []
+    for k in range(2):
+        a, v, w = ({"x": torch.randn(2, 2, generator=stream(k, i)).to(twin.device)} for i in range(3))
+        made.append(Learner(apply, a, v, w))
+    x = torch.randn(4, 2, generator=stream(4)).to(twin.device)
+    return SmallGroup(made, hypergradient="first-order", **options), x, torch.tensor([0, 1, 0, 1]).to(twin.device)
+
+
+def test_a_value_that_is_not_finite_ends_a_step_at_its_end_and_changes_nothing(twin: TwinDevice) -> None:
+    group, x, y = group_of(twin)
+    before = [t.clone() for one in group.learners for t in (*one.w.values(), *(one.v or {}).values())]
+    with pytest.raises(NonFiniteError, match="the loss of pass 'v' of learner 0"):
+        group.step((x * math.nan, y), x, (x, y))
+    with pytest.raises(NonFiniteError, match="a soft label of learner 0"):
+        group.step((x, y), x * math.inf, (x, y))
+    with pytest.raises(NonFiniteError, match="the loss of pass 'val' of learner 0"):
+        group.step((x, y), x, (x * math.nan, y))
+    after = [t for one in group.learners for t in (*one.w.values(), *(one.v or {}).values())]
+    assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
+    assert group.step((x, y), x, (x, y)).learners[0].v_loss is not None
+
+
+def test_gradients_are_clipped_as_on_the_cpu(twin: TwinDevice) -> None:
+    found = []
+    for clip in (None, 1e-3):
+        every = [Optimizers(v_clip=clip, w_clip=clip, architecture_clip=clip)] * 2
+        group, x, y = group_of(twin, optimizers=every, architecture_lr=0.025)
+        w, a = (tensors["x"].clone() for tensors in (group.learners[0].w, group.learners[0].architecture))
+        group.step((x, y), x, (x, y))
+        moved = [
+            float((now["x"] - was).norm())
+            for was, now in ((w, group.learners[0].w), (a, group.learners[0].architecture))
+        ]
+        found.append(moved)
+    assert found[0][0] > 0.025 * 1e-3 * 2
+    assert found[1] == pytest.approx([0.025 * 1e-3, 0.025 * 1e-3], rel=1e-2)
+
+
+def test_a_batch_is_the_same_everywhere(twin: TwinDevice) -> None:
+    pixels = torch.randint(256, (40, 3, 16, 16), generator=stream(0), dtype=torch.uint8)
+    labels = torch.randint(10, (40,), generator=stream(1))
+    every = [
+        (Augmentation(cutout=4, colour_jitter=True), TensorImages(pixels, labels)),
+        (Augmentation(), TensorImages(pixels, labels, size=8)),
+        (Augmentation(smallest_area=0.3), TensorImages(pixels, labels)),
+    ]
+    for augmentation, images in every:
+        own: dict[str, Any] = {"batch_size": 8, "seed": 1, "purpose": "train", "augmentation": augmentation}
+        own |= {"mean": (0.5, 0.4, 0.3), "std": (0.2, 0.3, 0.4)}
+        here, there = (Stream(images, torch.arange(40), device=device, **own) for device in ("cpu", twin.device))
+        for step in (0, 7):
+            expected, found = here.batch(step), there.batch(step)
+            assert all(torch.equal(one, other.cpu()) for one, other in zip(expected, found, strict=True))
+        look: dict[str, Any] = {"batch_size": 16, "mean": own["mean"], "std": own["std"]}
+        pairs = zip(
+            ordered(images, torch.arange(40), **look),
+            ordered(images, torch.arange(40), device=twin.device, **look),
+            strict=True,
+        )
+        assert all(torch.equal(x, u.cpu()) and torch.equal(y, v.cpu()) for (x, y), (u, v) in pairs)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_colors_of_a_batch_are_those_of_its_images(twin: TwinDevice, channels: int) -> None:
+    pixels = torch.randint(256, (12, channels, 9, 7), generator=stream(2), dtype=torch.uint8)
+    factors, orders = draw_jitter(12, channels, stream(3))
+    there = [tensor.to(twin.device) for tensor in (pixels, factors, orders)]
+    jitter(*there)  # sends its constants
+    with twin.captured():
+        found = jitter(*there)
+    assert torch.equal(found.cpu(), jitter(pixels, factors, orders))
+
+
+def test_rows_travel_as_one(twin: TwinDevice) -> None:
+    rows = [
+        torch.tensor([5, 2**31 - 1]),
+        None,
+        torch.tensor([True, False]),
+        torch.tensor([[1.5, math.nan], [-0.0, 1e-40]]),
+    ]
+    with twin.counted() as traffic:
+        found = send_rows(rows, twin.device)
+    assert traffic.copies.total() == 1
+    assert traffic.reads.total() == 0
+    for sent, given in zip(found, rows, strict=True):
+        if given is None or sent is None:
+            assert sent is given
+            continue
+        assert sent.dtype == given.dtype
+        assert sent.cpu().numpy().tobytes() == given.numpy().tobytes()
+
+
+def test_constants_are_sent_once(twin: TwinDevice) -> None:
+    mask = torch.tensor([True, False])
+    with twin.counted() as traffic:
+        assert constant_on(mask, twin.device) is constant_on(mask, twin.device)
+        assert places_on([1, 0], twin.device) is places_on([1, 0], twin.device)
+        assert constant_on(mask.clone(), twin.device) is not constant_on(mask, twin.device)
+    assert traffic.copies.total() == 3
+    assert constant_on(mask, torch.device("cpu")) is mask
