@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from smallgroup.cli.output import print_columns, print_json
-from smallgroup.exporters import export_model
+from smallgroup.shipping import export
 
 
-def run(folder: Path, format: str, out: Path | None, *, as_json: bool) -> None:
+def run(folder: Path, format: str, out: Path | None, *, int8: bool, as_json: bool) -> None:
     """Export a model, and say where it is and how far it agrees."""
-    exported = export_model(folder, format, out)
+    exported = export(folder, format, out, int8=int8)
     if as_json:
         print_json(exported.to_dict())
         return
@@ -18,5 +18,6 @@ def run(folder: Path, format: str, out: Path | None, *, as_json: bool) -> None:
             ("card", exported.card),
             *([] if exported.script is None else [("program", f"{exported.script}, which classifies images with it")]),
             ("difference", f"{exported.difference:.1e}, at most {exported.tolerance:.1e} is allowed"),
+            *([] if exported.int8 is None else exported.int8.rows()),
         ]
     )

@@ -5,6 +5,7 @@ Each takes `images`, float32 [batch, channels, size, size] with any batch, norma
 """
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from typing import Any
 import torch
 
 from smallgroup.data.errors import require_folder
+from smallgroup.data.training_data import TrainingData
 from smallgroup.exporters import EXPORTERS
-from smallgroup.exporters.exporter import Forward
+from smallgroup.exporters.exporter import Exporter, Forward
+from smallgroup.exporters.int8 import Int8, check_images, quantize
 from smallgroup.phases.training.card import write_card
 from smallgroup.phases.training.model import TrainedModel, read_model
 from smallgroup.phases.training.place import find_model
@@ -53,43 +56,69 @@ class Exported:
     card: Path
     format: str
     difference: float
-    """The largest absolute difference of a logit, on random images."""
+    """The largest absolute difference of a logit, on random images; with int8 that of the file before quantization."""
     tolerance: float
     """The largest that would have been accepted."""
+    int8: Int8 | None = None
+    """What quantization did; None: the file is in float32."""
     script: Path | None = None
     """A program beside the file that classifies images with it; None: the format has none, or another file is there."""
 
     def to_dict(self) -> dict[str, Any]:
         """As the command prints it."""
         script = None if self.script is None else str(self.script)
-        return {**vars(self), "path": str(self.path), "card": str(self.card), "script": script}
+        int8 = None if self.int8 is None else self.int8.to_dict()
+        return {**vars(self), "path": str(self.path), "card": str(self.card), "int8": int8, "script": script}
 
 
-def export_model(run: str | Path, format: str = "onnx", out: str | Path | None = None) -> Exported:
+def export_model(
+    run: str | Path,
+    format: str = "onnx",
+    out: str | Path | None = None,
+    *,
+    int8: Callable[[], TrainingData] | None = None,
+) -> Exported:
     """Export the trained model of a run; without `out`, as `model.onnx`, `model.pt2` and so on beside it.
 
     The file is compared with the trained model before it is written, and either is written whole or not at all. A
     short model card goes beside it, and `predict.py`, which classifies images, if the format has such a program.
+
+    Args:
+        run: the folder of a run with a trained model.
+        format: one of `smallgroup list exporters`.
+        out: the file; with `int8` the default is `model.int8.onnx` and so on.
+        int8: what opens the images that the model was trained on: then the file is quantized, calibrated on some of
+            them, and measured on the test images. None: float32.
     """
     EXPORTERS.check_name(format, "format")
     exporter, folder = EXPORTERS[format](), find_model(run)
-    path = folder / f"model{exporter.ending}" if out is None else Path(out)
+    path = folder / f"model{'' if int8 is None else '.int8'}{exporter.ending}" if out is None else Path(out)
     if not path.name.endswith(exporter.ending):
         raise ValueError(f"a file for format {format} must end in {exporter.ending}, but got {shown(path)}")
     require_folder(path.parent, "the place of an export")
+    if int8 is not None and type(exporter).int8 is Exporter.int8:
+        exporter.int8(b"", ())  # which refuses, before anything is computed
     exporter.require()
     network, model = read_model(folder)
+    data = None if int8 is None else int8()
+    if data is not None:
+        check_images(model, data)
     content = exporter.content(network, model)
     difference, tolerance = check_parity(network, model, exporter.runs(content))
+    report = None
+    if data is not None:
+        content, report = quantize(exporter, content, model, data)
     card = path.with_name(path.name + ".md")
     write_whole(path, content)
     try:
-        write_card(card, path.name, network, model, result=TrainResult.read(folder), difference=difference)
+        rows = [("this file", f"logits at most {difference:.1e} from those of the trained model, on random images")]
+        rows = rows if report is None else report.rows()
+        write_card(card, path.name, network, model, result=TrainResult.read(folder), rows=rows)
         script = _write_script(path.with_name(SCRIPT), exporter.script())
     except BaseException:
         path.unlink(missing_ok=True)
         raise
-    return Exported(path, card, format, difference, tolerance, script)
+    return Exported(path, card, format, difference, tolerance, report, script)
 
 
 def _write_script(path: Path, content: str | None) -> Path | None:

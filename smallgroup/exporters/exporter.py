@@ -1,7 +1,7 @@
 """What stands behind the name of a file format. Nothing here loads torch."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -47,6 +47,13 @@ class Exporter(ABC):
     @abstractmethod
     def content(self, network: "DerivedNetwork", model: "TrainedModel") -> bytes:
         """Return the file of a network in eval mode; `model` says what it is and how its images are normalized."""
+
+    def int8(self, content: bytes, batches: Iterable["Tensor"]) -> bytes:  # noqa: ARG002
+        """Return such a file with weights and activations in int8; batches of images say which range they have.
+
+        A format that cannot do so refuses.
+        """
+        raise ValueError(f"--int8 needs a format that can be quantized, such as onnx, but got {self.name}")
 
     @abstractmethod
     def runs(self, content: bytes) -> Forward:

@@ -4,13 +4,14 @@ import importlib
 import json
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
 from smallgroup.exporters.exporter import Exporter, Forward, MissingExtraError
+from smallgroup.exporters.onnx_int8 import quantized
 from smallgroup.exporters.program import about, program_of
 from smallgroup.phases.training.model import TrainedModel
 from smallgroup.spaces.network import DerivedNetwork
@@ -66,6 +67,10 @@ class Onnx(Exporter):
             proto.metadata_props.add(key=key, value=json.dumps(entry))
         importlib.import_module("onnx").checker.check_model(proto, full_check=True)
         return bytes(proto.SerializeToString())
+
+    def int8(self, content: bytes, batches: Iterable[torch.Tensor]) -> bytes:
+        """See `Exporter`."""
+        return quantized(content, batches)
 
     def runs(self, content: bytes) -> Forward:
         """See `Exporter`."""

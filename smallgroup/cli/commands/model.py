@@ -76,6 +76,13 @@ def export(
             help="ONNX (needs `pip install 'smallgroup[onnx]'`), torch.export, or one of `smallgroup list exporters`.",
         ),
     ] = "onnx",
+    int8: Annotated[
+        bool,
+        typer.Option(
+            "--int8",
+            help="Quantize to int8, calibrated on training images; test error and size before and after are measured.",
+        ),
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The file. The default is model.onnx or model.pt2 in the run.")
     ] = None,
@@ -92,4 +99,4 @@ def export(
     early.check_export(run, format_)
     from smallgroup.cli.export import run as carry_out  # noqa: PLC0415
 
-    carry_out(run, format_, out, as_json=json)
+    carry_out(run, format_, out, int8=int8, as_json=json)

@@ -1,6 +1,7 @@
 """The model card beside an export: a page on what the model is and how well it does."""
 
 import platform
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,20 +27,20 @@ def write_card(
     model: TrainedModel,
     *,
     result: TrainResult | None,
-    difference: float,
+    rows: Sequence[tuple[str, str]],
 ) -> None:
-    """Write the card of the export `name`; without a result it says that errors are not known."""
+    """Write the card of the export `name`; `rows` are about the file, and without a result errors are not known."""
     images = model.design.images
     adds = multiply_adds(network, images.size, images.channels)
     versions = f"smallgroup {__version__}, torch {torch.__version__}, Python {platform.python_version()}"
-    rows = [
+    about = [
         ("data", escaped(model.dataset)),
         ("images", f"{images.size} x {images.size} pixels, {images.channels} channel{'s' * (images.channels > 1)}"),
         ("normalisation", f"mean {_numbers(model.mean)}, std {_numbers(model.std)}, of pixels / 255"),
         ("parameters", f"{parameters(network):,}"),
         ("multiply-adds", f"{adds:,} for one image, of convolutions and linear layers"),
         *_errors(result),
-        ("this file", f"logits at most {difference:.1e} from those of the trained model, on random images"),
+        *rows,
         ("written", f"{datetime.now(UTC).date().isoformat()} by {escaped(versions)}"),
     ]
     names = [escaped(each) for each in model.classes[:MOST_CLASSES]]
@@ -52,7 +53,7 @@ def write_card(
         "",
         "| | |",
         "|---|---|",
-        *(f"| {left} | {right} |" for left, right in rows),
+        *(f"| {left} | {right} |" for left, right in about),
         "",
         "## Classes",
         "",
