@@ -8,7 +8,7 @@ from torch import Tensor
 
 from smallgroup.spaces import definition_of, definitions
 from smallgroup.spaces.genotype import Genotype
-from smallgroup.spaces.kinds import Rule
+from smallgroup.spaces.kinds import Kind, Rule
 from smallgroup.spaces.space import Space
 
 Scores = Mapping[str, Tensor]
@@ -77,6 +77,23 @@ def with_other_operation(space: Space, genotype: Genotype, generator: torch.Gene
     operations = space.kinds[kind].operations
     others = [i for i, name in enumerate(operations) if offered[i] and not chosen[kind][edge, i] and name != "none"]
     return _changed(space, chosen, kind, edge, others[int(torch.randint(len(others), (), generator=generator))])
+
+
+def options_by_edge(kinds: Mapping[str, Kind]) -> list[tuple[str, int, list[int]]]:
+    """Return kind, edge and the columns of the operations but `none` that an edge offers."""
+    return [
+        (name, edge, [i for i, operation in enumerate(kind.operations) if row[i] and operation != "none"])
+        for name, kind in kinds.items()
+        for edge, row in enumerate(kind.offers)
+    ]
+
+
+def from_options(space: Space, options: Sequence[int]) -> Genotype:
+    """Derive a genotype from one operation for each edge, in the order of `options_by_edge`."""
+    scores = {name: torch.zeros(kind.shape) for name, kind in space.kinds.items()}
+    for (kind, edge, columns), option in zip(options_by_edge(space.kinds), options, strict=True):
+        scores[kind][edge, columns[option]] = 1.0
+    return space.derive(scores, Rule("top2"))
 
 
 def with_next_best(space: Space, genotype: Genotype, scores: Scores) -> Iterator[Genotype]:

@@ -1,6 +1,6 @@
 """What a space registers: everything that is particular to it, in one class."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -156,6 +156,21 @@ class SpaceDefinition:
         from smallgroup.spaces.choices import with_other_operation  # noqa: PLC0415 -- it loads torch
 
         return with_other_operation(self.at_any_size(), genotype, generator)
+
+    def decisions(self) -> tuple[int, ...]:
+        """Return how many options each of the decisions has that make a genotype, for baselines that look genotypes up.
+
+        By default there is one for every edge, between its operations but `none`.
+        """
+        from smallgroup.spaces.choices import options_by_edge  # noqa: PLC0415 -- it loads torch
+
+        return tuple(len(options) for _, _, options in options_by_edge(self.kinds))
+
+    def decided(self, options: Sequence[int]) -> Genotype:
+        """Return the genotype that one option of each decision makes."""
+        from smallgroup.spaces.choices import from_options  # noqa: PLC0415 -- it loads torch
+
+        return from_options(self.at_any_size(), options)
 
     def neighbors(self, genotype: Any, scores: "Mapping[str, Tensor]") -> Iterator[Genotype]:  # noqa: ANN401
         """For every edge, the genotype with the next best operation there."""

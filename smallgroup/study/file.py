@@ -61,9 +61,10 @@ class BaselineRow(BaseModel):
 
     model_config = _STRICT
 
-    kind: Literal["random", "evolution", "untrained"]
+    kind: Literal["random", "evolution", "local", "reinforce", "untrained"]
     lookups: int = Field(default=100, ge=1, le=15_625)
-    """Accuracies that random search and evolution may look up, in a column other than the one they are scored by."""
+    """Accuracies that all but `untrained` may look up, in a column of a table other than the one they are scored by; of
+    a surrogate, which has one column alone, in that."""
 
     @property
     def paired(self) -> bool:

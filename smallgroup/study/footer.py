@@ -16,10 +16,10 @@ from smallgroup.phases.search.config import ANSWERS, AnswerRule
 from smallgroup.runtime.files import read_regular
 from smallgroup.runtime.plain_yaml import parsed
 from smallgroup.study.file import keys_of
-from smallgroup.study.measures import MEASURES, OF_SCORES
+from smallgroup.study.measures import MEASURES, OF_SCORES, PREDICTED
 from smallgroup.study.plan import Plan
 from smallgroup.study.store import Store
-from smallgroup.study.truth import looked_up_in, truth_for
+from smallgroup.study.truth import judge_for, surrogate_for, truth_for
 from smallgroup.version import __version__
 
 _IMAGES = {"train": "training", "validation": "validation", "unlabeled": "unlabelled", "test": "test"}
@@ -33,6 +33,7 @@ def footer(plan: Plan, store: Store) -> list[str]:
     return [
         f"primary endpoint, named in the study file: {MEASURES[study.primary].title}{of_all}",
         *dict.fromkeys(_effects(plan)),
+        *dict.fromkeys(_predictions(plan)),
         *dict.fromkeys(_lookups(plan)),
         *_answers(plan),
         f"recipe {study.recipe}, seeds {', '.join(map(str, study.seeds))}",
@@ -123,6 +124,15 @@ def _effects(plan: Plan) -> Iterator[str]:
             yield f"{MEASURES[OF_SCORES].title}: {said}"
 
 
+def _predictions(plan: Plan) -> Iterator[str]:
+    """How far predictions can be believed."""
+    for measure in plan.study.measures if PREDICTED.intersection(plan.study.measures) else ():
+        for line in plan.lines if measure in PREDICTED else ():
+            config = resolve(keys_of(plan.study, line.point, line.row, plan.study.seeds[0]))
+            surrogate = surrogate_for(config)
+            yield f"{MEASURES[measure].title}, by {surrogate.name}, beside {surrogate.compared_with}: {surrogate.caveat}"
+
+
 def _lookups(plan: Plan) -> Iterator[str]:
     """What rows without a search knew."""
     for line in plan.lines:
@@ -133,6 +143,8 @@ def _lookups(plan: Plan) -> Iterator[str]:
             yield f"{line.row.name}: cells of architectures before their first step"
             continue
         config = resolve(keys_of(plan.study, line.point, line.row, plan.study.seeds[0]))
-        column = config.data.dataset
-        other = looked_up_in(truth_for(config), column)
-        yield f"{line.row.name}: the best of {baseline.lookups} lookups in column {other}, scored by column {column}"
+        judge = judge_for(config)
+        by = f"scored by column {judge.scored}"
+        if judge.predicts:
+            by = "scored by the same predictions: it knows the answer"
+        yield f"{line.row.name}: the best of {baseline.lookups} lookups in column {judge.looked_up}, {by}"

@@ -10,6 +10,7 @@ from smallgroup.config import Config
 from smallgroup.phases.search.schedule import Course, schedule_of
 from smallgroup.phases.training.place import HELD_OUT
 from smallgroup.spaces.genotypes import from_plain
+from smallgroup.spaces.ground_truth import caveat_of
 
 if TYPE_CHECKING:
     from smallgroup.phases.training import TrainResult
@@ -147,6 +148,25 @@ def _error_on(images: Literal["held-out", "test"], name: str) -> "Callable[[Trai
     return value
 
 
+def _predicted(name: str, known: object) -> float | None:
+    """The number of the first column that is a prediction."""
+    columns: Mapping[str, float | None] = getattr(known, name) or {}
+    return next((value for column, value in columns.items() if caveat_of(column) is not None), None)
+
+
+def _prediction(title: str, name: str, *, digits: int = 1) -> Measure:
+    """A measure of cells that a surrogate predicts."""
+    return Measure(
+        title,
+        "search",
+        True,
+        lambda outcome, k: _predicted(name, outcome.search.group[k]),
+        lambda outcome: _predicted(name, outcome.search),
+        digits=digits,
+        some_lack_it=True,
+    )
+
+
 OTHER_COLUMN = "cifar100"
 """The column of the table beside that of CIFAR-10, which most searches are made on."""
 OF_CONSENSUS = {"consensus_percentile", "consensus_percentile_at_cost"}
@@ -165,6 +185,8 @@ TRUE = {
     *ON_OTHER_COLUMN,
 }
 """Measures that are looked up in a table of accuracies."""
+PREDICTED = {"predicted_accuracy", "predicted_percentile"}
+"""Measures that a surrogate predicts."""
 ON_HELD_OUT = {"supernet_held_out_error", "held_out_error"}
 """Those of images that nobody trains on."""
 ON_TEST_IMAGES = {"test_error", "test_error_top5"}
@@ -210,6 +232,8 @@ MEASURES: dict[str, Measure] = {
         "learners without cells of the same cost", "search", None, of_run=_learners_without_peers
     ),
     OF_SCORES: Measure("correlation of scores with true effects", "search", True, _score_correlation),
+    "predicted_percentile": _prediction("predicted percentile", "percentile"),
+    "predicted_accuracy": _prediction("predicted accuracy, %", "true_accuracy", digits=2),
     "validation_error": Measure(
         "validation error, %", "search", False, lambda outcome, k: outcome.search.group[k].validation_error
     ),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any, Literal
 
-from smallgroup.config import resolve
+from smallgroup.config import Config, resolve
 from smallgroup.spaces import GroundTruth
 from smallgroup.statistics import (
     Comparison,
@@ -28,13 +28,14 @@ from smallgroup.study.measures import (
     ON_OTHER_COLUMN,
     ON_TEST_IMAGES,
     OTHER_COLUMN,
+    PREDICTED,
     TRUE,
     Measure,
 )
 from smallgroup.study.outcome import Outcome
 from smallgroup.study.plan import Line, Plan, Runs
 from smallgroup.study.store import Store
-from smallgroup.study.truth import looked_up_in, truth_for
+from smallgroup.study.truth import judge_for, surrogate_for, truth_for
 
 SIGNIFICANT = 0.05
 Side = Literal["better", "worse", "equivalent", "undecided"]
@@ -166,9 +167,9 @@ def check_measurable(plan: Plan) -> None:
     """Refuse a study whose table could not be made, before hours are spent on its runs."""
     shown = {*plan.study.measures}
     for line in plan.lines:
-        if shown & TRUE or line.row.baseline is not None:
+        if shown & (TRUE | PREDICTED) or line.row.baseline is not None:
             config = resolve(keys_of(plan.study, line.point, line.row, plan.study.seeds[0]))
-            _check_truth(shown, truth_for(config), config.data.dataset)
+            _check_judged(shown, config, looks_up=line.row.baseline is not None)
         for runs in line.runs.values():
             if shown & OF_CONSENSUS and (rule := runs.search.config.search.answer) != "consensus":
                 raise ValueError(
@@ -176,6 +177,16 @@ def check_measurable(plan: Plan) -> None:
                 )
             for name in shown & (ON_HELD_OUT | ON_TEST_IMAGES):
                 _check_images(name, runs, line.name)
+
+
+def _check_judged(shown: Collection[str], config: Config, *, looks_up: bool) -> None:
+    """Refuse a row that nothing can judge."""
+    if looks_up:
+        judge_for(config)
+    if TRUE.intersection(shown):
+        _check_truth(shown, truth_for(config), config.data.dataset)
+    if PREDICTED.intersection(shown):
+        surrogate_for(config)
 
 
 def _check_truth(shown: Collection[str], truth: GroundTruth, dataset: str) -> None:
@@ -242,20 +253,25 @@ def _retrained(measure: Measure, outcomes: Mapping[int, Outcome]) -> dict[int, S
 
 
 def _of_baseline(plan: Plan, line: Line) -> dict[str, dict[int, float]]:
-    """Return true accuracies and percentiles by measure and seed; a cell without peers has no percentile at cost."""
+    """Return accuracies, percentiles and skips by measure and seed; a cell without peers has no percentile at cost."""
     baseline = line.row.baseline
     assert baseline is not None
-    found: dict[str, dict[int, float]] = {"true_accuracy": {}, "percentile": {}, "percentile_at_cost": {}}
+    found: dict[str, dict[int, float]] = {}
     for seed in plan.study.seeds:
         config = resolve(keys_of(plan.study, line.point, line.row, seed))
-        truth, column = truth_for(config), config.data.dataset
-        cells = picked(baseline.kind, config, Lookups(truth, looked_up_in(truth, column), baseline.lookups))
-        standings = [truth.standing(cell, column) for cell in (cells if line.row.take == "mean" else cells[:1])]
-        found["true_accuracy"][seed] = fmean(standing.accuracy for standing in standings)
-        found["percentile"][seed] = fmean(standing.percentile for standing in standings)
+        judge = judge_for(config)
+        every = picked(baseline.kind, config, Lookups(judge.truth, judge.looked_up, baseline.lookups))
+        cells = every if line.row.take == "mean" else every[:1]
+        standings = [standing for cell in cells if (standing := judge.standing(cell)) is not None]
+        if not standings:
+            continue
+        names = ("predicted_accuracy", "predicted_percentile") if judge.predicts else ("true_accuracy", "percentile")
+        found.setdefault(names[0], {})[seed] = fmean(standing.accuracy for standing in standings)
+        found.setdefault(names[1], {})[seed] = fmean(standing.percentile for standing in standings)
+        found.setdefault("skips", {})[seed] = fmean(cell.skips for cell in cells)
         at_cost = [value for standing in standings if (value := standing.percentile_at_cost) is not None]
         if at_cost:
-            found["percentile_at_cost"][seed] = fmean(at_cost)
+            found.setdefault("percentile_at_cost", {})[seed] = fmean(at_cost)
     return found
 
 

@@ -1,11 +1,12 @@
-"""The table of true accuracies that a study's searches are judged by."""
+"""The table of true accuracies, or the surrogate, that a study's searches are judged by."""
 
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from smallgroup.config import Config
 from smallgroup.data import data_root
-from smallgroup.spaces import GROUND_TRUTHS, GroundTruth
+from smallgroup.spaces import GROUND_TRUTHS, Genotype, GroundTruth, Standing
 
 
 def truth_for(config: Config) -> GroundTruth:
@@ -25,9 +26,46 @@ def truth_for(config: Config) -> GroundTruth:
     )
 
 
-def looked_up_in(truth: GroundTruth, dataset: str) -> str:
-    """The column that baselines may search when they are scored by that of a dataset."""
-    return next(name for name in truth.columns if name != dataset)
+def surrogate_for(config: Config) -> GroundTruth:
+    """The surrogate that predicts how good the cells of a search are."""
+    root = data_root(config.data.data_root)
+    spaces = {(learner.space or config.space).name for learner in config.learners}
+    surrogates = [kind for _, kind in GROUND_TRUTHS.usable() if kind.caveat is not None]
+    for kind in surrogates:
+        surrogate = _found(kind.name, root) if spaces == {kind.space} else None
+        if surrogate is not None:
+            return surrogate
+    known = " or ".join(f"{kind.space} ({kind.missing(root / kind.name)})" for kind in surrogates)
+    raise ValueError(f"predicted accuracies need searches in {known}; this one is in {', '.join(sorted(spaces))}")
+
+
+@dataclass(frozen=True)
+class Judge:
+    """What baselines look up, and what they are scored by."""
+
+    truth: GroundTruth
+    looked_up: str
+    scored: str
+
+    @property
+    def predicts(self) -> bool:
+        """Whether it is a surrogate."""
+        return self.truth.caveat is not None
+
+    def standing(self, cell: Genotype) -> Standing | None:
+        """Return how good a cell is; None where a surrogate does not know it."""
+        return self.truth.standing(cell, self.scored) if self.truth.known(cell) else None
+
+
+def judge_for(config: Config) -> Judge:
+    """The table of a search's space, with a column to search and another one to score; else its surrogate."""
+    spaces = {(learner.space or config.space).name for learner in config.learners}
+    if any(kind.caveat is not None and spaces == {kind.space} for _, kind in GROUND_TRUTHS.usable()):
+        surrogate = surrogate_for(config)
+        column = next(iter(surrogate.columns))
+        return Judge(surrogate, column, column)
+    truth, dataset = truth_for(config), config.data.dataset
+    return Judge(truth, next(name for name in truth.columns if name != dataset), dataset)
 
 
 @cache

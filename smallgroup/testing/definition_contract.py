@@ -94,6 +94,17 @@ class DefinitionContract(SpaceContract):
             small_network(definition.mutated(genotype, generator))
             small_network(definition.sampled(generator))
 
+    def test_decisions_make_genotypes(self) -> None:
+        """Any option of every decision does; other options of one make another genotype."""
+        definition, generator = self.definition(), stream("testing", "decisions")
+        sizes = definition.decisions()
+        for _ in range(5):
+            options = [int(torch.randint(size, (), generator=generator)) for size in sizes]
+            genotype = definition.decided(options)
+            assert genotype == definition.decided(tuple(options))
+            assert genotype.space == self.name
+            small_network(genotype)
+
     def test_networks_are_built_for_every_dataset_of_the_papers(self) -> None:
         """Counted without memory, and with the design that a file gives back."""
         for dataset in IMAGES:

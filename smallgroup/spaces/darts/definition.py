@@ -1,12 +1,12 @@
 """The DARTS space as the registry has it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.config import NetworkConfig, SpaceConfig
-from smallgroup.spaces.darts import notation, plain
+from smallgroup.spaces.darts import decisions, notation, plain
 from smallgroup.spaces.darts.config import DartsConfig, DartsNetworkConfig
 from smallgroup.spaces.darts.design import NETWORKS, DartsDesign, stem_for
 from smallgroup.spaces.darts.genotype import CellGenotype, DartsGenotype
@@ -30,6 +30,8 @@ class DartsDefinition(SpaceDefinition):
 
     name: ClassVar[str] = "darts"
     kinds: ClassVar[Mapping[str, Kind]] = KINDS
+    genotype: ClassVar[type[DartsGenotype]] = DartsGenotype
+    """What a search derives; a part of the space has genotypes of its own."""
     config: ClassVar[type[SpaceConfig]] = DartsConfig
     network_config: ClassVar[type[NetworkConfig]] = DartsNetworkConfig
     network_design: ClassVar[type[NetworkDesign]] = DartsDesign
@@ -96,6 +98,29 @@ class DartsDefinition(SpaceDefinition):
     def notes(self, genotype: DartsGenotype) -> list[str]:  # noqa: ARG002
         """Return what the inputs are."""
         return ["0: the cell before the last, 1: the last one. A node sums what leads to it."]
+
+    def decisions(self) -> tuple[int, ...]:
+        """Two sources for every node, and an operation for each."""
+        return decisions.sizes(self.kinds)
+
+    def decided(self, options: Sequence[int]) -> DartsGenotype:
+        """Return the two cells."""
+        return decisions.decided(self.kinds, options, self.genotype)
+
+    def mutated(self, genotype: DartsGenotype, generator: "torch.Generator") -> DartsGenotype:
+        """Draw another option of one decision: other sources of a node, or another operation."""
+        import torch  # noqa: PLC0415 -- a config is checked without it
+
+        options = decisions.options_of(self.kinds, genotype)
+        if options is None:  # a cell that a threshold made, say: its edges stay
+            changed: DartsGenotype = super().mutated(genotype, generator)  # type: ignore[assignment]
+            return changed
+        sizes = self.decisions()
+        open_to = [place for place, size in enumerate(sizes) if size > 1]
+        place = open_to[int(torch.randint(len(open_to), (), generator=generator))]
+        others = [option for option in range(sizes[place]) if option != options[place]]
+        other = others[int(torch.randint(len(others), (), generator=generator))]
+        return self.decided((*options[:place], other, *options[place + 1 :]))
 
     def neighbors(self, genotype: DartsGenotype, scores: "Mapping[str, Tensor]") -> Iterator[DartsGenotype]:
         """For every edge of both cells, the genotype with the next best operation there."""

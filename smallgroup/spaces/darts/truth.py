@@ -24,7 +24,7 @@ import numpy as np
 from smallgroup.runtime.files import read_regular
 from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, DartsGenotype, Edge
 from smallgroup.spaces.darts.names import OPERATIONS
-from smallgroup.spaces.ground_truth import GroundTruth, Known
+from smallgroup.spaces.ground_truth import GroundTruth, Known, Standing
 
 COLUMN = "nas-bench-301"
 """The name of the surrogate's folder, and of its numbers in metrics and results."""
@@ -125,6 +125,20 @@ class Surrogate(GroundTruth):
         if predicted is None:
             return {}
         return {"true_accuracy": {COLUMN: predicted.accuracy}, "percentile": {COLUMN: predicted.percentile}}
+
+    def standing(self, genotype: DartsGenotype, column: str) -> Standing:
+        """Return prediction and percentile of a cell that the benchmark has."""
+        predicted = self.prediction(genotype) if column == COLUMN else None
+        if predicted is None:
+            raise ValueError(f"{COLUMN} must know a cell to rank it in column {column}, but it does not")
+        return Standing(predicted.accuracy, predicted.percentile)
+
+    def accuracy(self, genotype: DartsGenotype, column: str) -> float:
+        """Return the prediction for a cell that the benchmark has."""
+        predicted = self.predict(genotype) if column == COLUMN else None
+        if predicted is None:
+            raise ValueError(f"{COLUMN} must know a cell to look it up in column {column}, but it does not")
+        return predicted
 
     @classmethod
     def missing(cls, where: Path) -> str:

@@ -1,7 +1,7 @@
 """NAS-Bench-201 as the registry has it."""
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from smallgroup.runtime.bounds import MOST
@@ -131,6 +131,14 @@ class NasBench201Definition(SpaceDefinition):
         operations = list(genotype.operations)
         operations[edge] = others[int(torch.randint(len(others), (), generator=generator))]
         return Cell(tuple(operations))
+
+    def decisions(self) -> tuple[int, ...]:
+        """An operation for every edge, `none` among them: all cells of the benchmark."""
+        return (len(OPERATIONS),) * len(EDGES)
+
+    def decided(self, options: Sequence[int]) -> Cell:
+        """Return the cell."""
+        return Cell(tuple(OPERATIONS[option] for option in options))
 
     def neighbors(self, genotype: Cell, scores: "Mapping[str, Tensor]") -> Iterator[Cell]:
         """For every edge, the cell with the next best operation there."""

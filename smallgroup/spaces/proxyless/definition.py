@@ -1,6 +1,6 @@
 """The chain space as the registry has it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from smallgroup.runtime.image_spec import ImageSpec
@@ -11,7 +11,7 @@ from smallgroup.spaces.kinds import Kind
 from smallgroup.spaces.proxyless.config import ProxylessConfig, ProxylessNetworkConfig
 from smallgroup.spaces.proxyless.design import ProxylessDesign
 from smallgroup.spaces.proxyless.genotype import Chain, looks_like_a_chain
-from smallgroup.spaces.proxyless.names import FIRST, KIND, NONE, form_for, layers
+from smallgroup.spaces.proxyless.names import FIRST, KIND, LAYERS, NONE, form_for, layers
 from smallgroup.spaces.reading import show
 
 if TYPE_CHECKING:
@@ -80,6 +80,14 @@ class ProxylessDefinition(SpaceDefinition):
     def in_a_line(self, genotype: Chain) -> str:
         """Return the names stage by stage."""
         return " | ".join(" ".join(stage) for stage in genotype.stages)
+
+    def decisions(self) -> tuple[int, ...]:
+        """What every layer offers, `none` among it."""
+        return tuple(len(KIND.offered(layer)) for layer in range(LAYERS))
+
+    def decided(self, options: Sequence[int]) -> Chain:
+        """Return the chain."""
+        return Chain(tuple(KIND.offered(layer)[option] for layer, option in enumerate(options)))
 
     def mutated(self, genotype: Chain, generator: "torch.Generator") -> Chain:
         """Draw another operation for a layer; `none` is one, where the layer may be left out."""

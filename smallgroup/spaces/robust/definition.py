@@ -12,7 +12,7 @@ from smallgroup.spaces.darts.genotype import DartsGenotype
 from smallgroup.spaces.definition import Published
 from smallgroup.spaces.kinds import Kind
 from smallgroup.spaces.robust import names
-from smallgroup.spaces.robust.genotype import GenotypeS1, GenotypeS2, GenotypeS3, GenotypeS4, RobustGenotype
+from smallgroup.spaces.robust.genotype import GenotypeS1, GenotypeS2, GenotypeS3, GenotypeS4
 
 if TYPE_CHECKING:
     import torch
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 class Robust(DartsDefinition):
     """What the four have in common: cells, networks and files of the DARTS space, and genotypes of their own."""
-
-    genotype: ClassVar[type[RobustGenotype]]
 
     def space(self, config: SpaceConfig, images: ImageSpec) -> "DartsSpace":
         """Return the space at a size, for such images."""
@@ -59,7 +57,7 @@ class RobustS1(Robust):
 
     name: ClassVar[str] = "robust-s1"
     kinds: ClassVar[Mapping[str, Kind]] = names.S1
-    genotype: ClassVar[type[RobustGenotype]] = GenotypeS1
+    genotype: ClassVar[type[DartsGenotype]] = GenotypeS1
 
 
 class RobustS2(Robust):
@@ -67,7 +65,7 @@ class RobustS2(Robust):
 
     name: ClassVar[str] = "robust-s2"
     kinds: ClassVar[Mapping[str, Kind]] = names.S2
-    genotype: ClassVar[type[RobustGenotype]] = GenotypeS2
+    genotype: ClassVar[type[DartsGenotype]] = GenotypeS2
 
 
 class RobustS3(Robust):
@@ -75,7 +73,7 @@ class RobustS3(Robust):
 
     name: ClassVar[str] = "robust-s3"
     kinds: ClassVar[Mapping[str, Kind]] = names.S3
-    genotype: ClassVar[type[RobustGenotype]] = GenotypeS3
+    genotype: ClassVar[type[DartsGenotype]] = GenotypeS3
 
 
 class RobustS4(Robust):
@@ -83,4 +81,4 @@ class RobustS4(Robust):
 
     name: ClassVar[str] = "robust-s4"
     kinds: ClassVar[Mapping[str, Kind]] = names.S4
-    genotype: ClassVar[type[RobustGenotype]] = GenotypeS4
+    genotype: ClassVar[type[DartsGenotype]] = GenotypeS4
