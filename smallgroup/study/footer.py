@@ -129,8 +129,8 @@ def _predictions(plan: Plan) -> Iterator[str]:
     for measure in plan.study.measures if PREDICTED.intersection(plan.study.measures) else ():
         for line in plan.lines if measure in PREDICTED else ():
             config = resolve(keys_of(plan.study, line.point, line.row, plan.study.seeds[0]))
-            surrogate = surrogate_for(config)
-            yield f"{MEASURES[measure].title}, by {surrogate.name}, beside {surrogate.compared_with}: {surrogate.caveat}"
+            by = surrogate_for(config)
+            yield f"{MEASURES[measure].title}, by {by.name}, beside {by.compared_with}: {by.caveat}"
 
 
 def _lookups(plan: Plan) -> Iterator[str]:

@@ -166,7 +166,10 @@ def test_costs_are_those_of_the_blocks() -> None:
     assert float(table[:, 0].sum()) == 0
 
 
-@pytest.mark.parametrize("method", list(METHODS))
+@pytest.mark.parametrize(
+    "method",
+    [pytest.param(name, marks=[] if name in {*REFUSED, "darts", "gdas"} else pytest.mark.slow) for name in METHODS],
+)
 def test_every_method_searches_it_or_says_why_not(method: str) -> None:
     space = small_space("proxyless")
     if method in REFUSED:

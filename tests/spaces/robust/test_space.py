@@ -31,6 +31,7 @@ NAMES = ("robust-s1", "robust-s2", "robust-s3", "robust-s4")
 IMAGES = ImageSpec(classes=10, channels=3, size=8)
 
 
+@pytest.mark.slow  # of the four contracts one is always run
 class TestS1(DefinitionContract):
     name = "robust-s1"
 
@@ -39,7 +40,7 @@ class TestS4(DefinitionContract):
     name = "robust-s4"
 
 
-@pytest.mark.slow  # what is particular to them is a part of what the two others have
+@pytest.mark.slow
 class TestS2(DefinitionContract):
     name = "robust-s2"
 
