@@ -26,7 +26,7 @@ from smallgroup.study.discrete import (
     policy_gradients,
     reinforce,
 )
-from smallgroup.study.file import Baseline, parsed
+from smallgroup.study.file import BaselineRow, parsed
 from smallgroup.study.footer import footer
 from smallgroup.study.plan import planned
 from smallgroup.study.store import Store
@@ -229,7 +229,7 @@ def test_a_baseline_by_name(truth: Truth) -> None:
     config, lookups = resolve({"seed": 3}), Lookups(truth, "cifar100", 20)
     for kind in SEARCHES:
         assert picked(kind, config, lookups) == [lookups.best(kind, 3)]
-    assert {*get_args(Baseline.model_fields["kind"].annotation)} == {*SEARCHES, "untrained"}
+    assert {*get_args(BaselineRow.model_fields["kind"].annotation)} == {*SEARCHES, "untrained"}
 
 
 def test_without_a_table_the_study_is_refused_before_its_runs(tmp_path: Path) -> None:

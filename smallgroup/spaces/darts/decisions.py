@@ -6,7 +6,7 @@ For each node of the normal cell and then of the reduction cell: which two nodes
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
-from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, Edge, DartsGenotype
+from smallgroup.spaces.darts.genotype import INPUTS, CellGenotype, DartsGenotype, Edge
 from smallgroup.spaces.kinds import Kind
 
 CELLS = ("normal", "reduce")
