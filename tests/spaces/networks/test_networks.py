@@ -70,7 +70,7 @@ def test_every_published_cell_can_be_trained(name: str) -> None:
     network = build_network(published()[name], DartsDesign(images=ImageSpec(4, 3, 8), channels=2, cells=3))
     logits = network(random_images(3, 3, 8, 8))
     assert isinstance(logits, torch.Tensor)
-    logits.square().sum().backward()
+    logits.square().sum().backward()  # type: ignore[no-untyped-call]
     assert [key for key, weight in network.named_parameters() if weight.grad is None] == []
 
 
