@@ -28,7 +28,7 @@ class Pure:
             if layer.filter is not None:
                 x, step = depthwise(x, layer.filter, stride, layer.dilation), 1
             y = convolution(x, layer.matrix, layer.bias, step)
-            left_to_the_sum = layer.last and not _has_state(layer.norm)
+            left_to_the_sum = layer.last and not has_state(layer.norm)
             results.append(Term(y, y.new_empty(0)) if left_to_the_sum else Term(_normed(y, layer)))
         return results
 
@@ -64,7 +64,7 @@ class Pure:
 PURE = Pure()
 
 
-def _has_state(norm: nn.BatchNorm2d) -> bool:
+def has_state(norm: nn.BatchNorm2d) -> bool:
     """Whether a norm is more than a function of the batch."""
     return norm.affine or norm.running_mean is not None
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from smallgroup.kernels import library, native, pure
+from smallgroup.kernels import grouped, library, native, pure
 from smallgroup.kernels.terms import Backend
 from smallgroup.runtime.checks import check_choice
 from smallgroup.runtime.kernel_paths import AUTO, PATHS, KernelPath
@@ -71,8 +71,8 @@ def backend_for(x: Tensor) -> Backend | None:
     if forward_ad._current_level >= 0 or _is_autocast(x.device.type):
         return None
     path = current()
-    if path == "native" and x.device.type != "cpu":
-        path = "torch"
+    if x.device.type != "cpu":
+        return None if path == "plain" else grouped.GROUPED
     return _BACKENDS.get(path)
 
 
