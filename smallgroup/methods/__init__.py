@@ -37,6 +37,7 @@ METHODS: "Registry[Method]" = Registry(
     "smallgroup.methods.method:Method",
     {
         "asap": "smallgroup.methods.asap:Asap",
+        "bayes-nas": "smallgroup.methods.bayes_nas:BayesNas",
         "beta-darts": "smallgroup.methods.beta_darts:BetaDarts",
         "darts": "smallgroup.methods.darts:Darts",
         "darts-minus": "smallgroup.methods.darts_minus:DartsMinus",
@@ -46,6 +47,7 @@ METHODS: "Registry[Method]" = Registry(
         "dsnas": "smallgroup.methods.dsnas:Dsnas",
         "fair-darts": "smallgroup.methods.fair_darts:FairDarts",
         "gdas": "smallgroup.methods.gdas:Gdas",
+        "merge-nas": "smallgroup.methods.merge_nas:MergeNas",
         "noisy-darts": "smallgroup.methods.noisy_darts:NoisyDarts",
         "p-darts": "smallgroup.methods.p_darts:PDarts",
         "parsec": "smallgroup.methods.parsec:Parsec",

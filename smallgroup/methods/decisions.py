@@ -48,7 +48,7 @@ class EpochEnd:
     genotype: Any
     statistics: Mapping[str, float] = field(default_factory=dict)
     validation_loss: "Callable[[Mapping[str, Tensor]], Tensor] | None" = None
-    """The validation loss at another architecture, differentiable: for monitors that look at its curvature. It takes
+    """The validation loss at another architecture, twice differentiable: for monitors of its curvature. It takes
     architectures in main memory and on the learner's device."""
 
 

@@ -21,7 +21,7 @@ SPACES: dict[str, Space] = {
     "darts": DartsSpace(channels=4, cells=3, images=ImageSpec(10, 3, 9)),
     "nas-bench-201": NasBench201Space(channels=4, cells_per_stage=1, images=ImageSpec(10, 3, 9)),
 }
-RUN = ("darts", "darts-minus", "fair-darts", "gdas", "p-darts", "pc-darts")
+RUN = ("darts", "darts-minus", "fair-darts", "gdas", "merge-nas", "p-darts", "pc-darts", "proxyless")
 """Methods that differ in what runs on an edge; the others differ from them in the mixing weights."""
 PAIRS = [(space, method) for space in SPACES for method in RUN if (space, method) != ("nas-bench-201", "p-darts")]
 

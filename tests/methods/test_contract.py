@@ -2,11 +2,13 @@
 
 from smallgroup.methods import METHODS, Darts, DartsMinus, FairDarts, Gdas, Method, PcDarts, PDarts
 from smallgroup.methods.asap import Asap
+from smallgroup.methods.bayes_nas import BayesNas
 from smallgroup.methods.beta_darts import BetaDarts
 from smallgroup.methods.darts_plus import DartsPlus
 from smallgroup.methods.dr_nas import DrNas
 from smallgroup.methods.drop_nas import DropNas
 from smallgroup.methods.dsnas import Dsnas
+from smallgroup.methods.merge_nas import MergeNas
 from smallgroup.methods.noisy_darts import NoisyDarts
 from smallgroup.methods.parsec import Parsec
 from smallgroup.methods.proxyless import Proxyless
@@ -133,6 +135,20 @@ class TestProxyless(MethodContract):
 
     def method(self) -> Method:
         return Proxyless(gates="two")
+
+
+class TestMergeNas(MethodContract):
+    spaces = ("darts", "nas-bench-201")
+
+    def method(self) -> Method:
+        return MergeNas()
+
+
+class TestBayesNas(MethodContract):
+    spaces = CHEAPEST
+
+    def method(self) -> Method:
+        return BayesNas()
 
 
 def test_every_built_in_method_is_tested_here() -> None:

@@ -30,10 +30,11 @@ COUNTS = {
     ("pc-darts", 10): 299_578,
     ("pc-darts", 100): 322_708,
     ("pc-darts", 1000): 956_512,
+    ("merge-nas", 10): 725_498,
 }
 """Weights of a supernet by method and classes, as published; of P-DARTS in its first stage."""
-BASE = {method for method, _ in COUNTS}
-"""The methods that the paper wraps. The others have the supernet of DARTS."""
+BASE = {"darts", "darts-minus", "p-darts", "pc-darts"}
+"""The methods that the paper wraps."""
 ROWS = list({str(row.keys): row for row in reversed(recipes.rows())}.values())[::-1]
 """Rows that transfer a cell to other data are searches of other rows."""
 
@@ -50,7 +51,7 @@ STEPPED = {kind(row): row for row in ROWS}
 
 def count(method: str, dataset: str, space: Space) -> int:
     """Weights of the supernet of a row."""
-    if method in BASE:
+    if (method, CLASSES[dataset]) in COUNTS:
         return COUNTS[method, CLASSES[dataset]]
     if getattr(space, "cells", 0) == 8 and dataset != "imagenet":
         return COUNTS["darts", CLASSES[dataset]]

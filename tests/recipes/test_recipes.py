@@ -89,7 +89,7 @@ def test_the_released_code() -> None:
 
 def test_rows_that_teach_follow_the_equations_and_others_do_not() -> None:
     rows = {(row.recipe, row.table, row.name): resolve(row.keys) for row in recipes.rows()}
-    assert len(rows) == len(recipes.rows()) == 28 + 7 + 19
+    assert len(rows) == len(recipes.rows()) == 28 + 7 + 22
     for (recipe, _, name), config in rows.items():
         group = "SGL" in name
         assert len(config.learners) == (2 if group else 1)
