@@ -92,6 +92,8 @@ class SearchDisplay(Display):
                 self._said.add((row["learner"], sign))
         if row.get("rebuilt"):
             self.say(f"learner {row['learner']}: {row['rebuilt']}")
+        if row.get("rolled_back"):
+            self.say(f"learner {row['learner']}: its method takes epochs back, {row['rolled_back']}")
         if row.get("ended"):
             self.say(f"learner {row['learner']}: its method ends its search: {row['ended']}")
 

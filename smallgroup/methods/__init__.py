@@ -53,6 +53,7 @@ METHODS: "Registry[Method]" = Registry(
         "parsec": "smallgroup.methods.parsec:Parsec",
         "pc-darts": "smallgroup.methods.pc_darts:PcDarts",
         "proxyless": "smallgroup.methods.proxyless:Proxyless",
+        "r-darts": "smallgroup.methods.r_darts:RDarts",
         "sdarts-adv": "smallgroup.methods.sdarts_adv:SdartsAdv",
         "sdarts-rs": "smallgroup.methods.sdarts_rs:SdartsRs",
         "snas": "smallgroup.methods.snas:Snas",

@@ -22,8 +22,8 @@ _LEAST = 1e-6
 class BayesNas(Method):
     """Plain gates on operations and edges under a prior that switches off what is not needed. Approximate.
 
-    out = beta_e sum_i alpha_i o_i(x), penalty lambda sum omega |gate|. After every epoch a Laplace step, H the diagonal of
-    the Hessian: c = 1 / (1 / gamma + H / lambda), omega = sqrt(1 / gamma - c / gamma^2), gamma = |gate| / omega.
+    out = beta_e sum_i alpha_i o_i(x), penalty lambda sum omega |gate|. After every epoch a Laplace step, H the diagonal
+    of the Hessian: c = 1 / (1 / gamma + H / lambda), omega = sqrt(1 / gamma - c / gamma^2), gamma = |gate| / omega.
     Approximate, because published gates are those of single cells, and weights and gates follow the training loss in
     one epoch each.
     """

@@ -50,6 +50,8 @@ class EpochEnd:
     validation_loss: "Callable[[Mapping[str, Tensor]], Tensor] | None" = None
     """The validation loss at another architecture, twice differentiable: for monitors of its curvature. It takes
     architectures in main memory and on the learner's device."""
+    settings: Mapping[str, float] = field(default_factory=dict)
+    """What `Rollback` may change, as it is now: the weight decay of V and W."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,11 @@ class Stop:
 
 @dataclass(frozen=True)
 class Rollback:
-    """Go back to the end of `epoch` and go on from there with other settings."""
+    """Go back to the end of `epoch` and go on from there with other settings, such as {"weight_decay": 0.003}.
+
+    Weights, architectures, moments, schedules, random numbers and the batches of all learners are those of that epoch.
+    `settings` are those of the learner that asks; see `EpochEnd.settings`. `Method.reach` says how far back it may go.
+    """
 
     reason: str
     epoch: int

@@ -162,6 +162,11 @@ class Method:
         """Parts of a like number of epochs, in each of which learning rates begin anew; see `Rebuild`."""
         return 1
 
+    @property
+    def reach(self) -> int:
+        """Over how many epochs `Rollback` may go back; the states of so many are kept and saved."""
+        return 0
+
     def after_step(self, architecture: Architecture, before: Architecture, noise: Noise) -> None:
         """Correct the architecture in place when it has moved; `noise` is that of the validation pass."""
 

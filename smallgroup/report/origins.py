@@ -135,13 +135,14 @@ def warnings_of(run: Run) -> list[str]:
 
 
 def events_of(run: Run) -> list[str]:
-    """What a method did as it should: networks that were built anew, searches that it ended."""
-    return [
-        f"learner {row.learner}, epoch {row.epoch} (metrics.jsonl line {row.line}), {event}: {row.values[event]}"
-        for row in run.rows
-        for event in ("ended", "rebuilt")
-        if row.values.get(event)
-    ]
+    """What a method did as it should: networks that were built anew, epochs taken back, searches that it ended."""
+    found = []
+    for row in sorted((*run.rows, *run.taken_back), key=lambda row: row.line):
+        where = f"learner {row.learner}, epoch {row.epoch} (metrics.jsonl line {row.line})"
+        for event, words in (("ended", "ended"), ("rebuilt", "rebuilt"), ("rolled_back", "rolled back")):
+            if row.values.get(event):
+                found.append(f"{where}, {words}: {row.values[event]}")
+    return found
 
 
 def missing_of(run: Run) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from smallgroup.data.errors import reason
 from smallgroup.phases.search.config import ANSWERS, AnswerRule
 from smallgroup.phases.search.place import GALLERY
-from smallgroup.runner import read_rows
+from smallgroup.runner import current, read_rows
 from smallgroup.runner.lock import held
 from smallgroup.runner.place import FACTS, METRICS, TIMES
 from smallgroup.runtime.bounds import MOST
@@ -120,6 +120,8 @@ class Run:
     problems: tuple[str, ...]
     label: str = ""
     """What it is called beside runs whose folders have the same name."""
+    taken_back: tuple[MetricsRow, ...] = ()
+    """Rows of epochs that a method took back."""
     front: str = ""
     """What stands before the names of its files where it is a part of another run: its folder."""
 
@@ -261,9 +263,11 @@ class Run:
 def read_run(folder: Path, given: Given | None = None, parts: Mapping[str, Run] | None = None) -> Run:
     """Read a run's folder; `parts` are the trainings within it."""
     problems: list[str] = [*(given.problems if given else ())]
-    rows = tuple(
+    lines = [
         MetricsRow(line, values) for line, values in _lines(folder / METRICS, problems) if _counts(values, problems)
-    )
+    ]
+    places = current([row.values for row in lines])
+    rows = tuple(lines[place] for place in places)
     facts = _document(folder / FACTS, problems)
     if isinstance(names := facts.get("classes"), list) and len(names) > MOST["classes"]:
         problems.append(f"{FACTS} must name at most {MOST['classes']:,} classes, but it names {len(names):,}")
@@ -278,6 +282,7 @@ def read_run(folder: Path, given: Given | None = None, parts: Mapping[str, Run] 
         kind=kind,
         state="running" if going else "finished" if result else "stopped",
         rows=rows,
+        taken_back=tuple(row for place, row in enumerate(lines) if place not in set(places)),
         result=result,
         facts=facts,
         times=tuple(values for _, values in _lines(folder / TIMES, problems)),

@@ -6,7 +6,7 @@ from smallgroup.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
     from smallgroup.runner.identity import check_identity
-    from smallgroup.runner.metrics import Metrics, read_rows
+    from smallgroup.runner.metrics import Metrics, current, read_current_rows, read_rows
     from smallgroup.runner.place import CHECKPOINTS
     from smallgroup.runner.runner import Interrupted, Runner, check_folder
     from smallgroup.runner.watcher import Job, Watcher
@@ -15,7 +15,7 @@ else:
         __name__,
         {
             "identity": ["check_identity"],
-            "metrics": ["Metrics", "read_rows"],
+            "metrics": ["Metrics", "current", "read_current_rows", "read_rows"],
             "place": ["CHECKPOINTS"],
             "runner": ["Interrupted", "Runner", "check_folder"],
             "watcher": ["Job", "Watcher"],
@@ -31,5 +31,7 @@ __all__ = [
     "Watcher",
     "check_folder",
     "check_identity",
+    "current",
+    "read_current_rows",
     "read_rows",
 ]

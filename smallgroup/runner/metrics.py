@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +87,27 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
             if not isinstance(row, dict):
                 raise ValueError(f"line {number} of {path} must be an object, but it is not")
             yield row
+
+
+def current(rows: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Return the places of the rows that no rollback took back.
+
+    A row with `rolled_back_to` takes back itself, and all rows before it of later epochs than that.
+    """
+    kept: list[int] = []
+    for place, row in enumerate(rows):
+        to = row.get("rolled_back_to")
+        if not isinstance(to, int):
+            kept.append(place)
+            continue
+        kept = [known for known in kept if not isinstance(epoch := rows[known].get("epoch"), int) or epoch <= to]
+    return kept
+
+
+def read_current_rows(path: Path) -> list[dict[str, Any]]:
+    """Read the rows of a file of metrics that no rollback took back."""
+    rows = list(read_rows(path))
+    return [rows[place] for place in current(rows)]
 
 
 def check_free(folder: Path) -> None:

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure as Picture
 from matplotlib.ticker import MaxNLocator
 
 from smallgroup.report.palette import LEARNERS
-from smallgroup.runner import read_rows
+from smallgroup.runner import read_current_rows
 from smallgroup.runtime.files import write_whole
 from smallgroup.runtime.text import escape_label
 from smallgroup.statistics import summarise
@@ -178,7 +178,7 @@ def _course(store: Store, line: Line, seed: int, measure: str) -> dict[int, floa
     if store.result(run) is None:
         return {}
     found: dict[int, list[float]] = {}
-    for row in read_rows(store.place(run) / "metrics.jsonl"):
+    for row in read_current_rows(store.place(run) / "metrics.jsonl"):
         if line.row.take == "first" and row.get("learner") != 0:
             continue
         value = _of_row(row, measure, run.config.data.dataset)

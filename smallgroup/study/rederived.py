@@ -22,7 +22,7 @@ import torch
 from smallgroup.config import Config, resolve
 from smallgroup.methods import Relaxed
 from smallgroup.phases.search.result import SearchResult
-from smallgroup.runner.metrics import read_rows
+from smallgroup.runner.metrics import read_current_rows
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces import GroundTruth, definition_of
 from smallgroup.spaces.choices import Scores
@@ -86,7 +86,7 @@ def derive_again(scores: Sequence[Scores], retained: int, truth: GroundTruth, co
 def last_scores(path: Path, space: str) -> list[Scores]:
     """Return [edges, operations] of every learner by kind of cell, from the last epoch that metrics have."""
     found: dict[int, Any] = {}
-    for row in read_rows(path):
+    for row in read_current_rows(path):
         found[row.get("learner", -1)] = row.get("scores")
     kinds = definition_of(space).kinds
     try:

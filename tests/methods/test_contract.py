@@ -12,6 +12,7 @@ from smallgroup.methods.merge_nas import MergeNas
 from smallgroup.methods.noisy_darts import NoisyDarts
 from smallgroup.methods.parsec import Parsec
 from smallgroup.methods.proxyless import Proxyless
+from smallgroup.methods.r_darts import RDarts
 from smallgroup.methods.sdarts_adv import SdartsAdv
 from smallgroup.methods.sdarts_rs import SdartsRs
 from smallgroup.methods.snas import Snas
@@ -149,6 +150,13 @@ class TestBayesNas(MethodContract):
 
     def method(self) -> Method:
         return BayesNas()
+
+
+class TestRDarts(MethodContract):
+    spaces = CHEAPEST
+
+    def method(self) -> Method:
+        return RDarts(drop_path=0.4)
 
 
 def test_every_built_in_method_is_tested_here() -> None:

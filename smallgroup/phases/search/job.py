@@ -15,13 +15,14 @@ from smallgroup.group import SmallGroup, StepReport
 from smallgroup.group.learner import Labeller
 from smallgroup.group.tasks.classification import Classification, log_mixture
 from smallgroup.group.teaching import LabelsFrom, Teaching
-from smallgroup.methods import Continue, EpochEnd, Method, Rebuild, Rollback, Stop
+from smallgroup.methods import Decision, EpochEnd, Method, Rebuild, Rollback, Stop
 from smallgroup.methods.relaxed import on_host
 from smallgroup.phases.search.answer import check_answer
 from smallgroup.phases.search.checked import CheckedClassification, check_labels
 from smallgroup.phases.search.config import SearchConfig
 from smallgroup.phases.search.labellers import Labellers, check_same_labellers
 from smallgroup.phases.search.learners import Searcher, make_searcher, of_learner
+from smallgroup.phases.search.marks import Marks
 from smallgroup.phases.search.metrics import EpochMetrics
 from smallgroup.phases.search.schedule import Course, StepKind, schedule_of
 from smallgroup.runtime.memory import check_batch
@@ -84,6 +85,9 @@ class SearchJob:
             self.searchers, data, truth, with_v=self.course.teaches, unlabeled_of=self.unlabeled.indices_of
         )
         self.epochs_done = 0
+        self.repeated = 0
+        """Steps that were taken back, because a method went back to an earlier epoch."""
+        self.marks = Marks(max(searcher.relaxed.method.reach for searcher in self.searchers))
         self.seconds: dict[str, float] = {}
         """Where the time went since the job was made: by stage of the steps, and the looks at the ends of epochs."""
 
@@ -112,19 +116,24 @@ class SearchJob:
 
     @property
     def step(self) -> int:
-        """How many steps were taken."""
+        """How many steps were taken, those that were taken back among them."""
+        return self.position + self.repeated
+
+    @property
+    def position(self) -> int:
+        """Where the search stands in its schedule, in steps: what is done next is a function of it."""
         return self.group.steps
 
     @property
     def finished(self) -> bool:
         """Whether nothing is left to do: the steps are taken, or every method has ended its search."""
-        over = self.step >= self.course.steps or all(searcher.ended for searcher in self.searchers)
+        over = self.position >= self.course.steps or all(searcher.ended for searcher in self.searchers)
         return over and not self._epoch_is_over
 
     @property
     def _epoch_is_over(self) -> bool:
         """Whether the steps of an epoch are taken, but what it leaves behind is not there yet."""
-        return self.step == (self.epochs_done + 1) * self.course.steps_per_epoch
+        return self.position == (self.epochs_done + 1) * self.course.steps_per_epoch
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -150,10 +159,13 @@ class SearchJob:
             return None
         start = time.perf_counter()
         rows = self.metrics.rows(step // self.course.steps_per_epoch)
-        self.decide(step, rows)
+        went_back = self.decide(step, rows)
         self._count("evaluation", time.perf_counter() - start)
-        self.metrics.clear()
-        self.epochs_done += 1
+        if not went_back:
+            self.metrics.clear()
+            self.epochs_done += 1
+            if self.marks.reach:
+                self.marks.note(self.epochs_done - 1, *self._own_state())
         return rows
 
     def leave_out(self) -> bool:
@@ -173,12 +185,12 @@ class SearchJob:
 
     def take(self, kind: StepKind, moving: Sequence[bool] | None = None) -> StepReport:
         """A step of the group that moves V alone, V and W, or also the architectures of those `moving`."""
-        train = self._read_train.batch(self.step)
+        train = self._read_train.batch(self.position)
         if kind == "labellers":
             return self.group.step_labellers(train)
-        unlabeled = self._read_unlabeled.batch(self.step) if self.group.setting.teaching.active else None
-        self.group.lam = self.course.lam(self.step)
-        validation = self._read_validation.batch(self.step) if kind == "all" else None
+        unlabeled = self._read_unlabeled.batch(self.position) if self.group.setting.teaching.active else None
+        self.group.lam = self.course.lam(self.position)
+        validation = self._read_validation.batch(self.position) if kind == "all" else None
         return self.group.step(
             train,
             unlabeled,
@@ -188,8 +200,11 @@ class SearchJob:
             moving=moving,
         )
 
-    def decide(self, step: int, rows: Sequence[dict[str, Any]]) -> None:
-        """Let the methods look at an epoch, and do what they ask for; if one fails, nobody has decided anything."""
+    def decide(self, step: int, rows: Sequence[dict[str, Any]]) -> bool:
+        """Let the methods look at an epoch, and do what they ask for; if one fails, nobody has decided anything.
+
+        Whether the search went back to an earlier epoch: then all learners did, and what others asked for is undone.
+        """
         deciding = [k for k, searcher in enumerate(self.searchers) if searcher.watches_epochs and not searcher.ended]
         before = {k: self.searchers[k].relaxed.marked() for k in deciding}
         try:
@@ -200,6 +215,10 @@ class SearchJob:
                 self.searchers[k].relaxed.back_to(mark)
             raise
         for k, decision in decisions.items():
+            if isinstance(decision, Rollback):
+                self._roll_back(k, decision, rows)
+                return True
+        for k, decision in decisions.items():
             if isinstance(decision, Stop):
                 searcher = self.searchers[k]
                 if decision.epoch is not None:
@@ -208,9 +227,22 @@ class SearchJob:
         for k, searcher in rebuilt.items():
             self.searchers[k], rows[k]["rebuilt"] = searcher, searcher.summary
         if rebuilt:
-            self.group = self._grouped(self.step)
+            self.group = self._grouped(self.position)
+        return False
 
-    def _decision(self, searcher: Searcher, step: int, row: Mapping[str, Any]) -> Continue | Stop | Rebuild:
+    def _roll_back(self, k: int, decision: Rollback, rows: Sequence[dict[str, Any]]) -> None:
+        """Make everything what it was at the end of an epoch, but for the settings of learner k."""
+        taken = self.step
+        self._load_own_state(*self.marks.back_to(decision.epoch))
+        self.repeated = taken - self.position
+        self.searchers[k].changed |= decision.settings
+        words = ", ".join(f"{name} {value:g}" for name, value in decision.settings.items())
+        for row in rows:
+            row["rolled_back_to"] = decision.epoch
+        back = f"to the end of epoch {decision.epoch + 1}, with {words or 'the same settings'}"
+        rows[k]["rolled_back"] = f"{back}: {decision.reason}"
+
+    def _decision(self, searcher: Searcher, step: int, row: Mapping[str, Any]) -> Decision:
         searcher.remember(step // self.course.steps_per_epoch)
         learner = searcher.learner
         x, y = self.validation.batch(step)
@@ -224,12 +256,12 @@ class SearchJob:
         numbers = {name: value for name, value in row.items() if isinstance(value, float)}
         genotype = searcher.relaxed.derive(learner.architecture)
         progress = searcher.schedule.progress(step)
-        end = EpochEnd(progress, on_host(learner.architecture), genotype, numbers, validation_loss)
+        host = on_host(learner.architecture)
+        end = EpochEnd(progress, host, genotype, numbers, validation_loss, searcher.settings)
         decision = searcher.relaxed.method.end_epoch(end)
         if isinstance(decision, Rollback):
-            raise NotImplementedError(
-                "a search can go on, stop or begin a new stage at the end of an epoch, but a method asks for Rollback"
-            )
+            self.marks.check_known(decision.epoch, searcher.relaxed.method.name)
+            searcher.check_settings(decision.settings)
         if isinstance(decision, Stop) and decision.epoch is not None:
             searcher.check_known(decision.epoch)
         return decision
@@ -237,10 +269,18 @@ class SearchJob:
     @property
     def _current(self) -> int:
         """The step that is taken next; while an epoch is summed up, its last one."""
-        return min(self.step - self._epoch_is_over, self.course.steps - 1)
+        return min(self.position - self._epoch_is_over, self.course.steps - 1)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Everything the next step depends on."""
+        tensors, record = self._own_state()
+        if self.marks.reach:
+            marked, records = self.marks.state()
+            tensors, record = tensors | marked, record | {"marks": records}
+        return tensors, record
+
+    def _own_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The same without the states that the search may go back to."""
         tensors = {
             f"{k}.{name}": tensor
             for k, searcher in enumerate(self.searchers)
@@ -250,16 +290,25 @@ class SearchJob:
         record = {"step": self.step, "epochs_done": self.epochs_done, "ended": ended, "metrics": self.metrics.state()}
         labellers = None if self.labellers is None else self.labellers.digest
         record |= {"taught": self.metrics.taught.state(), "data": self.data.digest, "labellers": labellers}
+        if self.marks.reach:
+            record |= {"repeated": self.repeated, "changed": [searcher.changed for searcher in self.searchers]}
         return tensors, record
 
     def load_state(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
         """Take up a saved state."""
+        self._load_own_state(tensors, record)
+        if self.marks.reach:
+            self.marks.load_state(tensors, record["marks"])
+
+    def _load_own_state(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
         check_same_data(self.data.digest, record.get("data"))
         check_same_labellers(self.labellers, record.get("labellers"))
         for k, searcher in enumerate(self.searchers):
             searcher.load_state(of_learner(tensors, k))
             searcher.ended = str(record["ended"][k])
-        self.group, self.epochs_done = self._grouped(int(record["step"])), int(record["epochs_done"])
+            searcher.changed = dict(record["changed"][k]) if self.marks.reach else {}
+        self.repeated = int(record["repeated"]) if self.marks.reach else 0
+        self.group, self.epochs_done = self._grouped(int(record["step"]) - self.repeated), int(record["epochs_done"])
         self.metrics.load_state(record["metrics"])
         if "taught" in record:  # runs of earlier versions count from here
             self.metrics.taught.load_state(record["taught"])

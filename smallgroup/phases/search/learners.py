@@ -12,6 +12,7 @@ from smallgroup.group.fused_sgd import FusedSGD
 from smallgroup.methods import Method, Rebuild, Relaxed
 from smallgroup.phases.search.schedule import Schedule
 from smallgroup.runtime.checkpoints import take_up
+from smallgroup.runtime.checks import check_choice, check_number
 from smallgroup.spaces import Space
 
 
@@ -27,6 +28,8 @@ class Searcher:
     """Why the method ended the search of this learner; its architecture stays, and it goes on to learn and to teach."""
     history: dict[int, dict[str, Tensor]] = field(default_factory=dict)
     """The architecture at the end of every epoch, where the method may go back to one."""
+    changed: dict[str, float] = field(default_factory=dict)
+    """Settings that a method changed when it went back, see `Rollback`."""
 
     @property
     def watches_epochs(self) -> bool:
@@ -64,12 +67,24 @@ class Searcher:
         for optimizer, rate in rates:
             for group in [] if optimizer is None else optimizer.param_groups:
                 group["lr"] = rate
+                group["weight_decay"] = self.settings["weight_decay"]
         self.relaxed.method.schedule(self.schedule.progress(step))
 
     @property
     def scores(self) -> dict[str, Tensor]:
         """Its score of every operation, by kind of cell."""
         return self.relaxed.scores(self.learner.architecture)
+
+    @property
+    def settings(self) -> dict[str, float]:
+        """What a method may change when it goes back, as it is now."""
+        return {"weight_decay": self.schedule.config.weights.weight_decay, **self.changed}
+
+    def check_settings(self, settings: Mapping[str, float]) -> None:
+        """Refuse settings that a method cannot change."""
+        for name, value in settings.items():
+            check_choice("a setting that a method changes", name, tuple(self.settings))
+            check_number(name, value)
 
     def logits(self, inputs: Tensor) -> Tensor:
         """What W says of images, without what is random in training."""
@@ -79,7 +94,9 @@ class Searcher:
         """The same learner at the beginning of its next stage."""
         self.relaxed.rebuild(how)
         kept = self if how.keep_architecture else None
-        return _at_a_stage(self.relaxed, self.schedule, self.learner.device, kept)
+        made = _at_a_stage(self.relaxed, self.schedule, self.learner.device, kept)
+        made.changed = self.changed
+        return made
 
     def remember(self, epoch: int) -> None:
         """Keep the architecture of an epoch."""
@@ -124,6 +141,7 @@ class Searcher:
                 self.history.setdefault(int(epoch), {})[own] = tensor.clone()
         self._check_complete(state)
         for role, tensors, optimizer in self._roles():
+            optimizer.state.clear()  # of a state that had not stepped yet there are no moments
             for name, tensor in tensors.items():
                 take_up(tensor, state[f"{role}.{name}"], f"{role}.{name}")
                 moments = f"{role}.{name}/"

@@ -12,7 +12,9 @@ from smallgroup.data import DataConfig, SearchData, open_search_data
 from smallgroup.methods import Continue, Darts, Decision, EpochEnd, Method, Progress, Rebuild, Rollback, Stop
 from smallgroup.phases.search import SearchJob
 from smallgroup.phases.search.config import BatchSizes
-from smallgroup.runner import read_rows
+from smallgroup.report.origins import events_of
+from smallgroup.report.run import read_run
+from smallgroup.runner import read_current_rows, read_rows
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.nas_bench_201 import NasBench201Space
 from tests.configs import search_config
@@ -28,6 +30,11 @@ class Decides(Method):
 
     name: ClassVar[str] = "decides"
     what: Callable[[EpochEnd], Decision] = lambda _: Continue()
+    far: int = 0
+
+    @property
+    def reach(self) -> int:
+        return self.far
 
     def end_epoch(self, epoch: EpochEnd) -> Decision:
         return self.what(epoch)
@@ -206,7 +213,7 @@ def test_a_method_that_fails_has_decided_nothing(data: SearchData) -> None:
     ("decision", "message"),
     [
         (Stop("too far", 7), "can go back to epochs 0 to 0, but decides asked for 7"),
-        (Rollback("a spike", 0, {}), "can go on, stop or begin a new stage .*, but a method asks for Rollback"),
+        (Rollback("a spike", 0, {}), r"can roll back to epochs within its reach \(none\), but decides asked for 0"),
         (Rebuild({"wings": 2}), "a new stage changes fields of nas-bench-201, but not all are: wings"),
     ],
 )
@@ -224,3 +231,88 @@ def test_each_method_says_when_its_architecture_moves(data: SearchData) -> None:
         search.advance()
         moved.append([not torch.equal(a, b) for a, b in zip(before, alphas(search), strict=True)])
     assert moved == [[False, True], [True, True], [False, True], [True, True]]
+
+
+def spike(end: EpochEnd) -> Decision:
+    """Back from epoch 3 to epoch 1, once: with the weight decay it went back with it goes on."""
+    if end.progress.epoch == 3 and end.settings["weight_decay"] != 0.5:
+        return Rollback("a spike", 1, {"weight_decay": 0.5})
+    return Continue()
+
+
+def test_a_method_may_go_back_and_on_with_another_weight_decay(data: SearchData) -> None:
+    """All is as at the end of the epoch it names: weights, moments, schedule, batches, and those of its peers."""
+    search = job(data, Decides(spike, far=2), Darts(), epochs=6)
+    states: list[dict[str, torch.Tensor]] = []
+    rows: list[Any] = []
+    while search.epochs_done < 3:
+        search.advance()
+        states.append(search._own_state()[0])
+        states[-1] = {name: tensor.clone() for name, tensor in states[-1].items()}
+    found = search.advance()
+    assert found is not None
+    assert [row.get("rolled_back") for row in found] == ["to the end of epoch 2, with weight_decay 0.5: a spike", None]
+    assert [row["rolled_back_to"] for row in found] == [1, 1]
+    assert (search.step, search.position, search.epochs_done, search.repeated) == (4, 2, 2, 2)
+    back = search._own_state()[0]
+    assert back.keys() == states[1].keys()
+    assert all(torch.equal(tensor, states[1][name]) for name, tensor in back.items())
+    for searcher in search.searchers:
+        searcher.prepare(search.position)
+    decays = [searcher.optimizers.w.param_groups[0]["weight_decay"] for searcher in search.searchers]  # type: ignore[union-attr]
+    assert decays == [0.5, search.config.weights.weight_decay]
+    while not search.finished:
+        rows += search.advance() or []
+    assert [row["epoch"] for row in rows if row["learner"] == 0] == [2, 3, 4, 5]
+    assert (search.step, search.position) == (8, 6)
+
+
+def test_going_back_without_a_change_repeats_every_bit(data: SearchData) -> None:
+    once: list[int] = []
+
+    def again(end: EpochEnd) -> Decision:
+        once.append(end.progress.epoch)
+        return Rollback("once more", 0, {}) if once == [0, 1, 2] else Continue()
+
+    search, plain = job(data, Decides(again, far=3)), job(data, Decides())
+    while not search.finished:
+        search.advance()
+    while not plain.finished:
+        plain.advance()
+    assert once == [0, 1, 2, 1, 2, 3]
+    for name, tensor in plain.state()[0].items():
+        assert torch.equal(tensor, search.state()[0][name]), name
+
+
+def test_a_search_that_went_back_survives_a_resumption_and_its_metrics_say_so(tmp_path: Path, data: SearchData) -> None:
+    def made() -> SearchJob:
+        return job(data, Decides(spike, far=3), Darts(), epochs=5)
+
+    whole = made()
+    runner(tmp_path / "whole").run(whole)
+    for stop in (3, 4, 5):  # before it goes back, just after, and later
+        interrupted(made(), tmp_path / f"part{stop}", stop)
+        again = made()
+        runner(tmp_path / f"part{stop}").run(again, resume=True)
+        assert (again.step, again.repeated) == (whole.step, whole.repeated) == (7, 2)
+        for name, tensor in whole.state()[0].items():
+            assert torch.equal(tensor, again.state()[0][name]), name
+        left, right = (list(read_rows(tmp_path / name / "metrics.jsonl")) for name in ("whole", f"part{stop}"))
+        assert left == right
+    rows = [row for row in left if row["learner"] == 0]
+    assert [row["epoch"] for row in rows] == [0, 1, 2, 3, 2, 3, 4]
+    current = read_current_rows(tmp_path / "whole" / "metrics.jsonl")
+    assert [row["epoch"] for row in current if row["learner"] == 1] == [0, 1, 2, 3, 4]
+    run = read_run(tmp_path / "whole")
+    assert run.epochs == [1, 2, 3, 4, 5]  # people count from 1
+    assert [row.epoch for row in run.rows if row.learner == 0] == [1, 2, 3, 4, 5]
+    assert [event for event in events_of(run) if "rolled back" in event] == [
+        "learner 0, epoch 4 (metrics.jsonl line 7), rolled back: to the end of epoch 2, with weight_decay 0.5: a spike"
+    ]
+
+
+def test_settings_that_cannot_be_changed_are_refused(data: SearchData) -> None:
+    search = job(data, Decides(lambda end: Rollback("x", 0, {"lr": 1.0}) if end.progress.epoch else Continue(), far=2))
+    search.advance()
+    with pytest.raises(ValueError, match="a setting that a method changes must be one of weight_decay, but got 'lr'"):
+        search.advance()
