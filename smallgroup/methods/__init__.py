@@ -8,7 +8,7 @@ from smallgroup.runtime.lazy import lazy_names
 if TYPE_CHECKING:
     from smallgroup.methods.darts import Darts
     from smallgroup.methods.darts_minus import DartsMinus
-    from smallgroup.methods.decisions import Continue, Decision, EpochEnd, Progress, Rebuild, Rollback, Stop
+    from smallgroup.methods.decisions import Continue, Decision, EpochEnd, Measured, Progress, Rebuild, Rollback, Stop
     from smallgroup.methods.fair_darts import FairDarts
     from smallgroup.methods.gdas import Gdas
     from smallgroup.methods.method import Architecture, ArchitectureOptimizer, Method, Noise
@@ -21,7 +21,7 @@ else:
         {
             "darts": ["Darts"],
             "darts_minus": ["DartsMinus"],
-            "decisions": ["Continue", "Decision", "EpochEnd", "Progress", "Rebuild", "Rollback", "Stop"],
+            "decisions": ["Continue", "Decision", "EpochEnd", "Measured", "Progress", "Rebuild", "Rollback", "Stop"],
             "fair_darts": ["FairDarts"],
             "gdas": ["Gdas"],
             "method": ["Architecture", "ArchitectureOptimizer", "Method", "Noise"],
@@ -42,6 +42,7 @@ METHODS: "Registry[Method]" = Registry(
         "darts": "smallgroup.methods.darts:Darts",
         "darts-minus": "smallgroup.methods.darts_minus:DartsMinus",
         "darts-plus": "smallgroup.methods.darts_plus:DartsPlus",
+        "darts-pt": "smallgroup.methods.darts_pt:DartsPt",
         "dr-nas": "smallgroup.methods.dr_nas:DrNas",
         "drop-nas": "smallgroup.methods.drop_nas:DropNas",
         "dsnas": "smallgroup.methods.dsnas:Dsnas",
@@ -74,6 +75,7 @@ __all__ = [
     "EpochEnd",
     "FairDarts",
     "Gdas",
+    "Measured",
     "Method",
     "Noise",
     "PDarts",

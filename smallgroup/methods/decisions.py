@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,6 +38,14 @@ class Progress:
         return self.epoch + 1 == self.epochs
 
 
+class Measured(NamedTuple):
+    """How well W does on validation images: what has more error, or of equal error more loss, is worse."""
+
+    error: float
+    """In percent."""
+    loss: float
+
+
 @dataclass(frozen=True)
 class EpochEnd:
     """What a method can look at when an epoch is over."""
@@ -52,6 +60,8 @@ class EpochEnd:
     architectures in main memory and on the learner's device."""
     settings: Mapping[str, float] = field(default_factory=dict)
     """What `Rollback` may change, as it is now: the weight decay of V and W."""
+    measure: Callable[[], Measured] | None = None
+    """Error and loss on the validation images that metrics are of, as the method mixes at the time of the call."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from smallgroup.methods.asap import Asap
 from smallgroup.methods.bayes_nas import BayesNas
 from smallgroup.methods.beta_darts import BetaDarts
 from smallgroup.methods.darts_plus import DartsPlus
+from smallgroup.methods.darts_pt import DartsPt
 from smallgroup.methods.dr_nas import DrNas
 from smallgroup.methods.drop_nas import DropNas
 from smallgroup.methods.dsnas import Dsnas
@@ -157,6 +158,13 @@ class TestRDarts(MethodContract):
 
     def method(self) -> Method:
         return RDarts(drop_path=0.4)
+
+
+class TestDartsPt(MethodContract):
+    spaces = CHEAPEST
+
+    def method(self) -> Method:
+        return DartsPt()
 
 
 def test_every_built_in_method_is_tested_here() -> None:

@@ -89,13 +89,13 @@ def test_the_released_code() -> None:
 
 def test_rows_that_teach_follow_the_equations_and_others_do_not() -> None:
     rows = {(row.recipe, row.table, row.name): resolve(row.keys) for row in recipes.rows()}
-    assert len(rows) == len(recipes.rows()) == 28 + 7 + 24
+    assert len(rows) == len(recipes.rows()) == 28 + 7 + 28
     for (recipe, _, name), config in rows.items():
         group = "SGL" in name
         assert len(config.learners) == (2 if group else 1)
         second = (group and recipe == "paper") or "2nd" in name or name == "R-DARTS"
         assert config.search.hypergradient == ("finite-difference" if second else "first-order"), name
-        weights_first = (group and second) or config.learners[0].method == "gdas"
+        weights_first = (group and second) or config.learners[0].method in ("gdas", "proxyless")
         assert config.search.order == ("v-w-a" if weights_first else "a-v-w"), name
         assert config.search.clip_lookahead == weights_first, name
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -257,7 +258,8 @@ class SearchJob:
         genotype = searcher.relaxed.derive(learner.architecture)
         progress = searcher.schedule.progress(step)
         host = on_host(learner.architecture)
-        end = EpochEnd(progress, host, genotype, numbers, validation_loss, searcher.settings)
+        measure = partial(self.metrics.measured, searcher)
+        end = EpochEnd(progress, host, genotype, numbers, validation_loss, searcher.settings, measure)
         decision = searcher.relaxed.method.end_epoch(end)
         if isinstance(decision, Rollback):
             self.marks.check_known(decision.epoch, searcher.relaxed.method.name)

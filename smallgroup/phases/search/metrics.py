@@ -11,6 +11,7 @@ from torch import Tensor
 from smallgroup.data import SearchData
 from smallgroup.data.splits import mixed
 from smallgroup.group import LearnerReport, NonFiniteError, StepReport
+from smallgroup.methods.decisions import Measured
 from smallgroup.phases.evaluate import Evaluation, evaluate
 from smallgroup.phases.search.collapse import signs_of_collapse
 from smallgroup.phases.search.learners import Searcher
@@ -55,6 +56,15 @@ class EpochMetrics:
                 self._sums[k][name] = (total + value, count + 1)
         if self._unlabeled_of is not None and any(one.soft_labels is not None for one in report.learners):
             self.taught.note(self._unlabeled_of(report.step), [one.soft_labels for one in report.learners])
+
+    def measured(self, searcher: Searcher) -> Measured:
+        """Error and loss of a learner's W on the validation images of the metrics."""
+        data, device = self.data, searcher.learner.device
+        with torch.no_grad():
+            found = evaluate(
+                searcher.logits, data.dataset.train, data.dataset, self.indices, workers=data.workers, device=device
+            )
+        return Measured(found.error, found.loss)
 
     def rows(self, epoch: int) -> list[dict[str, Any]]:
         """A row per learner."""
