@@ -12,8 +12,8 @@ PUBLIC = {
         "SmallGroup StepReport Task step_derivative"
     ),
     "smallgroup.methods": (
-        "METHODS Architecture ArchitectureOptimizer Continue Darts DartsMinus Decision EpochEnd FairDarts Gdas Measured "
-        "Method Noise PDarts PcDarts Progress Rebuild Relaxed Rollback Stop register"
+        "METHODS Architecture ArchitectureOptimizer Continue Darts DartsMinus Decision EpochEnd FairDarts Gdas "
+        "Measured Method Noise PDarts PcDarts Progress Rebuild Relaxed Rollback Stop register"
     ),
     "smallgroup.spaces": (
         "GROUND_TRUTHS SPACES DartsSpace DerivedNetwork Genotype GroundTruth ImageSpec Kind MixedNodes "

@@ -232,11 +232,13 @@ class SearchJob:
         return False
 
     def _roll_back(self, k: int, decision: Rollback, rows: Sequence[dict[str, Any]]) -> None:
-        """Make everything what it was at the end of an epoch, but for the settings of learner k."""
-        taken = self.step
+        """Make everything what it was at the end of an epoch, but for the settings that learners went back with."""
+        taken, changed = self.step, [searcher.changed for searcher in self.searchers]
         self._load_own_state(*self.marks.back_to(decision.epoch))
         self.repeated = taken - self.position
-        self.searchers[k].changed |= decision.settings
+        for searcher, settings in zip(self.searchers, changed, strict=True):
+            searcher.changed = settings  # what was changed after that epoch stays
+        self.searchers[k].changed = changed[k] | decision.settings
         words = ", ".join(f"{name} {value:g}" for name, value in decision.settings.items())
         for row in rows:
             row["rolled_back_to"] = decision.epoch
