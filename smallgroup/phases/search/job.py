@@ -238,7 +238,7 @@ class SearchJob:
         self.repeated = taken - self.position
         for searcher, settings in zip(self.searchers, changed, strict=True):
             searcher.changed = settings  # what was changed after that epoch stays
-        self.searchers[k].changed = changed[k] | decision.settings
+        self.searchers[k].changed = {**changed[k], **decision.settings}
         words = ", ".join(f"{name} {value:g}" for name, value in decision.settings.items())
         for row in rows:
             row["rolled_back_to"] = decision.epoch
