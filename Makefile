@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := -m pip install --quiet --constraint constraints/tested.txt
 MINIMUM ?= .venv-minimum
 
-.PHONY: run test test-all test-minimum clean
+.PHONY: run test test-all quick test-minimum clean
 
 run: $(VENV)/.installed
 	$(BIN)/smallgroup run
@@ -17,6 +17,12 @@ test: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+
+# Gradients, steps, configs, statistics and the command's refusals: under a minute on two idle cores.
+quick: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" tests/cli/test_before_torch.py tests/group/test_gradients.py \
+		tests/group/test_step.py tests/keys tests/recipes/test_recipes.py tests/runner tests/statistics tests/test_config.py
 
 # The whole suite, with what takes minutes.
 test-all: $(VENV)/.installed-dev

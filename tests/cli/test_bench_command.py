@@ -106,6 +106,7 @@ def test_scaling(capsys: Captured) -> None:
     assert "batch = 12" in out
 
 
+@pytest.mark.slow  # two processes that load torch
 def test_memory(capsys: Captured) -> None:
     found = document(capsys, "memory", *TINY, *SPACE, "--learners", "1")
     (row,) = found["rows"]

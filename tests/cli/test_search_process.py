@@ -151,7 +151,7 @@ def test_a_loss_that_is_not_finite_stops_before_the_update(tmp_path: Path, capsy
     assert again[2].splitlines()[-1] == error
 
 
-@pytest.mark.parametrize("gigabytes", [1.25, 1.5])
+@pytest.mark.parametrize("gigabytes", [1.25, pytest.param(1.5, marks=pytest.mark.slow)])
 def test_out_of_memory_says_what_to_lower(tmp_path: Path, gigabytes: float) -> None:
     def limit() -> None:
         most = int(gigabytes * 2**30)

@@ -71,7 +71,12 @@ def generated(dataset: str) -> SearchData:
 
 
 CASES = [
-    pytest.param(row, id=f"{row.recipe}-{row.table}-{row.name}", marks=[] if row.search["method"] in BASE else SLOW)
+    # The rows of the released code are those of the paper in first order.
+    pytest.param(
+        row,
+        id=f"{row.recipe}-{row.table}-{row.name}",
+        marks=[] if row.search["method"] in BASE and row.recipe == "paper" else SLOW,
+    )
     for row in ROWS
 ]
 """The base methods of the paper always; the others, which it compares with, where there is time."""

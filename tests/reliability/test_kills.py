@@ -30,6 +30,7 @@ def test_kills_of_a_search_leave_no_trace(tmp_path: Path) -> None:
     assert (report.kills, report.resumptions >= 2) == (4, True)
 
 
+@pytest.mark.slow  # a search is killed above, and stages are resumed in one process elsewhere
 def test_kills_across_the_stages_of_p_darts(tmp_path: Path) -> None:
     """Killed when the last step of a stage is written, the first of the next, and in the middle of it."""
     moments = (2, 3, 3, 4, 6)
@@ -50,6 +51,7 @@ def test_kills_of_a_training_and_of_its_workers(tmp_path: Path) -> None:
     assert report.kills == 4
 
 
+@pytest.mark.slow  # many processes
 def test_kills_of_a_study(tmp_path: Path) -> None:
     """Its workers save and end, also when nobody can tell them to."""
     report = chaos.torment(study_of(rows=1), tmp_path, [Attack("SIGKILL", steps=1), Attack("SIGTERM", steps=3)])

@@ -55,7 +55,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return Store(tmp_path_factory.mktemp("studies"))
 
 
-@pytest.mark.parametrize("name", built_in())
+LONG = ("figure-k", "figure-lambda", "table-4")
+"""Seconds each, of rows like those of the others."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in built_in()]
+)
 def test_a_tiny_form_completes(name: str, store: Store, tmp_path: Path) -> None:
     study = tiny(name)
     plan = planned(name, study)

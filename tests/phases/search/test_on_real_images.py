@@ -23,7 +23,7 @@ SPACES: dict[str, Space] = {
 @pytest.mark.parametrize(
     ("space", "mode", "size", "steps"),
     [
-        ("darts", "first-order", 8, 10),
+        pytest.param("darts", "first-order", 8, 10, marks=pytest.mark.slow),
         ("nas-bench-201", "finite-difference", 32, 10),
     ],
 )
