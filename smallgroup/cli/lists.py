@@ -86,7 +86,7 @@ def rows_with_times(*, as_json: bool) -> None:
         say(_WHILE_BUSY, err=True)
 
 
-_MEASURING = "measuring every network once, a few minutes; --no-estimate leaves it out"
+_MEASURING = "measuring every network once, five minutes or more; --no-estimate leaves it out"
 _ROUGHLY = (
     "Days on this machine with the threads of the recipe, from passes of a few",
     "images: right to about a factor of 2. Reading images is not in it.",

@@ -316,7 +316,7 @@ def test_rows_have_the_days_that_they_take_here(capsys: Captured, monkeypatch: p
     assert "busy" not in error
     monkeypatch.setattr(row_times, "machine_is_busy", lambda: True)
     error = run(capsys, "list", "rows")[2]
-    assert error.startswith("measuring every network once, a few minutes; --no-estimate ")
+    assert error.startswith("measuring every network once, five minutes or more; --no-estimate ")
     assert "right to about a factor of 2" in error
     assert error.endswith("warning: the machine is busy: these days may be far off, and are not kept\n")
     assert max(map(len, error.splitlines())) <= 80

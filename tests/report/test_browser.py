@@ -428,6 +428,7 @@ SEARCH = [
 ]
 
 
+@pytest.mark.slow  # a search, and a browser that waits for it
 def test_the_live_page_follows_a_search_to_its_end(browser: Any, tmp_path: Path) -> None:
     """A real search, a real server; the page is opened once and never again."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

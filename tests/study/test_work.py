@@ -206,6 +206,35 @@ def test_no_worker_is_started_where_nothing_is_left_to_do(tmp_path: Path, monkey
     assert [standing.count("failed") for standing in seen] == [2]
 
 
+@pytest.mark.slow  # a command and its worker load torch
+def test_a_lost_terminal_saves_a_study_and_it_goes_on(tmp_path: Path) -> None:
+    keys = {**TINY, "base": BASE, "seeds": [1], "over": {"search": {"epochs": 40}}}  # so that it is seen at work
+    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(keys))
+    plan, store = planned("tiny", parsed(keys)), Store(tmp_path / "out")
+    command = [sys.executable, "-m", "smallgroup", "study", str(tmp_path / "tiny.yaml"), "--out", str(store.root)]
+    pipes: dict[str, Any] = {"stdout": PIPE, "stderr": PIPE, "text": True, "preexec_fn": _hear_hang_ups}
+    process = Popen(command, **pipes)
+    checkpoints = store.place(plan.runs[0]) / "checkpoints"
+    while process.poll() is None and not list(checkpoints.glob("0*")):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGHUP)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 128 + signal.SIGHUP
+    assert said.splitlines()[-1] == "error: ended by SIGHUP; the same command goes on from there"
+    assert [store.state(run) for run in plan.runs] == ["waiting"] * len(plan.runs)
+    assert not held(store.folder(plan.runs[0]))
+    uninterrupted = Store(tmp_path / "other")
+    work(plan.runs, store)
+    work(plan.runs, uninterrupted)
+    results = [{key: one[:2] for key, one in contents(each, plan).items()} for each in (store, uninterrupted)]
+    assert results[0] == results[1]
+
+
+def _hear_hang_ups() -> None:
+    """Also where the tests themselves run under `nohup`."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 @pytest.mark.slow  # four workers, one after the other, load torch
 def test_a_run_that_costs_workers_does_not_stop_the_others(tmp_path: Path) -> None:
     """One whose worker is killed once, as by chance, goes on; two in a row mean that it cannot be carried out."""

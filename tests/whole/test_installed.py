@@ -138,6 +138,7 @@ def test_with_the_plugin_a_run_is_resumed_shown_and_trained(sharp: Place) -> Non
     assert (sharp.folder / "run" / "training" / "result.json").exists()
 
 
+@pytest.mark.slow  # processes that load torch, one after the other
 def test_workers_of_a_study_import_it_too(sharp: Place) -> None:
     (sharp.folder / "sharp.yaml").write_text(STUDY)
     sharp.done("study", "sharp.yaml", "--workers", "2", "--plugin", "sharp", "--out", "studies")
@@ -146,6 +147,7 @@ def test_workers_of_a_study_import_it_too(sharp: Place) -> None:
     assert "method must be one of" in sharp.refused("study", "sharp.yaml", "--out", "others")
 
 
+@pytest.mark.slow  # processes that load torch, one after the other
 def test_a_dataset_of_the_page_on_data(wheel: Path, tmp_path: Path) -> None:
     """In a study, whose workers open it, and its neighbor on the page, data of a script."""
     own, stripes = re.findall(r"```python\n(.*?)```", (ROOT / "docs/data.md").read_text(), re.DOTALL)

@@ -59,7 +59,7 @@ def list_(
         bool,
         typer.Option(
             "--estimate/--no-estimate",
-            help="Of rows: how many days each takes on this machine. Measured once, a few minutes, and then kept.",
+            help="Of rows: how many days each takes on this machine. Measured once, in five minutes or more, and kept.",
         ),
     ] = True,
     recipe: options.Recipe = None,
