@@ -16,6 +16,7 @@ from smallgroup.data.search_data import open_search_data
 from smallgroup.data.sending import send_rows
 from smallgroup.group import Learner, NonFiniteError, Optimizers, SmallGroup
 from smallgroup.methods import METHODS
+from smallgroup.phases.passes import pass_time
 from smallgroup.phases.search import SearchJob
 from smallgroup.runtime import stream
 from smallgroup.runtime.constants import constant_on, places_on
@@ -181,3 +182,10 @@ def test_constants_are_sent_once(twin: TwinDevice) -> None:
         assert constant_on(mask.clone(), twin.device) is not constant_on(mask, twin.device)
     assert traffic.copies.total() == 3
     assert constant_on(mask, torch.device("cpu")) is mask
+
+
+def test_a_measured_pass_is_waited_for(twin: TwinDevice) -> None:
+    weight = torch.ones(3, 4, device=twin.device).requires_grad_()
+    with twin.counted() as traffic:
+        pass_time(lambda x: x.mean(dim=(2, 3)) @ weight, [weight], torch.ones(3, 2, 2, device=twin.device))
+    assert traffic.reads.total() == 8  # four passes of either size
