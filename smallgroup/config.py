@@ -15,7 +15,7 @@ from smallgroup import recipes
 from smallgroup.data.config import DataConfig
 from smallgroup.group.teaching import Teaching
 from smallgroup.keys import names
-from smallgroup.keys.files import CONFIG, LARGEST, check_run, keys_of_any, load, load_own
+from smallgroup.keys.files import CONFIG, LARGEST, NotRegisteredError, check_run, keys_of_any, load, load_own
 from smallgroup.keys.forms import SHORT, different, long_form, overlaid
 from smallgroup.keys.layers import of_recipe, on_recipe, variant
 from smallgroup.keys.names import fields_of, keys_of
@@ -42,6 +42,7 @@ __all__ = [
     "LARGEST",
     "Config",
     "LearnerConfig",
+    "NotRegisteredError",
     "RunConfig",
     "changed",
     "check_key",

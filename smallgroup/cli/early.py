@@ -7,7 +7,7 @@ from typing import Any
 
 from smallgroup.baseline_names import BASELINES, Baseline
 from smallgroup.cli.wanted import Wanted
-from smallgroup.config import CONFIG, Config, check_run, keys_for_training, seeds_of
+from smallgroup.config import CONFIG, Config, NotRegisteredError, check_run, keys_for_training, load_own, seeds_of
 from smallgroup.data.errors import require_folder
 from smallgroup.data.names import check_name, source_of
 from smallgroup.data.roots import data_root
@@ -203,3 +203,15 @@ def check_runs(folders: Sequence[Path]) -> None:
     """Refuse folders in which there is no run."""
     for folder in folders:
         check_run(folder)
+
+
+def check_reported(folders: Sequence[Path]) -> None:
+    """Refuse runs whose plugins are not imported: their page would take the place of one that says more."""
+    check_runs(folders)
+    for folder in folders:
+        try:
+            load_own(folder / CONFIG)
+        except NotRegisteredError:
+            raise
+        except (ValueError, OSError):
+            continue  # what is damaged is said on the page

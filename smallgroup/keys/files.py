@@ -27,6 +27,10 @@ LARGEST = 200_000
 """Bytes of a config file, which take seconds to read."""
 
 
+class NotRegisteredError(ValueError):
+    """A run's own config that names what a plugin registers, and the plugin is not imported."""
+
+
 def load(path: Path) -> dict[str, Any]:
     """The keys of a YAML file that a user names: a link or a pipe will do."""
     with path.open("rb") as file:
@@ -56,7 +60,7 @@ def load_own(path: Path) -> dict[str, Any]:
     plugins = [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
     if unknown := _not_registered(keys):
         which = " ".join(f"--plugin {shown(name)}" for name in plugins) or "--plugin MODULE"
-        raise ValueError(
+        raise NotRegisteredError(
             f"{shown(path)} needs {unknown}, which is not registered here; import what registers it by {which}"
         )
     return {**keys, "plugins": [name for name in plugins if is_imported(name)]}

@@ -26,7 +26,7 @@ def report(
     """
     from smallgroup.cli import early  # noqa: PLC0415
 
-    early.check_runs(runs)
+    early.check_reported(runs)
     from smallgroup.cli.report import run as carry_out  # noqa: PLC0415
 
     carry_out(runs, out, svg, pdf, as_json=json)
