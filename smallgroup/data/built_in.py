@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from smallgroup.data.checking import BadImages
     from smallgroup.data.dataset import Dataset
     from smallgroup.data.images import Images
-    from smallgroup.data.measured import Measured
+    from smallgroup.data.measured import MeasuredImages
 
 ROOT = "looked for under the data root (--data-root, SMALLGROUP_DATA)"
 CIFAR = "https://www.cs.toronto.edu/~kriz/cifar.html"
@@ -121,7 +121,7 @@ class Folder(Source):
 
         return open_folder(self.where(), size, bad)
 
-    def open_measured(self, size: int, bad: "BadImages | None" = None) -> "Measured":
+    def open_measured(self, size: int, bad: "BadImages | None" = None) -> "MeasuredImages":
         """Return the images of `test/` or `val/`; without these all images: no part of them has to be set aside."""
         from smallgroup.data.folder import open_measured  # noqa: PLC0415
 

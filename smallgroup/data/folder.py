@@ -14,7 +14,7 @@ from smallgroup.data.dataset import Dataset, Proportions, imbalance
 from smallgroup.data.decoding import SUFFIXES
 from smallgroup.data.errors import DataError, NoClassesError, reason, require_folder
 from smallgroup.data.images import FileImages
-from smallgroup.data.measured import Measured
+from smallgroup.data.measured import MeasuredImages
 from smallgroup.data.normalization import statistics_of_sums
 from smallgroup.data.sizes import LARGEST_DEFAULT, read_shapes
 from smallgroup.data.splits import set_aside
@@ -135,7 +135,7 @@ def _without(scan: Scan, checked: Checked) -> Scan:
     return classes, [files[place] for place in kept], labels[torch.tensor(kept, dtype=torch.int64)]
 
 
-def open_measured(path: Path, size: int, bad: BadImages | None = None) -> Measured:
+def open_measured(path: Path, size: int, bad: BadImages | None = None) -> MeasuredImages:
     """Open the images of `test/` or `val/`, else all images; one class is enough. `bad` is as in `open_folder`."""
     parts = [part for part in ("test", "val", "train") if (path / part).is_dir()] if _has_parts(path) else []
     folder = path / parts[0] if parts else path
@@ -144,7 +144,7 @@ def open_measured(path: Path, size: int, bad: BadImages | None = None) -> Measur
     if not files:
         raise DataError(f"{shown(folder)} must hold images, but none of {len(scan[1]):,} can be decoded")
     images = FileImages(files, labels, size=size, skipped=tuple(checked.bad))
-    return Measured(classes, images, f"images of {parts[0]}/" if parts else "all images")
+    return MeasuredImages(classes, images, f"images of {parts[0]}/" if parts else "all images")
 
 
 def scan_classes(folder: Path, known: tuple[str, ...] | None = None, least: int = 2) -> Scan:

@@ -16,7 +16,7 @@ from smallgroup.runtime.text import shown
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredImages:
     """Images, the names of the classes that their labels count, and in words which images of the data they are."""
 
     classes: tuple[str, ...]
@@ -24,11 +24,11 @@ class Measured:
     part: str
 
     @staticmethod
-    def part_of(dataset: Dataset) -> "Measured":
+    def part_of(dataset: Dataset) -> "MeasuredImages":
         """Return the test part of a dataset, else its training part."""
         if dataset.test is not None:
-            return Measured(dataset.classes, dataset.test, "test images")
-        return Measured(dataset.classes, dataset.train, "training images: there is no test part")
+            return MeasuredImages(dataset.classes, dataset.test, "test images")
+        return MeasuredImages(dataset.classes, dataset.train, "training images: there is no test part")
 
     @property
     def skipped(self) -> tuple[str, ...]:

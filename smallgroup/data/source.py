@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from smallgroup.data.checking import BadImages
     from smallgroup.data.dataset import Dataset
     from smallgroup.data.images import Images
-    from smallgroup.data.measured import Measured
+    from smallgroup.data.measured import MeasuredImages
 
 
 class Source(ABC):
@@ -54,11 +54,11 @@ class Source(ABC):
         With `bad`, image files are all decoded first, and those that cannot be are refused or left out.
         """
 
-    def open_measured(self, size: int, bad: "BadImages | None" = None) -> "Measured":
+    def open_measured(self, size: int, bad: "BadImages | None" = None) -> "MeasuredImages":
         """Return what a model that was trained on other data is measured on: the test part, else the training part."""
-        from smallgroup.data.measured import Measured  # noqa: PLC0415 -- it loads torch
+        from smallgroup.data.measured import MeasuredImages  # noqa: PLC0415 -- it loads torch
 
-        return Measured.part_of(self.open(size, bad))
+        return MeasuredImages.part_of(self.open(size, bad))
 
     def open_unlabeled(self, like: "Dataset", bad: "BadImages | None" = None) -> "Images":
         """Return images without labels, in the size and the channels of a labeled dataset: the training images."""

@@ -7,13 +7,13 @@ from torch import Tensor
 
 from smallgroup.runtime import stream
 
-Loss = Callable[[Mapping[str, Tensor]], Tensor]
+CurvatureLoss = Callable[[Mapping[str, Tensor]], Tensor]
 
 
 class Hessian:
     """The Hessian of a loss at an architecture, as products with vectors; the loss is evaluated once."""
 
-    def __init__(self, loss: Loss, architecture: Mapping[str, Tensor]) -> None:
+    def __init__(self, loss: CurvatureLoss, architecture: Mapping[str, Tensor]) -> None:
         leaves = {name: tensor.detach().clone().requires_grad_() for name, tensor in architecture.items()}
         with torch.enable_grad():
             value = loss(leaves)
@@ -31,7 +31,7 @@ class Hessian:
         return torch.cat([g.flatten() for g in found])
 
 
-def largest_eigenvalue(loss: Loss, architecture: Mapping[str, Tensor], products: int) -> float:
+def largest_eigenvalue(loss: CurvatureLoss, architecture: Mapping[str, Tensor], products: int) -> float:
     """Return the largest eigenvalue of the Hessian by Lanczos' method with so many products, exact if there are enough.
 
     The vectors are kept orthogonal to all before them. The first one is always the same.
@@ -56,7 +56,7 @@ def largest_eigenvalue(loss: Loss, architecture: Mapping[str, Tensor], products:
     return float(ritz[-1])
 
 
-def diagonal(loss: Loss, architecture: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def diagonal(loss: CurvatureLoss, architecture: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the second derivative in each entry of the architecture: as many products as there are entries."""
     hessian, found, begin = Hessian(loss, architecture), {}, 0
     for name, tensor in architecture.items():

@@ -36,7 +36,7 @@ OutlinePoint = tuple[float, float]
 Gray = NDArray[np.uint8]
 
 
-class Draws:
+class ClothingDraws:
     """The random numbers of one picture."""
 
     def __init__(self, *key: int | str) -> None:
@@ -72,7 +72,7 @@ class Sheet:
     """A black picture, an ink, and the random numbers of both."""
 
     pen: ImageDraw.ImageDraw
-    draws: Draws
+    draws: ClothingDraws
     ink: int
 
     def darker(self, least: int, most: int) -> int:
@@ -227,7 +227,7 @@ CLASSES = tuple(DRAWN)
 
 def draw_picture(name: str, number: int, *, part: str = "train", seed: int = 0) -> Gray:
     """Return [28, 28] gray pixels of a class."""
-    draws = Draws(seed, part, name, number)
+    draws = ClothingDraws(seed, part, name, number)
     picture = Image.new("L", (LARGE, LARGE))
     sheet = Sheet(ImageDraw.Draw(picture), draws, draws.whole(*INKS))
     DRAWN[name](sheet)
@@ -253,7 +253,7 @@ def _mirrored(right: Sequence[OutlinePoint]) -> list[OutlinePoint]:
     return [*left[1::-1], *((MIDDLE + x, y) for x, y in right), *left[:1:-1]]
 
 
-def _placed(picture: Image.Image, draws: Draws) -> Image.Image:
+def _placed(picture: Image.Image, draws: ClothingDraws) -> Image.Image:
     """Turn, shear, scale and move the picture around its middle."""
     angle, scale = draws.near(0, 0.11), draws.near(1, 0.09)
     wide, shear = scale * draws.near(1, 0.06), draws.near(0, 0.08)
@@ -265,7 +265,7 @@ def _placed(picture: Image.Image, draws: Draws) -> Image.Image:
     return picture.transform((LARGE, LARGE), Image.Transform.AFFINE, data, Image.Resampling.BILINEAR)
 
 
-def _photographed(pixels: NDArray[np.float64], draws: Draws) -> Gray:
+def _photographed(pixels: NDArray[np.float64], draws: ClothingDraws) -> Gray:
     """Add uneven light, folds, grain, a gray ground, and sometimes a square over a part."""
     down, right = np.mgrid[0:SIZE, 0:SIZE] / SIZE - 0.5
     pixels = pixels * (1 + draws.near(0, 0.35) * right + draws.near(0, 0.35) * down)

@@ -11,7 +11,7 @@ from torch import Tensor
 from smallgroup.data import Augmentation, Dataset
 from smallgroup.data.checking import BadImages
 from smallgroup.data.errors import DataError
-from smallgroup.data.measured import Measured
+from smallgroup.data.measured import MeasuredImages
 from smallgroup.data.names import check_name, source_of
 from smallgroup.data.roots import data_root as root_of
 from smallgroup.data.source import Source
@@ -137,7 +137,9 @@ def evaluate(
     return result
 
 
-def _opened(data: str, model: TrainedModel, root: Path, skip_bad_images: bool) -> tuple[Measured, tuple[str, ...]]:
+def _opened(
+    data: str, model: TrainedModel, root: Path, skip_bad_images: bool
+) -> tuple[MeasuredImages, tuple[str, ...]]:
     """Open data to measure a model on, with notes; of the data it was trained on, the part that was set aside."""
     bad: BadImages = "skip" if skip_bad_images else "refuse"
     source, size = source_of(data, root), model.design.images.size
@@ -146,7 +148,7 @@ def _opened(data: str, model: TrainedModel, root: Path, skip_bad_images: bool) -
     if own is not None and _place(source) == _place(own):
         dataset = open_dataset(data, root, size=size, bad=bad)
         note = "the model was trained on these images: the errors are too low"
-        return Measured.part_of(dataset), () if dataset.test is not None else (note,)
+        return MeasuredImages.part_of(dataset), () if dataset.test is not None else (note,)
     inside = own is not None and isinstance(own, type(source)) and _is_inside(source.where(), own.where())
     note = "the folder is inside that of the training data: images of the training may be among these"
     return source.open_measured(size, bad), (note,) if inside else ()
