@@ -3,7 +3,7 @@
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -11,40 +11,45 @@ from typing import Any, Generic, TypeVar
 
 from smallgroup import kernels
 from smallgroup.config import CONFIG, Config, keys_for_training, keys_of_any, load_own, overlaid, resolve
-from smallgroup.data import SearchData, data_root, open_search_data
+from smallgroup.data import data_root
 from smallgroup.data.config import DataConfig
 from smallgroup.data.given import takes_data
 from smallgroup.data.names import source_of
 from smallgroup.data.own import LabeledImages, OwnData
-from smallgroup.data.training_data import TrainingData, open_parts_of_search, open_training_data
+from smallgroup.data.training_data import open_parts_of_search
 from smallgroup.display.display import Display
 from smallgroup.display.playoff import PlayOffDisplay
 from smallgroup.display.search import SearchDisplay
 from smallgroup.display.training import TrainingDisplay
+from smallgroup.jobs import LOWER_IN_SEARCH, LOWER_IN_TRAINING, make_job, make_training, training_data_of
 from smallgroup.pages import REPORT, draw_all
-from smallgroup.phases.passes import PassTime
 from smallgroup.phases.playoff.answer import answer_of, candidates_of
 from smallgroup.phases.playoff.job import PlayOffJob
-from smallgroup.phases.search import SearchJob
 from smallgroup.phases.search.answer import Answer, Finalist
-from smallgroup.phases.search.labellers import Labellers, labellers_of
-from smallgroup.phases.search.learners import Searcher
 from smallgroup.phases.search.record import recorder as search_recorder
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.phases.search.result import conclude as conclude_search
-from smallgroup.phases.search.timing import pass_time_of, reckoned
-from smallgroup.phases.training import MutualJob, MutualResult, Peers, TrainingJob, TrainResult, peers, size
+from smallgroup.phases.training import (
+    Cells,
+    GroupJob,
+    MutualJob,
+    MutualResult,
+    Peers,
+    TrainResult,
+    cells,
+    peers,
+    size,
+)
+from smallgroup.phases.training.group_result import conclude as conclude_group
 from smallgroup.phases.training.mutual_result import check_places
 from smallgroup.phases.training.mutual_result import conclude as conclude_mutual
 from smallgroup.phases.training.record import recorder as training_recorder
 from smallgroup.phases.training.result import conclude as conclude_training
-from smallgroup.phases.training.trainee import Build, Trainee
 from smallgroup.places import check_for_run, check_part, holds_run, is_begun, nothing_to_resume
-from smallgroup.runner import CHECKPOINTS, Runner, Watcher, check_folder, check_identity
+from smallgroup.runner import Runner, Watcher, check_folder, check_identity
 from smallgroup.runner.machine import machine
 from smallgroup.runner.skips import Skips
 from smallgroup.runtime import device
-from smallgroup.runtime.checkpoints import Checkpoints
 from smallgroup.runtime.environment import Environment
 from smallgroup.runtime.files import check_not_link, remove_unfinished
 from smallgroup.runtime.memory import memory_explained
@@ -52,17 +57,6 @@ from smallgroup.runtime.text import shown
 from smallgroup.spaces import genotypes
 from smallgroup.spaces.canary import canary
 from smallgroup.spaces.genotype import Genotype
-from smallgroup.spaces.ground_truth import GroundTruths
-from smallgroup.spaces.networks import build_network
-
-LOWER_IN_SEARCH = (
-    "lower search.batch_size (train, unlabeled, validation), space.channels or space.cells, or take "
-    "--hypergradient first-order"
-)
-LOWER_IN_TRAINING = (
-    "lower training.batch_size, training.network.channels or training.network.cells, or raise training.accumulate"
-)
-"""What to do when memory runs out."""
 
 LEAST_SECONDS = 2.0
 """Between two checkpoints at the ends of epochs: those of small datasets take less than bringing a file to the disk."""
@@ -158,9 +152,10 @@ def _play_off(
 
 @takes_data
 def train(
-    genotype: Genotype | Path | str,
+    genotype: Genotype | Path | str | Sequence[Genotype | Path | str],
     config: Config | Mapping[str, Any] | Path | str | None = None,
     *,
+    learners: int | None = None,
     out: Path | str | None = None,
     resume: bool = False,
     allow_drift: bool = False,
@@ -171,11 +166,16 @@ def train(
 ) -> TrainResult:
     """Train a cell from scratch in a large network, test it once, and give the result.
 
+    With `learners`, several cells or the section `training.group`, networks are trained as a group that teaches one
+    another on unlabeled images, `data.unlabeled`; the one with the lowest validation loss is kept.
+
     Args:
-        genotype: the cell; a published name, a file, the folder of a search, or its text.
+        genotype: the cell; a published name, a file, the folder of a search, or its text. For a group also a list, one
+            cell per network; of a search with as many learners, its folder stands for the cells of all of them.
         config: data, seed and `training`, as in `search`. Of a dictionary or a file, what is not given comes from the
             search, if the genotype is the folder of one, and from the recipe; a `Config` says everything by itself.
             With `training.max_parameters` or `max_multiply_adds` the network is made as narrow as they demand.
+        learners: how many networks are trained as a group, in place of `training.group.learners`.
         out: the run's folder; None: nothing is kept but the result.
         resume: go on with the run in that folder; a finished one gives its result.
         allow_drift: resume even where the same bits cannot be promised.
@@ -185,26 +185,32 @@ def train(
         data: images of your own, as in `search`.
     """
     given = on_data(config, data)
-    resolved = given if isinstance(given, Config) else _resolved_for_training(genotype, given)
-    cell = _cell(genotype)
-    resolved = within_limits(resolved, cell)
-    own = {"genotype": genotypes.to_plain(cell)}
+    named = cells.listed(genotype)
+    resolved = given if isinstance(given, Config) else _resolved_for_training(named[0], given)
+    resolved = as_group(resolved, learners or (len(named) if len(named) > 1 else None))
+    own = resolved.training.group
+    group = Cells.of(named, 1 if own is None else own.learners)
+    for cell in group.genotypes:
+        resolved = within_limits(resolved, cell)
 
     def begun(folder: Path) -> Mapping[str, Any]:
-        saved = genotypes.to_plain(genotypes.read(folder / genotypes.FILE, links=False)[0])
-        return {**resolve(load_own(folder / CONFIG)).of_training(), "genotype": saved}
+        saved = resolve(load_own(folder / CONFIG))
+        return {**saved.of_training(), **cells.begun(folder, alone=saved.training.group is None)}
 
     def carry_out(runner: Runner) -> TrainResult:
-        job = make_training(resolved, cell)
+        job = make_training(resolved, group.genotypes)
         with _displays(TrainingDisplay, watcher, progress=progress) as displays:
             runner.recorders = (*displays, *recorders, training_recorder(job, runner.folder))
             seconds = runner.run(job, resume=resume)
+        if isinstance(job, GroupJob):
+            return conclude_group(job, seconds=seconds, folder=runner.folder)
         return conclude_training(job, seconds=seconds, folder=runner.folder)
 
-    files = {genotypes.FILE: genotypes.dumps(cell) + "\n"}
-    identity = {**resolved.of_training(), **own}
+    cell = group.genotypes[0]
+    files = {genotypes.FILE: genotypes.dumps(cell) + "\n"} if own is None else {cells.FILE: group.dumps()}
+    identity = {**resolved.of_training(), **cells.identity_of(group, alone=own is None)}
     plan = _Plan(resolved, identity, begun, TrainResult.read, carry_out, LOWER_IN_TRAINING, files)
-    says_what = config is not None or data is not None or _is_run(genotype)
+    says_what = config is not None or data is not None or _is_run(named[0])
     plan = replace(plan, says_what=says_what, also=_precision(resolved))
     return _carried_out(plan, out, resume=resume, allow_drift=allow_drift, watcher=watcher)
 
@@ -304,6 +310,14 @@ def _cell(genotype: Genotype | Path | str) -> Genotype:
     return genotypes.resolve(str(genotype))[1] if isinstance(genotype, str | Path) else genotype
 
 
+def as_group(config: Config, learners: int | None) -> Config:
+    """The config of a training by so many learners; None: as it is."""
+    own = config.training.group
+    if learners is None or (own is not None and own.learners == learners):
+        return config
+    return resolve(config.to_dict(), [f"training.group.learners={learners}"])
+
+
 def within_limits(config: Config, cell: Genotype) -> Config:
     """The config of a training with a network as wide as its limits allow; without limits, as it is."""
     training = config.training
@@ -319,90 +333,6 @@ def _resolved_for_training(genotype: Genotype | Path | str, given: Mapping[str, 
     below = keys_for_training(genotype, given) if isinstance(genotype, str | Path) else {}
     space = {"space": {"name": _cell(genotype).space}}
     return resolve(overlaid(overlaid(below, given), space))
-
-
-def make_job(config: Config, data: SearchData | None = None) -> SearchJob:
-    """The search that a config describes, at its beginning; on other data than those it names, if given."""
-    data = data or open_search_data(config.data_in_search, seed=config.seed, image_size=config.search.image_size)
-    images = data.dataset.spec
-    learners = [((one.space or config.space).build(images), config.build_method(one)) for one in config.learners]
-    truth = GroundTruths.find(data_root(config.data.data_root), (space.name for space, _ in learners))
-    folder = config.search.labellers
-    labellers = None if folder is None else read_labellers(folder, data)
-    return SearchJob(
-        config.search,
-        data,
-        learners,
-        seed=config.seed,
-        truth=truth,
-        labellers=labellers,
-        device=device.current(),
-    )
-
-
-def read_labellers(folder: Path, data: SearchData) -> Labellers:
-    """The learners of a finished search, to label images like those of `data`."""
-    found = Checkpoints(folder / CHECKPOINTS).newest() if SearchResult.read(folder) is not None else None
-    if found is None:
-        raise ValueError(f"search.labellers must be the folder of a finished search, but {shown(str(folder))} is none")
-    begun = resolve(load_own(folder / CONFIG))
-    size, own = data.dataset.size, min(begun.search.image_size or data.full_size, data.full_size)
-    if size != own:
-        raise ValueError(
-            f"learners in {shown(str(folder))} label images of the size they were searched with, {own}x{own}, but this "
-            f"search has {size}x{size}; search.image_size={own} gives it the same"
-        )
-    job = make_job(begun.model_copy(update={"search": begun.search.model_copy(update={"labellers": None})}), data)
-    try:
-        return labellers_of(job.searchers, job.course.steps - 1, found)
-    except (KeyError, RuntimeError) as error:
-        why = str(error)[:200]
-        raise ValueError(f"learners in {shown(str(folder))} must fit {data.dataset.name}, but do not: {why}") from None
-    finally:
-        job.close()
-
-
-def reckon(
-    config: Config, data: SearchData | None = None, measured: Callable[[Searcher], PassTime] = pass_time_of
-) -> float:
-    """About how many seconds the search would take that a config describes: a matter of seconds itself.
-
-    `data` takes the place of what the config names. `measured` says how long passes through a learner take.
-    """
-    with machine(config.run), memory_explained(LOWER_IN_SEARCH), closing(make_job(config, data)) as job:
-        return reckoned(job, measured)
-
-
-def reckon_training(
-    config: Config,
-    genotype: Genotype,
-    data: TrainingData | None = None,
-    measured: Callable[[Trainee], PassTime] | None = None,
-) -> float:
-    """The same of a training."""
-    with (
-        machine(config.run),
-        memory_explained(LOWER_IN_TRAINING),
-        closing(make_training(config, genotype, data)) as job,
-    ):
-        return job.reckoned(measured)
-
-
-def training_data_of(config: Config) -> TrainingData:
-    """Open the images of a training."""
-    training = config.training
-    return open_training_data(config.data, training.augmentation, seed=config.seed, validation=training.validation)
-
-
-def make_training(
-    config: Config, genotype: Genotype, data: TrainingData | None = None, build: Build = build_network
-) -> TrainingJob:
-    """The training that a config describes, at its beginning; on other data than those it names, if given.
-
-    `build` makes another network than the one around the cell.
-    """
-    data = data or training_data_of(config)
-    return TrainingJob(config.training, data, genotype, seed=config.seed, device=device.current(), build=build)
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
-from smallgroup.api import LOWER_IN_SEARCH, LOWER_IN_TRAINING, make_job, make_training, training_data_of
 from smallgroup.config import Config, resolve
 from smallgroup.data.training_data import TrainingData
+from smallgroup.jobs import LOWER_IN_SEARCH, LOWER_IN_TRAINING, make_job, make_training, training_data_of
 from smallgroup.phases.passes import FORWARD
 from smallgroup.phases.search.timing import fitted as fitted_steps
 from smallgroup.phases.search.timing import measure

@@ -30,6 +30,7 @@ LATER: dict[str, Any] = {
         "average": 0.0,
         "least_steps": None,
         "validation": 0.0,
+        "group": None,
         "network": {"halvings": 0, "reduction": "residual", "stages": 3, "pooling": "average"},
     },
 }

@@ -6,7 +6,7 @@ from json import dumps
 from typing import Any
 
 from smallgroup import recipes
-from smallgroup.config import changed, help_of_keys, resolve, variant
+from smallgroup.config import Config, changed, fields_of, help_of_keys, resolve, variant
 from smallgroup.methods import METHODS
 
 YOU, METHOD, DEFAULT = "you", "method", "default"
@@ -41,7 +41,7 @@ def key_values(given: Mapping[str, Any], changes: Sequence[str] = ()) -> list[Ke
     final, name_and_what = config.to_dict(), variant(keys)
     layers = [(YOU, keys), *reversed(recipes.layers(*name_and_what))]
     names = {learner.method for learner in config.learners}
-    found = []
+    sections, found = dict(fields_of(Config)), []
     for key, words in help_of_keys().items():
         if key.startswith("methods."):
             name, option = key.split(".")[1:]
@@ -49,7 +49,9 @@ def key_values(given: Mapping[str, Any], changes: Sequence[str] = ()) -> list[Ke
             value = given_here.get(option, getattr(METHODS[name], option, None))
             origin = _origin(key, value, layers) if option in given_here else f"{METHOD} {name}"
         elif not _has(final, key):
-            continue  # a key of another space
+            if not _in_null_section(final, key):
+                continue  # a key of another space
+            value, origin = _plain(sections[key].get_default(call_default_factory=True)), DEFAULT
         else:
             value = _at(final, key)
             origin = _origin(key, value, layers)
@@ -89,6 +91,13 @@ def _has(keys: Mapping[str, Any], key: str) -> bool:
             return False
         here = here[part]
     return True
+
+
+def _in_null_section(final: Mapping[str, Any], key: str) -> bool:
+    """Whether a key is one of a section that is null, such as `training.group`, and gets its default with it."""
+    parts = key.split(".")
+    above = [".".join(parts[:i]) for i in range(1, len(parts))]
+    return any(_has(final, section) and _at(final, section) is None for section in above)
 
 
 def _at(keys: Mapping[str, Any], key: str) -> Any:  # noqa: ANN401 -- any value of a config

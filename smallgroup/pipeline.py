@@ -18,15 +18,17 @@ from smallgroup import api
 from smallgroup.api import PLAY_OFF
 from smallgroup.baseline_names import BASELINES, DEFAULT_BASELINES, Baseline
 from smallgroup.config import CONFIG, Config, load_own, long_form, resolve
+from smallgroup.controls import CONTROLS, Arm, train_controls
 from smallgroup.data.given import takes_data
 from smallgroup.data.own import LabeledImages, OwnData
 from smallgroup.display.display import Display
 from smallgroup.display.search import SearchDisplay
 from smallgroup.display.training import TrainingDisplay
 from smallgroup.fitting import search_within, training_within
+from smallgroup.jobs import training_data_of
 from smallgroup.phases.search.config import AnswerRule
 from smallgroup.phases.search.result import SearchResult
-from smallgroup.phases.training import TrainResult
+from smallgroup.phases.training import Cells, TrainResult
 from smallgroup.phases.training.place import TRAINING
 from smallgroup.phases.training.result import read_wrong
 from smallgroup.phases.training.size import of_same_cost
@@ -62,6 +64,8 @@ class RunPlan:
     """The time budget; None: none."""
     clock: Clock
     baselines: tuple[Baseline, ...]
+    controls: bool = False
+    """Whether the controls of a group's training are trained too."""
     search_seconds: float | None = None
     """What the search was expected to take when its length was chosen."""
     measuring_seconds: float = 0.0
@@ -87,8 +91,8 @@ class RunPlan:
 
     @property
     def trainings(self) -> int:
-        """The found network and the baselines."""
-        return 1 + len(self.baselines)
+        """The found network, the baselines and the controls; two of these take as long as the group, one less."""
+        return 1 + len(self.baselines) + (len(CONTROLS) if self.controls else 0)
 
 
 _PLAN = TypeAdapter(RunPlan)
@@ -136,6 +140,8 @@ class RunResult:
     training: TrainResult
     baselines: Mapping[Baseline, TrainResult]
     comparisons: Sequence[BaselineComparison]
+    controls: Sequence[Arm] = ()
+    """Of networks trained as a group: the group, then each of its controls."""
 
     def to_dict(self) -> dict[str, Any]:
         """For `--json`."""
@@ -144,6 +150,7 @@ class RunResult:
             "training": self.training.to_dict(),
             "baselines": {name: result.to_dict() for name, result in self.baselines.items()},
             "verdict": [each.to_dict() for each in self.comparisons],
+            **({"controls": [arm.to_dict() for arm in self.controls[1:]]} if self.controls else {}),
         }
 
 
@@ -155,6 +162,7 @@ def run(
     seconds: float | None = None,
     clock: Clock = "wall",
     baselines: Sequence[Baseline] | None = None,
+    controls: bool | None = None,
     resume: bool = False,
     allow_drift: bool = False,
     progress: bool = True,
@@ -173,6 +181,8 @@ def run(
         seconds: a time budget for everything; None: the lengths of the config.
         clock: what the budget is measured by, the clock on the wall or the CPU time of this process.
         baselines: networks beside the found one, see `BASELINES`; None: a ResNet and a random cell.
+        controls: where `training.group` trains several networks, train its controls too; see `smallgroup.controls`.
+            None: as the run was begun, else none.
         resume: go on with the run in that folder, with the budget and the baselines it was begun with.
         allow_drift: resume even where the same bits cannot be promised.
         progress: show progress on standard error or in the notebook.
@@ -209,7 +219,11 @@ def run(
             raise ValueError(
                 f"a run keeps the baselines that it began with, {_listed(plan.baselines)}, but got {_listed(chosen)}"
             )
-        return job.carry_out(plan, RunPlan(seconds, clock, chosen))
+        if controls and resolved.training.group is None:
+            raise ValueError("controls are those of networks trained as a group, but training.group is null")
+        if plan is not None and controls is not None and controls != plan.controls:
+            raise ValueError("a run keeps the controls that it began with, but got others")
+        return job.carry_out(plan, RunPlan(seconds, clock, chosen, controls=bool(controls)))
 
 
 def says_answer(given: Mapping[str, Any]) -> bool:
@@ -263,10 +277,14 @@ class _Run:
         budget = self._rest(plan, budget, found)
         cell = read(self.folder / FILE, links=False)[0]
         self.before_training()
-        own = self._train(cell, TRAINING, lambda: self._sized(cell, plan, budget))
+        group = self.config.training.group
+        # Of a group with as many networks as the search has learners, each has the cell of one of them.
+        named = cell if group is None else Cells.of([self.folder], group.learners).genotypes
+        own = self._train(named, TRAINING, lambda: self._sized(cell, plan, budget))
+        arms = self._train_controls() if plan.controls else []
         results = {name: self._beside(name, own, found.seed) for name in plan.baselines}
         comparisons = [BaselineComparison(name, self._compared(name, own, result)) for name, result in results.items()]
-        result = RunResult(found, own, results, comparisons)
+        result = RunResult(found, own, results, comparisons, arms)
         verdicts = [each.to_dict() for each in comparisons]
         write_whole(self.folder / VERDICT, json.dumps({"schema": 1, "verdicts": verdicts}, indent=2) + "\n")
         return result
@@ -359,12 +377,22 @@ class _Run:
             network = base.training.network
             if cell.space != space:  # such as a ResNet beside a network of a space that has none: its own skeleton
                 network = network.model_copy(update=dict(definition_of(cell.space).short_training))
-            sized = of_same_cost(cell, network, own.multiply_adds, api.training_data_of(base).dataset.spec)
+            sized = of_same_cost(cell, network, own.multiply_adds, training_data_of(base).dataset.spec)
             return base.model_copy(update={"training": base.training.model_copy(update={"network": sized})})
 
         return self._train(cell, name, config)
 
-    def _train(self, cell: Genotype, name: str, config: Callable[[], Config]) -> TrainResult:
+    def _train_controls(self) -> list[Arm]:
+        return train_controls(
+            self.folder / TRAINING,
+            resume=self.resume,
+            allow_drift=self.allow_drift,
+            progress=self.progress,
+            terse=self.terse,
+            recorders=self.recorders,
+        )
+
+    def _train(self, cell: Genotype | Sequence[Genotype], name: str, config: Callable[[], Config]) -> TrainResult:
         """Train a cell in a folder of its own; the config of one that was begun is there."""
         folder = self.folder / name
         check_not_link(folder)

@@ -15,7 +15,7 @@ SEEDS = "seeds.yaml"
 """In the folder of several searches: the config that they share but for the seed."""
 PLAN = "plan.json"
 """In the folder of a whole run: its time budget and its baselines."""
-_FIRST = (PLAN, "genotype.json", "peers.json")
+_FIRST = (PLAN, "genotype.json", "peers.json", "cells.json")
 """What a run writes before its config; one that was killed in between is begun anew."""
 _NO_CONTENT = {"lost+found"}
 """What an empty disk holds."""

@@ -26,6 +26,7 @@ def test_you_a_recipe_a_variant_the_method_and_defaults() -> None:
     assert found["search.architecture_warmup"] == (0.3, "method pc-darts")
     assert found["methods.pc-darts.part"] == (4, "method pc-darts")
     assert found["run.on_nonfinite"] == ("stop", "default")
+    assert found["training.group.lambda"] == (1.0, "default")  # of a section that is null
 
 
 def test_what_null_stands_for_depends_on_the_other_ways_to_say_it() -> None:

@@ -106,8 +106,8 @@ def test_every_part_has_its_folder(finished: tuple[Path, RunResult]) -> None:
     for name, own in trainings.items():
         assert TrainResult.read(folder / name) == own
     assert json.loads((folder / "plan.json").read_text()) == {
-        "seconds": None, "clock": "wall", "baselines": list(ALL), "search_seconds": None, "measuring_seconds": 0.0,
-        "training": None,
+        "seconds": None, "clock": "wall", "baselines": list(ALL), "controls": False, "search_seconds": None,
+        "measuring_seconds": 0.0, "training": None,
     }  # fmt: skip
     assert result.search.answer.rule == "play-off"
     assert len(list(read_rows(folder / "play-off" / "metrics.jsonl"))) == 3 + 2

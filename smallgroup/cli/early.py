@@ -7,12 +7,23 @@ from typing import Any
 
 from smallgroup.baseline_names import BASELINES, Baseline
 from smallgroup.cli.wanted import Wanted
-from smallgroup.config import CONFIG, Config, NotRegisteredError, check_run, keys_for_training, load_own, seeds_of
+from smallgroup.config import (
+    CONFIG,
+    Config,
+    NotRegisteredError,
+    check_run,
+    keys_for_training,
+    load_own,
+    overlaid,
+    seeds_of,
+)
 from smallgroup.data.errors import require_folder
 from smallgroup.data.names import check_name, source_of
 from smallgroup.data.roots import data_root
 from smallgroup.exporters import EXPORTERS
 from smallgroup.phases.search.config import ANSWERS, AnswerRule
+from smallgroup.phases.training import cells
+from smallgroup.phases.training.cells import Cells
 from smallgroup.phases.training.peers import Peers
 from smallgroup.phases.training.place import ABOUT, TRAINING, find_model
 from smallgroup.runner.identity import check_identity
@@ -36,9 +47,10 @@ def check_search(wanted: Wanted) -> None:
         check_identity({**config.of_search(), **seed}, {**begun.of_search(), **seed})
 
 
-def check_whole_run(wanted: Wanted) -> None:
+def check_whole_run(wanted: Wanted, *, controls: bool = False) -> None:
     """Refuse a whole run that cannot begin, or go on."""
     config = _check_searched(wanted)
+    _check_group(config, wanted, controls=controls)
     if (begun := wanted.begun()) is None:
         return
     mine, theirs = ({**one.of_search(), **one.of_training()} for one in (config, begun))
@@ -60,18 +72,37 @@ def _check_searched(wanted: Wanted) -> Config:
     return config
 
 
-def check_training(text: str, wanted: Wanted) -> None:
+def check_training(texts: Sequence[str], wanted: Wanted, *, controls: bool = False) -> None:
     """Refuse a training that cannot begin, or go on; data and seed come from the cell, if it is that of a search."""
-    config, (cell,) = _check_trained([text], wanted)
+    config, _ = _check_trained(texts, wanted)
+    own = config.training.group
+    group = Cells.of(list(texts), 1 if own is None else own.learners)
+    _check_group(config, replace(wanted, base=keys_for_training(texts[0], wanted.given())), controls=controls)
     begun = wanted.begun()
     if begun is None or wanted.out is None:
         return
-    own = genotypes.read(wanted.out / genotypes.FILE, links=False)[0]
-    mine, theirs = (
-        {**one.of_training(), "genotype": genotypes.to_plain(each)} for one, each in ((config, cell), (begun, own))
-    )
+    mine = {**config.of_training(), **cells.identity_of(group, alone=own is None)}
+    theirs = {**begun.of_training(), **cells.begun(wanted.out, alone=begun.training.group is None)}
     narrowed = {"training": ("network",)} if config.training.limits else {}  # its width follows from the limits
     check_identity(_without(mine, narrowed), _without(theirs, narrowed))
+
+
+def _check_group(config: Config, wanted: Wanted, *, controls: bool) -> None:
+    """Refuse networks that are to teach one another where nobody says on which images."""
+    own = config.training.group
+    if own is None:
+        if controls:
+            raise ValueError("--controls are for networks that teach one another, but there is one network alone")
+        return
+    if wanted.begun() is not None:
+        return
+    if "unlabeled" not in overlaid(wanted.base, wanted.given()).get("data", {}):
+        raise ValueError(
+            "networks that teach one another need --unlabeled: folder:PATH or a dataset, train (the training images "
+            "again), or split (part of the training images, whose labels are then not used)"
+        )
+    if own.teaching.active:
+        config.data.require(unlabeled=True)
 
 
 def check_mutual(texts: Sequence[str], wanted: Wanted, learners: int | None, weight: float | None) -> Peers:

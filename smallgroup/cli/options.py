@@ -66,6 +66,31 @@ Peers = Annotated[
         help="How many networks, if all are of one GENOTYPE.",
     ),
 ]
+Networks = Annotated[
+    int | None,
+    typer.Option(
+        "--learners",
+        parser=whole_number,
+        metavar="K",
+        help="Train K networks that teach one another on unlabeled images (--unlabeled), and keep the best.",
+    ),
+]
+TrainLearners = Annotated[
+    int | None,
+    typer.Option(
+        parser=whole_number,
+        metavar="K",
+        help="Train K networks from scratch that teach one another on the unlabeled images, and keep the best.",
+    ),
+]
+Controls = Annotated[
+    bool,
+    typer.Option(
+        "--controls",
+        help="Beside networks that teach one another, train the same on labels alone, self-taught, and one network for "
+        "as many passes.",
+    ),
+]
 Weight = Annotated[
     float | None,
     typer.Option(

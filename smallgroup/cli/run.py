@@ -4,6 +4,7 @@ from smallgroup import pipeline
 from smallgroup.baseline_names import Baseline
 from smallgroup.cli.durations import seconds_of, written
 from smallgroup.cli.output import print_columns, print_json, say
+from smallgroup.cli.train import show_controls
 from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.phases.search.config import AnswerRule
 from smallgroup.phases.training import TrainResult
@@ -12,7 +13,14 @@ from smallgroup.spaces.drawing import draw
 from smallgroup.spaces.genotypes import from_plain
 
 
-def run(wanted: Wanted, baselines: tuple[Baseline, ...] | None, answer: AnswerRule | None, *, as_json: bool) -> None:
+def run(
+    wanted: Wanted,
+    baselines: tuple[Baseline, ...] | None,
+    answer: AnswerRule | None,
+    *,
+    controls: bool,
+    as_json: bool,
+) -> None:
     """The whole job."""
     config = wanted.resolved({}, wanted.out)
     if answer is None and pipeline.says_answer(wanted.given()):
@@ -25,6 +33,7 @@ def run(wanted: Wanted, baselines: tuple[Baseline, ...] | None, answer: AnswerRu
         seconds=None if wanted.time_budget is None else seconds_of(wanted.time_budget),
         baselines=baselines,
         answer=answer,
+        controls=controls or None,
         resume=wanted.resume,
         allow_drift=wanted.allow_drift,
         terse=False,
@@ -35,6 +44,7 @@ def run(wanted: Wanted, baselines: tuple[Baseline, ...] | None, answer: AnswerRu
         print_json({**result.to_dict(), "run": str(folder)})
     else:
         _show(result)
+        show_controls(result.controls)
         say("", f"Everything is in {folder}")
 
 

@@ -25,20 +25,21 @@ class Stream(Generic[BatchType]):
     Every image occurs exactly once per epoch: the last batch of an epoch holds what is left. A single image left
     over joins the batch before it (batch norm has nothing to normalise in a batch of one).
     A batch depends on the seed, the purpose, the step and the images; not on workers, threads or earlier batches.
+    Streams that differ in `view` alone have the same images in the same order, and draw their augmentations apart.
     """
 
     @overload
     def __init__(
         self: "Stream[LabelledImages]", images: Images, indices: Tensor, *, batch_size: int, seed: int, purpose: str,
         augmentation: Augmentation, mean: Sequence[float], std: Sequence[float], labelled: Literal[True] = True,
-        workers: int = 0, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32,
+        workers: int = 0, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32, view: str = "",
     ) -> None: ...  # fmt: skip
 
     @overload
     def __init__(
         self: "Stream[Tensor]", images: Images, indices: Tensor, *, batch_size: int, seed: int, purpose: str,
         augmentation: Augmentation, mean: Sequence[float], std: Sequence[float], labelled: Literal[False],
-        workers: int = 0, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32,
+        workers: int = 0, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32, view: str = "",
     ) -> None: ...  # fmt: skip
 
     def __init__(
@@ -56,6 +57,7 @@ class Stream(Generic[BatchType]):
         workers: int = 0,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
+        view: str = "",
     ) -> None:
         if batch_size < 1 or workers < 0:
             raise DataError(
@@ -69,6 +71,7 @@ class Stream(Generic[BatchType]):
             raise DataError(f"images for {purpose} must have labels, but they have none")
         self.images, self.indices, self.labelled, self.workers = images, indices, labelled, workers
         self.seed, self.purpose, self.augmentation = seed, purpose, augmentation
+        self._view = (view,) if view else ()
         self.mean, self.std, self.device, self.dtype = tuple(mean), tuple(std), torch.device(device), dtype
         self._bounds = batch_bounds(len(indices), batch_size)
         self._order: tuple[int, Tensor] = (-1, indices)
@@ -131,7 +134,7 @@ class Stream(Generic[BatchType]):
         return inputs if labels is None else (inputs, labels)  # type: ignore[return-value]
 
     def _key(self, step: int) -> tuple[int | str, ...]:
-        return (self.seed, "augment", self.purpose, step)
+        return (self.seed, "augment", self.purpose, step, *self._view)
 
 
 class Reader(Generic[BatchType]):

@@ -14,8 +14,9 @@ from smallgroup.data.images import Images, skipped_of
 from smallgroup.data.loader import LabelledImages, Stream
 from smallgroup.data.roots import data_root
 from smallgroup.data.search_data import split_by
-from smallgroup.data.sources import open_dataset
+from smallgroup.data.sources import open_dataset, open_unlabeled
 from smallgroup.data.splits import check_classes, mixed, stratified
+from smallgroup.data.views import UnlabeledImages, ViewsReader, strong_view, weak_view
 
 MEASURED = 2000
 """Validation images, at most, by which short trainings are compared."""
@@ -37,24 +38,32 @@ class TrainingData:
     """Places of training images that are measured after every epoch instead of being trained on."""
     only: Tensor | None = None
     """Places of the training images that are trained on; None: all but those above."""
+    hidden: Tensor | None = None
+    """Places of training images that are trained on without their labels."""
+    unlabeled: UnlabeledImages | None = None
+    """What is learned from peers on, where networks are trained as a group."""
 
     @cached_property
     def digest(self) -> str:
         """A text that changes with the images: a run is resumed on the images it was begun with."""
         test, own = self.dataset.test, self.held_out
-        kept = [part for part in (own, self.validation, self.only) if part is not None]
+        kept = [part for part in (own, self.validation, self.only, self.hidden) if part is not None]
         apart = "".join(hashlib.sha256(str(part.tolist()).encode()).hexdigest()[:16] for part in kept)
-        return self.dataset.digest + ("" if test is None else test.digest()) + apart
+        other = "" if self.unlabeled is None else self.unlabeled.images.digest()
+        return self.dataset.digest + ("" if test is None else test.digest()) + apart + other
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a user should know about the images; those that occur in two parts are among it."""
-        return (*self.dataset.notes, *self.dataset.overlap)
+        notes = (*self.dataset.notes, *self.dataset.overlap)
+        if self.unlabeled is None or self.unlabeled.images is self.dataset.train or not self.unlabeled.images.note:
+            return notes
+        return (*notes, f"{self.unlabeled.images.note} (unlabeled)")
 
     @property
     def skipped(self) -> tuple[str, ...]:
         """Image files that cannot be decoded and are left out."""
-        return skipped_of(self.dataset.train)
+        return skipped_of(self.dataset.train, *(() if self.unlabeled is None else (self.unlabeled.images,)))
 
     @property
     def tested(self) -> tuple[Images, Tensor] | None:
@@ -70,10 +79,21 @@ class TrainingData:
         if self.only is not None:
             return self.only
         kept = torch.ones(len(self.dataset.train), dtype=torch.bool)
-        for left_out in (self.held_out, self.validation):
+        for left_out in (self.held_out, self.validation, self.hidden):
             if left_out is not None:
                 kept[left_out] = False
         return kept.nonzero().flatten()
+
+    def two_views(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> ViewsReader:
+        """Batches of unlabeled images, augmented twice."""
+        if self.unlabeled is None:
+            raise ValueError(f"{self.dataset.name} must have unlabeled images for a group, but none were opened")
+        own, dataset = self.unlabeled, self.dataset
+        weak, strong = (
+            own.stream(view, batch_size, seed, mean=dataset.mean, std=dataset.std, workers=self.workers, device=device)
+            for view in ("weak", "strong")
+        )
+        return ViewsReader(weak, strong)
 
     def train(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> Stream[LabelledImages]:
         """Augmented training batches."""
@@ -104,6 +124,45 @@ def open_training_data(
     held_out = split_by(config, dataset, seed).held_out if config.held_out else None
     apart = _set_apart(dataset, held_out, validation, seed) if validation else None
     return TrainingData(dataset, augmented, config.workers, held_out, apart)
+
+
+@dataclass(frozen=True)
+class Views:
+    """Departures from the augmentation of both views of unlabeled images."""
+
+    weak: AugmentationConfig
+    strong: AugmentationConfig
+
+
+def open_group_data(
+    config: DataConfig,
+    augmentation: AugmentationConfig,
+    *,
+    seed: int,
+    validation: float = 0.0,
+    views: Views | None,
+) -> TrainingData:
+    """Open what a config names for networks that are trained as a group.
+
+    Of `unlabeled: split`, labels are used neither to train nor to validate. `train` is the images that are trained on,
+    once more without labels. Without `views` nobody learns from unlabeled images, and none are opened.
+    """
+    plain = open_training_data(config, augmentation, seed=seed)
+    dataset, hidden = plain.dataset, None
+    if config.unlabeled == "split":
+        hidden = split_by(config, dataset, seed).unlabeled
+    left_out = [part for part in (plain.held_out, hidden) if part is not None]
+    apart = _set_apart(dataset, torch.cat(left_out) if left_out else None, validation, seed) if validation else None
+    labeled = replace(plain, validation=apart, hidden=hidden)
+    if views is None:
+        return labeled
+    images, indices = dataset.train, labeled.trained if hidden is None else hidden
+    if hidden is None and config.unlabeled not in ("train", config.dataset):
+        images = open_unlabeled(config.unlabeled, data_root(config.data_root), dataset, config.bad)
+        indices = torch.arange(len(images))
+    own = plain.augmentation
+    weak, strong = weak_view(own, views.weak), strong_view(own, views.strong, dataset.size)
+    return replace(labeled, unlabeled=UnlabeledImages(images, indices, weak, strong))
 
 
 def open_parts_of_search(config: DataConfig, augmentation: AugmentationConfig, *, seed: int) -> TrainingData:

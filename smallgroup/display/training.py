@@ -8,7 +8,7 @@ from rich.text import Text
 
 from smallgroup import kernels
 from smallgroup.display.display import Display, numbers
-from smallgroup.phases.training import MutualJob
+from smallgroup.phases.training import GroupJob, MutualJob
 from smallgroup.phases.training.course import TrainingCourse
 from smallgroup.runner import Job
 from smallgroup.runtime.device import describe_device
@@ -18,6 +18,9 @@ TITLES = {
     "loss": "loss",
     "auxiliary_loss": "auxiliary loss",
     "divergence": "divergence",
+    "v_loss": "V's loss",
+    "taught_loss": "loss on peers' labels",
+    "lambda": "lambda",
     "train_error": "training error %",
     "validation_error": "validation error %",
     "test_error": "test error %",
@@ -40,6 +43,8 @@ class TrainingDisplay(Display):
         lines = []
         if isinstance(job, MutualJob):
             lines.append(f"{self.title}: {len(job.trainees)} learners, weight {job.peers.weight:g}")
+        if isinstance(job, GroupJob):
+            lines += [f"{self.title or 'group'}: {line}" for line in _about_group(job)]
         lines.append(f"data: {dataset.name}, {len(job.data.trained):,} training and {tests:,} {kind} images{notes}")
         if dataset.about:
             lines.append(f"images: {dataset.about}")
@@ -77,3 +82,21 @@ class TrainingDisplay(Display):
     def picture(self) -> RenderableType:
         """The same on a terminal."""
         return Group(*(Text(line) for row in self.rows for line in self.lines(row)))
+
+
+def _about_group(job: GroupJob) -> list[str]:
+    """Who learns from whom, and on what."""
+    own, unlabeled = job.own, job.data.unlabeled
+    networks = f"{own.learners} network{'s' * (own.learners != 1)}"
+    if unlabeled is None:
+        lines = [f"{networks}, human labels alone"]
+    else:
+        whose = {"peers": "labels of peers", "own": "own labels (self-taught)", "uniform": "uniform labels"}[
+            own.targets
+        ]
+        lines = [f"{networks}, lambda {own.lam:g}, {whose} on {len(unlabeled.indices):,} unlabeled images"]
+    if job.data.hidden is not None:
+        lines.append(f"labels of {len(job.data.hidden):,} training images are not used (data.unlabeled is split)")
+    if any(trainee.has_left_out_head for trainee in job.taught):
+        lines.append("the auxiliary head is off: a group learns from one answer per network")
+    return lines

@@ -9,9 +9,10 @@ from smallgroup.report.compare import SeedPairs, contributions, differently_trai
 from smallgroup.report.markup import Markup, joined, tag
 from smallgroup.report.next_steps import next_steps
 from smallgroup.report.origins import missing_of, seconds_by_part
-from smallgroup.report.run import BASELINES, VERDICT, Run, at, number_at, section_at, table_at
+from smallgroup.report.run import BASELINES, VERDICT, Run, at, number_at, section_at, table_at, whole
 from smallgroup.report.shapes import Drawing, svg
 from smallgroup.report.words import count, duration, fact, percent, section, signed, sized, sourced
+from smallgroup.runtime.bounds import MOST
 from smallgroup.spaces.ground_truth import accuracy_on, caveat_of, cells_compared_with
 
 
@@ -205,7 +206,9 @@ def _training_facts(run: Run) -> list[Markup]:
                     "chosen by the test images themselves: too low",
                 )
             )
-    last = run.rows[-1] if run.rows else None
+    kept = whole(result.get("retained"))  # of several networks, the one that all else here is about
+    rows = [row for row in run.rows if kept is None or row.learner == kept]
+    last = rows[-1] if rows else None
     if last is not None and last.number("train_error") is not None:
         facts.append(
             fact(
@@ -219,7 +222,21 @@ def _training_facts(run: Run) -> list[Markup]:
         facts += _sizes(
             number_at(result, "parameters"), number_at(result, "multiply_adds"), "result.json", "as trained"
         )
-    return [*facts, *_cost(run)]
+    return [*facts, *_networks(result), *_cost(run)]
+
+
+def _networks(result: Mapping[str, Any]) -> list[Markup]:
+    """Every network of a group, by its validation loss, which chose one of them, and its test error."""
+    group = result.get("group")
+    if not isinstance(group, list):
+        return []
+    numbers = [(number_at(one, "validation_loss"), number_at(one, "test_error")) for one in group[: MOST["learners"]]]
+    words = [
+        f"{k}: {'' if loss is None else f'{loss:.4f}, '}{'no test error' if error is None else f'{error:.2f} %'}"
+        for k, (loss, error) in enumerate(numbers)
+    ]
+    kept = f"validation loss and test error; {result.get('retained')} is kept for its validation loss"
+    return [fact("Networks", "; ".join(words), "result.json: group", kept)]
 
 
 def why(run: Run) -> Markup | None:

@@ -243,7 +243,14 @@ def _training(run: Run) -> Iterator[Chart]:
         "Loss in training",
         "nats",
         "Means over the images of an epoch.",
-        lines(("loss", "loss"), ("auxiliary loss", "auxiliary_loss"), ("divergence", "divergence")),
+        lines(
+            ("loss", "loss"),
+            ("auxiliary loss", "auxiliary_loss"),
+            ("divergence", "divergence"),
+            ("loss of V", "v_loss"),
+            ("loss on labels of peers", "taught_loss"),
+            ("validation loss", "validation_loss"),
+        ),
     )
     yield Chart("training-rate", "Learning rate", "", "From epoch to epoch.", lines(("rate", "lr")))
     yield Chart("drop-path", "Drop path", "probability", "From epoch to epoch.", lines(("drop path", "drop_path")))

@@ -1,6 +1,6 @@
 """How long runs will take that nobody has carried out yet."""
 
-from smallgroup import api
+from smallgroup import jobs
 from smallgroup.data.errors import DataError
 from smallgroup.study.baselines import untrained
 from smallgroup.study.plan import PlannedRun
@@ -13,7 +13,7 @@ def reckon(run: PlannedRun) -> float | None:
     """
     try:
         if run.trains is None:
-            return api.reckon(run.config)
-        return api.reckon_training(run.config, untrained(run.trains.config)[0])
+            return jobs.reckon(run.config)
+        return jobs.reckon_training(run.config, untrained(run.trains.config)[0])
     except DataError:
         return None

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from smallgroup import api, kernels
+from smallgroup import jobs, kernels
 from smallgroup.config import Config, resolve
 from smallgroup.data.published import blank_search_data, blank_training_data
 from smallgroup.data.roots import cache_folder
@@ -99,14 +99,14 @@ def training_of(row: PaperRow) -> Config:
 
 def search_time(config: Config, meter: "PassMeter") -> float:
     """Return about how many seconds a search takes on data of the published size."""
-    return api.reckon(config, blank_search_data(config.data_in_search, seed=config.seed), meter.of_searcher)
+    return jobs.reckon(config, blank_search_data(config.data_in_search, seed=config.seed), meter.of_searcher)
 
 
 def training_time(config: Config, meter: "PassMeter") -> float:
     """Return the same of the training of what the search finds."""
     published = _CELLS.get(config.learners[0].method)
     cell = untrained(config)[0] if published is None else genotypes.resolve(published)[1]
-    return api.reckon_training(config, cell, blank_training_data(config.data), meter.of_trainee)
+    return jobs.reckon_training(config, cell, blank_training_data(config.data), meter.of_trainee)
 
 
 @dataclass

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from smallgroup.phases.training import peers
+from smallgroup.phases.training import cells, peers
 from smallgroup.spaces import genotypes
 
 HEAVY = ["torch", "scipy", "sklearn", "matplotlib"]
@@ -67,6 +67,17 @@ REFUSED = {
     "run --baselines none,resnet": "--baselines takes none, or names that differ",
     "run --answer playoff": "'playoff'; did you mean play-off?",
     "train DARTS_V2 --out photos": "photos holds other files",
+    "train DARTS_V2 --learners 2": "need --unlabeled: folder:PATH",
+    "train DARTS_V2 DARTS_V1": "need --unlabeled: folder:PATH",
+    "train DARTS_V2 DARTS_V1 --learners 3 --unlabeled train": "one per learner, must be named, but got 2 for 3",
+    "train DARTS_V2 --learners 0 --unlabeled train": "training.group.learners",
+    "train DARTS_V2 --learners 2 --unlabeled folder:nowhere": "nowhere does not exist",
+    "train DARTS_V2 --learners 2 --unlabeled train --set training.validation=0": "training: validation must be above 0",
+    "train DARTS_V2 --controls": "--controls are for networks that teach one another",
+    "train DARTS_V2 --out group --resume --lambda 0.25": "training.group.lambda was 1.0 and is 0.25",
+    "train DARTS_V1 --out group --resume": "cells.0.normal",
+    "run --train-learners 2": "need --unlabeled: folder:PATH",
+    "run --controls": "--controls are for networks that teach one another",
     "mutual DARTS_V2 DARTS_V2 --learners 3": "got 3 and 2 cells",
     "mutual DARTS_V2 DARTS_V2 --weight -1": "weight=-1",
     "describe DARTS_V2 --auxiliary three": "'three'",
@@ -146,9 +157,11 @@ def test_bad_input_is_refused_and_help_printed_without_torch(tmp_path: Path) -> 
     for name, file, text in (
         ("learned", genotypes.FILE, genotypes.dumps(cell)),
         ("peers", peers.FILE, peers.Peers.of((cell,), 2, 1.0).dumps()),
+        ("group", cells.FILE, cells.Cells.of([cell], 2).dumps()),
     ):
         (tmp_path / name / "checkpoints").mkdir(parents=True)
-        (tmp_path / name / "config.yaml").write_text("recipe: quick\nspace: darts")
+        more = "\nplugins: []\nunlabeled: train\ntraining: {group: {learners: 2}}" if name == "group" else ""
+        (tmp_path / name / "config.yaml").write_text(f"recipe: quick\nspace: darts{more}")
         (tmp_path / name / file).write_text(text)
     lines = [*REFUSED, *PRINTED, "show absurd"]
     script = f"HEAVY = {HEAVY!r}\n{SCRIPT}"

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from smallgroup import pipeline
-from smallgroup.api import make_training, training_data_of
 from smallgroup.bench.outcome.plain import build_cnn, build_resnet
 from smallgroup.bench.outcome.proxies import PROXIES
 from smallgroup.bench.outcome.tasks import OutcomeTask
 from smallgroup.config import Config
-from smallgroup.data.training_data import open_parts_of_search
+from smallgroup.data.training_data import TrainingData, open_parts_of_search
 from smallgroup.fitting import training_within
+from smallgroup.jobs import training_data_of
 from smallgroup.phases.playoff.candidates import distinct
 from smallgroup.phases.playoff.job import Candidate, PlayOffJob
 from smallgroup.phases.training.job import TrainingJob
@@ -28,7 +28,7 @@ from smallgroup.phases.training.size import of_same_cost
 from smallgroup.phases.training.trainee import Build
 from smallgroup.pipeline import OVERHEAD, PLAY_OFF_SHARE
 from smallgroup.runner.machine import machine
-from smallgroup.runtime import stream
+from smallgroup.runtime import device, stream
 from smallgroup.runtime.budget import Budget
 from smallgroup.spaces.choices import known_genotype, random_genotype
 from smallgroup.spaces.count import multiply_adds, parameters
@@ -200,7 +200,7 @@ def _trained(
             network = of_same_cost(cell, config.training.network, found.multiply_adds, data.dataset.spec, build)
             config = _with(config, network=network, least_steps=None)
         config = training_within(config, cell, budget, build=build)
-        with closing(make_training(config, cell, data, build)) as job:
+        with closing(_job(config, data, cell, build)) as job:
             _carry_out(job)
             tested = job.test()
             size = parameters(job.network), multiply_adds(job.network, data.dataset.size, data.dataset.channels)
@@ -220,6 +220,10 @@ def _trained(
 
 def _with(config: Config, **keys: Any) -> Config:  # noqa: ANN401 -- of the training
     return config.model_copy(update={"training": config.training.model_copy(update=keys)})
+
+
+def _job(config: Config, data: TrainingData, cell: Genotype, build: Build) -> TrainingJob:
+    return TrainingJob(config.training, data, cell, seed=config.seed, device=device.current(), build=build)
 
 
 def _carry_out(job: TrainingJob) -> None:

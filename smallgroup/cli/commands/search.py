@@ -100,6 +100,8 @@ def run(
     skip_bad_images: options.SkipBadImages = False,
     tensorboard: options.TensorBoard = False,
     answer: options.Answer = None,
+    train_learners: options.TrainLearners = None,
+    controls: options.Controls = False,
     baselines: options.Baselines = None,
     json: options.Json = False,
 ) -> None:
@@ -129,7 +131,7 @@ def run(
         device=device,
         on_nonfinite=on_nonfinite,
         skip_bad_images=skip_bad_images or None,
-        training=training_section(track_test, max_parameters, max_multiply_adds),
+        training=training_section(track_test, max_parameters, max_multiply_adds, learners=train_learners),
     )
     wanted = Wanted(
         given,
@@ -143,7 +145,7 @@ def run(
         tensorboard=tensorboard,
     )
     beside, rule = early.baselines_of(baselines), early.answer_of(answer)
-    early.check_whole_run(wanted)
+    early.check_whole_run(wanted, controls=controls)
     from smallgroup.cli.run import run as carry_out  # noqa: PLC0415
 
-    carry_out(wanted, beside, rule, as_json=json)
+    carry_out(wanted, beside, rule, controls=controls, as_json=json)

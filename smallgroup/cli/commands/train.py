@@ -9,15 +9,19 @@ from smallgroup.cli.given import options_of_run, training_section
 
 
 def train(
-    genotype: Annotated[
-        str,
+    genotypes: Annotated[
+        list[str],
         typer.Argument(
             metavar="GENOTYPE|RUN",
             help="The folder of a search, whose cell, data and seed are taken; or a published name, a file, "
-            "or the text of a genotype.",
+            "or the text of a genotype. Several are trained together, one network each.",
         ),
     ],
     *,
+    learners: options.Networks = None,
+    lam: options.Lambda = None,
+    unlabeled: options.Unlabeled = None,
+    controls: options.Controls = False,
     dataset: options.Dataset = None,
     data_root: options.DataRoot = None,
     size: options.Size = None,
@@ -38,18 +42,24 @@ def train(
     tensorboard: options.TensorBoard = False,
     json: options.Json = False,
 ) -> None:
-    """Train a cell from scratch in a large network, and test it.
+    """Train a cell from scratch in a large network, and test it; or train several networks that teach one another.
 
     It is tested once, after the last epoch. All training images are used, those of the search's validation part too.
     The folder (by default `training` inside that of the search) has config.yaml, metrics.jsonl, checkpoints,
     genotype.json, result.json with errors by class and the confusion matrix, and the model.
+
+    With --learners K, or several genotypes, K networks learn from the labels and, on unlabeled images, from one
+    another. The one with the lowest validation loss is kept. Given the folder of a search with K learners, each network
+    has the cell of one of them.
     """
     from smallgroup.cli import early  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
 
-    training = training_section(track_test, max_parameters, max_multiply_adds)
+    networks = len(genotypes) if learners is None and len(genotypes) > 1 else learners
+    training = training_section(track_test, max_parameters, max_multiply_adds, learners=networks, lam=lam)
     given = options_of_run(
         dataset=dataset,
+        unlabeled=unlabeled,
         data_root=data_root,
         size=size,
         seed=seed,
@@ -70,11 +80,11 @@ def train(
         allow_drift=allow_drift,
         tensorboard=tensorboard,
     )
-    wanted = early.with_folder(genotype, wanted)
-    early.check_training(genotype, wanted)
+    wanted = early.with_folder(genotypes[0], wanted)
+    early.check_training(genotypes, wanted, controls=controls)
     from smallgroup.cli.train import run as carry_out  # noqa: PLC0415
 
-    carry_out(genotype, wanted, as_json=json)
+    carry_out(genotypes, wanted, controls=controls, as_json=json)
 
 
 def mutual(

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 from smallgroup.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from smallgroup.phases.training.cells import Cells
     from smallgroup.phases.training.config import TrainingConfig
+    from smallgroup.phases.training.group_job import GroupJob
     from smallgroup.phases.training.job import TrainingJob
     from smallgroup.phases.training.model import TrainedModel, read_model
     from smallgroup.phases.training.mutual import MutualJob
@@ -16,7 +18,9 @@ else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
+            "cells": ["Cells"],
             "config": ["TrainingConfig"],
+            "group_job": ["GroupJob"],
             "job": ["TrainingJob"],
             "model": ["TrainedModel", "read_model"],
             "mutual": ["MutualJob"],
@@ -27,6 +31,8 @@ else:
     )
 
 __all__ = [
+    "Cells",
+    "GroupJob",
     "MutualJob",
     "MutualResult",
     "Peers",

@@ -7,9 +7,10 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from smallgroup.data.config import AugmentationConfig
+from smallgroup.phases.training.group_config import GroupConfig
 from smallgroup.runtime.bounds import MOST
 from smallgroup.spaces.config import NetworkConfig
 
@@ -99,6 +100,23 @@ class TrainingConfig(BaseModel):
     """The most multiply-adds of the network for one image; likewise."""
     track_test: bool = False
     """Look at the test images after every epoch: then the result says that they were."""
+    group: GroupConfig | None = None
+    """Networks that are trained together and teach one another on unlabeled images; null: one network, on labels."""
+
+    @model_validator(mode="after")
+    def _group_can_train(self) -> "TrainingConfig":
+        if self.group is None:
+            return self
+        if self.group.learners > 1 and not self.validation:
+            raise ValueError(
+                "validation must be above 0 where several networks are trained, because the best one is "
+                "chosen by its loss on those images, but it is 0"
+            )
+        if self.accumulate > 1:
+            raise ValueError(f"accumulate must be 1 where a group is trained, but it is {self.accumulate}")
+        if self.precision == "float16":
+            raise ValueError("precision must be float32 or bfloat16 where a group is trained, but it is float16")
+        return self
 
     @property
     def limits(self) -> Limits:

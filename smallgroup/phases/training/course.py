@@ -35,8 +35,8 @@ class TrainingCourse(ABC):
     # What each kind of training says of itself.
 
     @abstractmethod
-    def follow(self, answers: Sequence[Response], share: float) -> None:
-        """Add the gradients of a part of the batch, which is this share of it."""
+    def learn(self, images: Tensor, labels: Tensor) -> None:
+        """Learn from a batch, up to the point where all networks can commit their step."""
 
     @abstractmethod
     def rows(self, epoch: int) -> list[dict[str, Any]]:
@@ -115,9 +115,7 @@ class TrainingCourse(ABC):
         for trainee in self.trainees:
             trainee.begin(self.epoch, self.step % self.steps_per_epoch / self.steps_per_epoch)
         try:
-            self._gradients(images, labels)
-            for trainee in self.trainees:
-                trainee.check(self.step)
+            self.learn(images, labels)
         except BaseException:
             for trainee in self.trainees:
                 trainee.undo()
@@ -125,13 +123,6 @@ class TrainingCourse(ABC):
         for trainee in self.trainees:
             trainee.commit()
         self.step += 1
-
-    def _gradients(self, images: Tensor, labels: Tensor) -> None:
-        """The gradients of the batch, part by part if it is divided."""
-        parts = min(self.config.accumulate, len(images) // 2)  # batch norm needs two
-        for part, (x, y) in enumerate(_parts(images, labels, parts)):
-            answers = [trainee.answer(x, y, step=self.step, part=part) for trainee in self.trainees]
-            self.follow(answers, len(x) / len(images))
 
     @property
     def tracks_test(self) -> bool:
@@ -148,6 +139,53 @@ class TrainingCourse(ABC):
         """Go on from there, on the same images."""
         check_same_data(self.data.digest, record.get("data"))
         self.step, self.epochs_done = int(record["step"]), int(record["epochs_done"])
+
+
+class LabeledCourse(TrainingCourse):
+    """Networks that follow the gradients of one batch of labeled images."""
+
+    @abstractmethod
+    def follow(self, answers: Sequence[Response], share: float) -> None:
+        """Add the gradients of a part of the batch, which is this share of it."""
+
+    def learn(self, images: Tensor, labels: Tensor) -> None:
+        """The gradients of the batch, checked and clipped."""
+        self._gradients(images, labels)
+        for trainee in self.trainees:
+            trainee.check(self.step)
+
+    def _gradients(self, images: Tensor, labels: Tensor) -> None:
+        """The gradients of the batch, part by part if it is divided."""
+        parts = min(self.config.accumulate, len(images) // 2)  # batch norm needs two
+        for part, (x, y) in enumerate(_parts(images, labels, parts)):
+            answers = [trainee.answer(x, y, step=self.step, part=part) for trainee in self.trainees]
+            self.follow(answers, len(x) / len(images))
+
+
+class SeveralNetworks(TrainingCourse):
+    """A course of several networks: rows and the state, network by network."""
+
+    def rows(self, epoch: int) -> list[dict[str, Any]]:
+        """One row per learner."""
+        rows = [{"learner": k, **trainee.row(epoch)} for k, trainee in enumerate(self.trainees)]
+        if self.tracks_test:
+            for trainee, row in zip(self.trainees, rows, strict=True):
+                row["test_error"] = trainee.test().error
+        return rows
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Everything the next step depends on."""
+        states = [trainee.state() for trainee in self.trainees]
+        tensors = {f"{k}.{name}": tensor for k, (own, _) in enumerate(states) for name, tensor in own.items()}
+        return tensors, {**self.shared_state(), "learners": [record for _, record in states]}
+
+    def load_state(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
+        """Take up a saved state."""
+        self.load_shared_state(record)
+        for k, (trainee, own) in enumerate(zip(self.trainees, record["learners"], strict=True)):
+            place = f"{k}."
+            mine = {name.removeprefix(place): tensor for name, tensor in tensors.items() if name.startswith(place)}
+            trainee.load_state(mine, own)
 
 
 def pass_time_of(trainee: Trainee) -> PassTime:

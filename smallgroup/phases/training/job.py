@@ -9,7 +9,7 @@ from torch import Tensor
 from smallgroup.data.training_data import TrainingData
 from smallgroup.phases.evaluate import Evaluation
 from smallgroup.phases.training.config import TrainingConfig
-from smallgroup.phases.training.course import TrainingCourse
+from smallgroup.phases.training.course import LabeledCourse
 from smallgroup.phases.training.optimizer import AnyOptimizer
 from smallgroup.phases.training.trainee import Build, NonFiniteTrainingError, Response, Trainee
 from smallgroup.spaces.genotype import Genotype
@@ -19,7 +19,7 @@ from smallgroup.spaces.networks import build_network
 __all__ = ["NonFiniteTrainingError", "TrainingJob"]
 
 
-class TrainingJob(TrainingCourse):
+class TrainingJob(LabeledCourse):
     """A cell in its large network, trained on all training images."""
 
     def __init__(

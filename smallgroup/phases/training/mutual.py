@@ -7,8 +7,7 @@ Learner k has the loss
 on the same batch as all others. The p_j are constants, and all networks move at once: who comes first does not matter.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -16,7 +15,7 @@ from torch.nn import functional
 
 from smallgroup.data.training_data import TrainingData
 from smallgroup.phases.training.config import TrainingConfig
-from smallgroup.phases.training.course import TrainingCourse
+from smallgroup.phases.training.course import LabeledCourse, SeveralNetworks
 from smallgroup.phases.training.peers import Peers
 from smallgroup.phases.training.trainee import Response, Trainee
 
@@ -36,7 +35,7 @@ def divergences(logits: Sequence[Tensor]) -> list[Tensor]:
     return found
 
 
-class MutualJob(TrainingCourse):
+class MutualJob(SeveralNetworks, LabeledCourse):
     """Networks around given cells, trained together on all training images.
 
     Each has initial weights and drop path of its own, which depend on the seed and its place alone. With weight 0 each
@@ -66,25 +65,3 @@ class MutualJob(TrainingCourse):
             found = divergences([answer.logits for answer in answers])
         for trainee, answer, divergence in zip(self.trainees, answers, found, strict=True):
             trainee.follow(answer, share=share, step=self.step, divergence=divergence, weight=weight)
-
-    def rows(self, epoch: int) -> list[dict[str, Any]]:
-        """One row per learner."""
-        rows = [{"learner": k, **trainee.row(epoch)} for k, trainee in enumerate(self.trainees)]
-        if self.tracks_test:
-            for trainee, row in zip(self.trainees, rows, strict=True):
-                row["test_error"] = trainee.test().error
-        return rows
-
-    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Everything the next step depends on."""
-        states = [trainee.state() for trainee in self.trainees]
-        tensors = {f"{k}.{name}": tensor for k, (own, _) in enumerate(states) for name, tensor in own.items()}
-        return tensors, {**self.shared_state(), "learners": [record for _, record in states]}
-
-    def load_state(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
-        """Take up a saved state."""
-        self.load_shared_state(record)
-        for k, (trainee, own) in enumerate(zip(self.trainees, record["learners"], strict=True)):
-            place = f"{k}."
-            mine = {name.removeprefix(place): tensor for name, tensor in tensors.items() if name.startswith(place)}
-            trainee.load_state(mine, own)

@@ -17,5 +17,7 @@ def facts(job: TrainingCourse) -> dict[str, Any]:
     """What a training is."""
     dataset = job.data.dataset
     images = {"train": len(dataset.train), "test": 0 if dataset.test is None else len(dataset.test)}
+    if job.data.unlabeled is not None:
+        images["unlabeled"] = len(job.data.unlabeled.indices)
     course = {"steps": job.steps, "steps_per_epoch": job.steps_per_epoch, "epochs": job.config.epochs}
     return facts_of("training", dataset, images, job.data.notes, job.data.skipped, course=course)

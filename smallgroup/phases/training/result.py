@@ -61,10 +61,15 @@ class TrainResult:
     """Image files that cannot be decoded and were left out; `facts.json` names them."""
     choice: str | None = None
     """How wide the network is because of limits on its size."""
+    retained: int | None = None
+    """Of a group, the network with the lowest validation loss, which all else is about; counted from 0."""
+    group: list[dict[str, Any]] | None = None
+    """Of a group, the numbers of every network."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As it stands in the file."""
-        return asdict(self)
+        """As it stands in the file; a training alone has nothing about a group."""
+        plain = asdict(self)
+        return plain if self.group is not None else {k: v for k, v in plain.items() if k not in ("retained", "group")}
 
     @staticmethod
     def read(folder: Path) -> "TrainResult | None":
@@ -106,6 +111,8 @@ def write_result(
     steps: int,
     seconds: float,
     folder: Path,
+    group: list[dict[str, Any]] | None = None,
+    retained: int | None = None,
 ) -> TrainResult:
     """Write the model of a network and its `result.json`, from its rows of metrics and what the test images gave."""
     dataset = trainee.data.dataset
@@ -137,6 +144,8 @@ def write_result(
         balanced_error=None if found is None else found.balanced_error,
         skipped_images=len(trainee.data.skipped),
         choice=fit_in_words(trainee.config.network, limits, *size) if limits else None,
+        retained=retained,
+        group=group,
     )
     model = TrainedModel(
         trainee.genotype,

@@ -203,7 +203,7 @@ class Trainee:
             "lr": self.config.rate(epoch),
         }
         if self.data.validation is not None:
-            row["validation_error"] = self.validate().error
+            row |= self._validation_row(self.validate())
         if self.design.auxiliary != "none":
             row["auxiliary_loss"] = self.sums["auxiliary_loss"] / images
         if self.drops and self.config.drop_path:
@@ -211,6 +211,9 @@ class Trainee:
         if "divergence" in self.sums:
             row["divergence"] = self.sums["divergence"] / images
         return row
+
+    def _validation_row(self, found: Evaluation) -> dict[str, float]:
+        return {"validation_error": found.error}
 
     def forget(self) -> None:
         """The next epoch is counted anew."""

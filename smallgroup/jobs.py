@@ -1,0 +1,131 @@
+"""Jobs at their beginning: the search or the training that a config describes, its images, and how long it takes."""
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from smallgroup.config import CONFIG, Config, load_own, resolve
+from smallgroup.data import SearchData, data_root, open_search_data
+from smallgroup.data.training_data import TrainingData, Views, open_group_data, open_training_data
+from smallgroup.phases.passes import PassTime
+from smallgroup.phases.search import SearchJob
+from smallgroup.phases.search.labellers import Labellers, labellers_of
+from smallgroup.phases.search.learners import Searcher
+from smallgroup.phases.search.result import SearchResult
+from smallgroup.phases.search.timing import pass_time_of, reckoned
+from smallgroup.phases.training import Cells, GroupJob, TrainingJob, cells
+from smallgroup.phases.training.trainee import Build, Trainee
+from smallgroup.runner import CHECKPOINTS
+from smallgroup.runner.machine import machine
+from smallgroup.runtime import device
+from smallgroup.runtime.checkpoints import Checkpoints
+from smallgroup.runtime.memory import memory_explained
+from smallgroup.runtime.text import shown
+from smallgroup.spaces.genotype import Genotype
+from smallgroup.spaces.ground_truth import GroundTruths
+from smallgroup.spaces.networks import build_network
+
+LOWER_IN_SEARCH = (
+    "lower search.batch_size (train, unlabeled, validation), space.channels or space.cells, or take "
+    "--hypergradient first-order"
+)
+LOWER_IN_TRAINING = (
+    "lower training.batch_size, training.network.channels or training.network.cells, or raise training.accumulate"
+)
+"""What to do when memory runs out."""
+
+
+def make_job(config: Config, data: SearchData | None = None) -> SearchJob:
+    """The search that a config describes, at its beginning; on other data than those it names, if given."""
+    data = data or open_search_data(config.data_in_search, seed=config.seed, image_size=config.search.image_size)
+    images = data.dataset.spec
+    learners = [((one.space or config.space).build(images), config.build_method(one)) for one in config.learners]
+    truth = GroundTruths.find(data_root(config.data.data_root), (space.name for space, _ in learners))
+    folder = config.search.labellers
+    labellers = None if folder is None else read_labellers(folder, data)
+    return SearchJob(
+        config.search,
+        data,
+        learners,
+        seed=config.seed,
+        truth=truth,
+        labellers=labellers,
+        device=device.current(),
+    )
+
+
+def read_labellers(folder: Path, data: SearchData) -> Labellers:
+    """The learners of a finished search, to label images like those of `data`."""
+    found = Checkpoints(folder / CHECKPOINTS).newest() if SearchResult.read(folder) is not None else None
+    if found is None:
+        raise ValueError(f"search.labellers must be the folder of a finished search, but {shown(str(folder))} is none")
+    begun = resolve(load_own(folder / CONFIG))
+    size, own = data.dataset.size, min(begun.search.image_size or data.full_size, data.full_size)
+    if size != own:
+        raise ValueError(
+            f"learners in {shown(str(folder))} label images of the size they were searched with, {own}x{own}, but this "
+            f"search has {size}x{size}; search.image_size={own} gives it the same"
+        )
+    job = make_job(begun.model_copy(update={"search": begun.search.model_copy(update={"labellers": None})}), data)
+    try:
+        return labellers_of(job.searchers, job.course.steps - 1, found)
+    except (KeyError, RuntimeError) as error:
+        why = str(error)[:200]
+        raise ValueError(f"learners in {shown(str(folder))} must fit {data.dataset.name}, but do not: {why}") from None
+    finally:
+        job.close()
+
+
+def reckon(
+    config: Config, data: SearchData | None = None, measured: Callable[[Searcher], PassTime] = pass_time_of
+) -> float:
+    """About how many seconds the search would take that a config describes: a matter of seconds itself.
+
+    `data` takes the place of what the config names. `measured` says how long passes through a learner take.
+    """
+    with machine(config.run), memory_explained(LOWER_IN_SEARCH), closing(make_job(config, data)) as job:
+        return reckoned(job, measured)
+
+
+def reckon_training(
+    config: Config,
+    genotype: Genotype,
+    data: TrainingData | None = None,
+    measured: Callable[[Trainee], PassTime] | None = None,
+) -> float:
+    """The same of a training."""
+    with (
+        machine(config.run),
+        memory_explained(LOWER_IN_TRAINING),
+        closing(make_training(config, genotype, data)) as job,
+    ):
+        return job.reckoned(measured)
+
+
+def training_data_of(config: Config) -> TrainingData:
+    """Open the images of a training."""
+    training, own = config.training, config.training.group
+    about: dict[str, Any] = {"seed": config.seed, "validation": training.validation}
+    if own is None:
+        return open_training_data(config.data, training.augmentation, **about)
+    views = Views(own.weak, own.strong) if own.teaching.active else None
+    return open_group_data(config.data, training.augmentation, **about, views=views)
+
+
+def make_training(
+    config: Config,
+    genotype: Genotype | Sequence[Genotype],
+    data: TrainingData | None = None,
+    build: Build = build_network,
+) -> TrainingJob | GroupJob:
+    """The training that a config describes, at its beginning; on other data than those it names, if given.
+
+    `build` makes another network than the one around the cell. Of a group, one cell is that of every network.
+    """
+    own = config.training.group
+    networks = Cells.of(cells.listed(genotype), 1 if own is None else own.learners).genotypes
+    images = data or training_data_of(config)
+    if own is None:
+        return TrainingJob(config.training, images, networks[0], seed=config.seed, device=device.current(), build=build)
+    return GroupJob(config.training, images, networks, seed=config.seed, device=device.current(), build=build)
