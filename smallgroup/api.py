@@ -30,7 +30,7 @@ from smallgroup.phases.search.record import recorder as search_recorder
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.phases.search.result import conclude as conclude_search
 from smallgroup.phases.training import (
-    Cells,
+    GroupCells,
     GroupJob,
     MutualJob,
     MutualResult,
@@ -189,7 +189,7 @@ def train(
     resolved = given if isinstance(given, Config) else _resolved_for_training(named[0], given)
     resolved = as_group(resolved, learners or (len(named) if len(named) > 1 else None))
     own = resolved.training.group
-    group = Cells.of(named, 1 if own is None else own.learners)
+    group = GroupCells.of(named, 1 if own is None else own.learners)
     for cell in group.genotypes:
         resolved = within_limits(resolved, cell)
 

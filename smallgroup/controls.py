@@ -13,7 +13,7 @@ from smallgroup.data.given import takes_data
 from smallgroup.data.own import LabeledImages, OwnData
 from smallgroup.display.display import Display
 from smallgroup.display.training import TrainingDisplay
-from smallgroup.phases.training import Cells, TrainResult
+from smallgroup.phases.training import GroupCells, TrainResult
 from smallgroup.phases.training.result import read_wrong
 from smallgroup.runner import Watcher
 from smallgroup.runtime.files import check_not_link
@@ -30,7 +30,7 @@ CONTROLS = {
 
 
 @dataclass(frozen=True)
-class Arm:
+class TrainedArm:
     """A training beside others: the group, or one of its controls."""
 
     name: str
@@ -85,7 +85,7 @@ def train_controls(
     terse: bool = True,
     recorders: Callable[[Path], Sequence[Watcher]] = lambda _: (),
     data: OwnData | LabeledImages | None = None,  # noqa: ARG001 -- found by `takes_data`
-) -> list[Arm]:
+) -> list[TrainedArm]:
     """Train the controls of a finished group's training inside its folder; the group comes first in what is returned.
 
     Args:
@@ -101,8 +101,8 @@ def train_controls(
     config, result = resolve(load_own(folder / CONFIG)), TrainResult.read(folder)
     if result is None or result.group is None or result.retained is None:
         raise ValueError(f"controls are those of a finished group's training, but {folder} holds none")
-    networks = Cells.read(folder).genotypes
-    arms = [Arm("group", result, _passes(config, result))]
+    networks = GroupCells.read(folder).genotypes
+    arms = [TrainedArm("group", result, _passes(config, result))]
     for name, own in configs_of(config).items():
         place = folder / FOLDER / name
         check_not_link(folder / FOLDER)
@@ -119,7 +119,7 @@ def train_controls(
                 recorders=recorders(place),
                 progress=progress,
             )
-        arms.append(Arm(name, found, _passes(own, found), _compared(folder, place)))
+        arms.append(TrainedArm(name, found, _passes(own, found), _compared(folder, place)))
     return arms
 
 
@@ -145,7 +145,7 @@ def _display(title: str, *, progress: bool, terse: bool) -> Iterator[Display | N
         yield display
 
 
-def table_of(arms: Sequence[Arm]) -> list[tuple[str, ...]]:
+def table_of(arms: Sequence[TrainedArm]) -> list[tuple[str, ...]]:
     """Return the rows of a table of trainings side by side, its head first."""
     rows: list[tuple[str, ...]] = [
         ("", "test error %", "mean of networks", "validation loss", "networks", "steps", "passes", "group minus it")

@@ -14,7 +14,7 @@ from smallgroup.phases.search.labellers import Labellers, labellers_of
 from smallgroup.phases.search.learners import Searcher
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.phases.search.timing import pass_time_of, reckoned
-from smallgroup.phases.training import Cells, GroupJob, TrainingJob, cells
+from smallgroup.phases.training import GroupCells, GroupJob, TrainingJob, cells
 from smallgroup.phases.training.trainee import Build, Trainee
 from smallgroup.runner import CHECKPOINTS
 from smallgroup.runner.machine import machine
@@ -124,7 +124,7 @@ def make_training(
     `build` makes another network than the one around the cell. Of a group, one cell is that of every network.
     """
     own = config.training.group
-    networks = Cells.of(cells.listed(genotype), 1 if own is None else own.learners).genotypes
+    networks = GroupCells.of(cells.listed(genotype), 1 if own is None else own.learners).genotypes
     images = data or training_data_of(config)
     if own is None:
         return TrainingJob(config.training, images, networks[0], seed=config.seed, device=device.current(), build=build)

@@ -18,7 +18,7 @@ from smallgroup import api
 from smallgroup.api import PLAY_OFF
 from smallgroup.baseline_names import BASELINES, DEFAULT_BASELINES, Baseline
 from smallgroup.config import CONFIG, Config, load_own, long_form, resolve
-from smallgroup.controls import CONTROLS, Arm, train_controls
+from smallgroup.controls import CONTROLS, TrainedArm, train_controls
 from smallgroup.data.given import takes_data
 from smallgroup.data.own import LabeledImages, OwnData
 from smallgroup.display.display import Display
@@ -28,7 +28,7 @@ from smallgroup.fitting import search_within, training_within
 from smallgroup.jobs import training_data_of
 from smallgroup.phases.search.config import AnswerRule
 from smallgroup.phases.search.result import SearchResult
-from smallgroup.phases.training import Cells, TrainResult
+from smallgroup.phases.training import GroupCells, TrainResult
 from smallgroup.phases.training.place import TRAINING
 from smallgroup.phases.training.result import read_wrong
 from smallgroup.phases.training.size import of_same_cost
@@ -140,7 +140,7 @@ class RunResult:
     training: TrainResult
     baselines: Mapping[Baseline, TrainResult]
     comparisons: Sequence[BaselineComparison]
-    controls: Sequence[Arm] = ()
+    controls: Sequence[TrainedArm] = ()
     """Of networks trained as a group: the group, then each of its controls."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -279,7 +279,7 @@ class _Run:
         self.before_training()
         group = self.config.training.group
         # Of a group with as many networks as the search has learners, each has the cell of one of them.
-        named = cell if group is None else Cells.of([self.folder], group.learners).genotypes
+        named = cell if group is None else GroupCells.of([self.folder], group.learners).genotypes
         own = self._train(named, TRAINING, lambda: self._sized(cell, plan, budget))
         arms = self._train_controls() if plan.controls else []
         results = {name: self._beside(name, own, found.seed) for name in plan.baselines}
@@ -382,7 +382,7 @@ class _Run:
 
         return self._train(cell, name, config)
 
-    def _train_controls(self) -> list[Arm]:
+    def _train_controls(self) -> list[TrainedArm]:
         return train_controls(
             self.folder / TRAINING,
             resume=self.resume,

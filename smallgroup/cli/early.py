@@ -23,7 +23,7 @@ from smallgroup.data.roots import data_root
 from smallgroup.exporters import EXPORTERS
 from smallgroup.phases.search.config import ANSWERS, AnswerRule
 from smallgroup.phases.training import cells
-from smallgroup.phases.training.cells import Cells
+from smallgroup.phases.training.cells import GroupCells
 from smallgroup.phases.training.peers import Peers
 from smallgroup.phases.training.place import ABOUT, TRAINING, find_model
 from smallgroup.runner.identity import check_identity
@@ -76,7 +76,7 @@ def check_training(texts: Sequence[str], wanted: Wanted, *, controls: bool = Fal
     """Refuse a training that cannot begin, or go on; data and seed come from the cell, if it is that of a search."""
     config, _ = _check_trained(texts, wanted)
     own = config.training.group
-    group = Cells.of(list(texts), 1 if own is None else own.learners)
+    group = GroupCells.of(list(texts), 1 if own is None else own.learners)
     _check_group(config, replace(wanted, base=keys_for_training(texts[0], wanted.given())), controls=controls)
     begun = wanted.begun()
     if begun is None or wanted.out is None:

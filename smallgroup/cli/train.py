@@ -9,7 +9,7 @@ from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.config import CONFIG, keys_for_training
-from smallgroup.controls import CONTROLS, Arm, table_of, train_controls
+from smallgroup.controls import CONTROLS, TrainedArm, table_of, train_controls
 from smallgroup.display.display import MEASURING
 from smallgroup.display.training import TrainingDisplay
 from smallgroup.fitting import training_within
@@ -22,7 +22,7 @@ def run(texts: list[str], wanted: Wanted, *, controls: bool, as_json: bool) -> N
     """Train one cell, or several networks that teach one another."""
     wanted = replace(wanted, base=keys_for_training(texts[0], wanted.given()))
     result, folder = train([_place(text) for text in texts], wanted, wanted.out)
-    arms: list[Arm] = []
+    arms: list[TrainedArm] = []
     if controls:
         arms = train_controls(
             folder,
@@ -111,7 +111,7 @@ def _show_group(result: TrainResult) -> None:
     say("")
 
 
-def show_controls(arms: Sequence[Arm]) -> None:
+def show_controls(arms: Sequence[TrainedArm]) -> None:
     """The group and its controls side by side; nothing where there are none."""
     if not arms:
         return

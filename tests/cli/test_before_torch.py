@@ -157,7 +157,7 @@ def test_bad_input_is_refused_and_help_printed_without_torch(tmp_path: Path) -> 
     for name, file, text in (
         ("learned", genotypes.FILE, genotypes.dumps(cell)),
         ("peers", peers.FILE, peers.Peers.of((cell,), 2, 1.0).dumps()),
-        ("group", cells.FILE, cells.Cells.of([cell], 2).dumps()),
+        ("group", cells.FILE, cells.GroupCells.of([cell], 2).dumps()),
     ):
         (tmp_path / name / "checkpoints").mkdir(parents=True)
         more = "\nplugins: []\nunlabeled: train\ntraining: {group: {learners: 2}}" if name == "group" else ""

@@ -10,7 +10,7 @@ import pytest
 import smallgroup
 from smallgroup.config import load_own, resolve
 from smallgroup.controls import FOLDER, configs_of
-from smallgroup.phases.training import Cells, TrainResult
+from smallgroup.phases.training import GroupCells, TrainResult
 from smallgroup.phases.training.taught import TaughtTrainee
 from smallgroup.runner import read_rows
 from smallgroup.spaces.genotypes import read
@@ -128,8 +128,8 @@ def test_the_whole_job_trains_the_cells_of_its_learners(tmp_path: Path, capsys: 
     assert code == 0
     assert [arm["name"] for arm in json.loads(text)["controls"]] == ["labels-alone", "self-taught", "one-network"]
     # The same from the search's folder; of another number of networks, each has the cell that is the answer.
-    assert [str(cell) for cell in Cells.of([folder], 2).genotypes] == [one["genotype"] for one in found["group"]]
-    assert [str(cell) for cell in Cells.of([str(folder)], 3).genotypes] == [found["genotype"]] * 3
+    assert [str(cell) for cell in GroupCells.of([folder], 2).genotypes] == [one["genotype"] for one in found["group"]]
+    assert [str(cell) for cell in GroupCells.of([str(folder)], 3).genotypes] == [found["genotype"]] * 3
 
 
 def test_controls_have_the_passes_of_the_group() -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from smallgroup.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from smallgroup.phases.training.cells import Cells
+    from smallgroup.phases.training.cells import GroupCells
     from smallgroup.phases.training.config import TrainingConfig
     from smallgroup.phases.training.group_job import GroupJob
     from smallgroup.phases.training.job import TrainingJob
@@ -18,7 +18,7 @@ else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "cells": ["Cells"],
+            "cells": ["GroupCells"],
             "config": ["TrainingConfig"],
             "group_job": ["GroupJob"],
             "job": ["TrainingJob"],
@@ -31,7 +31,7 @@ else:
     )
 
 __all__ = [
-    "Cells",
+    "GroupCells",
     "GroupJob",
     "MutualJob",
     "MutualResult",

@@ -25,13 +25,13 @@ def listed(named: AnyCell | Sequence[AnyCell]) -> list[AnyCell]:
 
 
 @dataclass(frozen=True)
-class Cells:
+class GroupCells:
     """The cells of the networks of a group, one per learner."""
 
     genotypes: tuple[Genotype, ...]
 
     @classmethod
-    def of(cls, named: Sequence[AnyCell], learners: int) -> "Cells":
+    def of(cls, named: Sequence[AnyCell], learners: int) -> "GroupCells":
         """Return one cell per learner.
 
         One that is named is that of every learner; of a search with so many learners, each has the cell it found.
@@ -55,14 +55,14 @@ class Cells:
         return json.dumps({"schema": SCHEMA, "spaces": spaces, **self.to_dict()}) + "\n"
 
     @staticmethod
-    def read(folder: Path) -> "Cells":
+    def read(folder: Path) -> "GroupCells":
         """The cells of the group whose training was begun in a folder."""
         path = folder / FILE
         try:
             data = json.loads(read_regular(path))
             if data["schema"] != SCHEMA:
                 raise ValueError(f"its schema must be {SCHEMA}")
-            return Cells(tuple(from_plain(space, data["cells"][str(k)]) for k, space in enumerate(data["spaces"])))
+            return GroupCells(tuple(from_plain(space, data["cells"][str(k)]) for k, space in enumerate(data["spaces"])))
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise ValueError(f"{path} must name the cells of a group, but it does not: {str(error)[:200]}") from None
 
@@ -85,12 +85,12 @@ def _of_search(named: AnyCell, learners: int) -> tuple[Genotype, ...] | None:
     return found if len(found) == learners else None
 
 
-def identity_of(cells: Cells, *, alone: bool) -> dict[str, Any]:
+def identity_of(cells: GroupCells, *, alone: bool) -> dict[str, Any]:
     """Return what a training is known by beside its config."""
     return {"genotype": to_plain(cells.genotypes[0])} if alone else cells.to_dict()
 
 
 def begun(folder: Path, *, alone: bool) -> dict[str, Any]:
     """Return the same of the training that was begun in a folder."""
-    own = Cells((read(folder / GENOTYPE, links=False)[0],)) if alone else Cells.read(folder)
+    own = GroupCells((read(folder / GENOTYPE, links=False)[0],)) if alone else GroupCells.read(folder)
     return identity_of(own, alone=alone)
