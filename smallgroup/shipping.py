@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from smallgroup.api import training_data_of
 from smallgroup.config import CONFIG, load_own, resolve
 from smallgroup.data.training_data import TrainingData
 from smallgroup.exporters import Exported, export_model
+from smallgroup.jobs import training_data_of
 from smallgroup.phases.training.place import find_model
 from smallgroup.runtime.text import shown
 
