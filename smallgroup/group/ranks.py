@@ -11,7 +11,8 @@ from smallgroup.group.exchange import Tables
 
 TABLES, VOTE = 1, 2
 """The two kinds of meetings."""
-DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.uint8)
+"""Of tables; uint8 for what else processes may have to tell each other now and then."""
 MOST_DIMENSIONS = 8
 FORM = 3 + 2 * MOST_DIMENSIONS
 """Integers that describe the tables of one learner."""

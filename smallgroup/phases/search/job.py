@@ -12,7 +12,7 @@ from torch.nn import functional
 from smallgroup import kernels
 from smallgroup.data import Reader, SearchData
 from smallgroup.data.errors import check_same_data
-from smallgroup.group import SmallGroup, StepReport
+from smallgroup.group import Exchange, LocalExchange, SmallGroup, StepReport
 from smallgroup.group.learner import Labeller
 from smallgroup.group.tasks.classification import Classification, log_mixture
 from smallgroup.group.teaching import LabelsFrom, Teaching
@@ -26,6 +26,7 @@ from smallgroup.phases.search.learners import Searcher, make_searcher, of_learne
 from smallgroup.phases.search.marks import Marks
 from smallgroup.phases.search.metrics import EpochMetrics
 from smallgroup.phases.search.schedule import Course, StepKind, schedule_of
+from smallgroup.phases.search.sharing import share_learners
 from smallgroup.runtime.memory import check_batch
 from smallgroup.spaces import Space
 from smallgroup.spaces.ground_truth import GroundTruths
@@ -37,6 +38,9 @@ class SearchJob:
     `numbers` say whose random numbers a learner has; by default 0, 1, ... A learner alone with number k begins as, and
     without teaching stays, what learner k of a group is. `truth` is written beside the metrics and used for nothing.
     `labellers` make the labels in place of V. Weights, architectures and batches lie on `device`.
+
+    With an `exchange` other processes compute some of the learners. Then all processes must make the same calls; the
+    end of an epoch and `state` bring all learners here.
     """
 
     def __init__(
@@ -50,11 +54,15 @@ class SearchJob:
         truth: GroundTruths | None = None,
         labellers: Labellers | None = None,
         device: torch.device | str = "cpu",
+        exchange: Exchange | None = None,
     ) -> None:
         check_answer(config.answer, learners)
         self.config, self.data, self.labellers = config, data, labellers
         self.device = torch.device(device)
         check_labels(data)
+        self._exchange = LocalExchange(len(learners)) if exchange is None else exchange
+        self._shared = False
+        """Whether no step was taken since all learners were brought here."""
         sizes = config.batch_size
         check_batch(
             max(sizes.train, sizes.unlabeled, sizes.validation),
@@ -107,6 +115,7 @@ class SearchJob:
             targets=config.targets,
             human_labels=config.human_labels,
             task=task(temperature=config.label_temperature, confidence=config.label_confidence),
+            exchange=self._exchange,
         )
         group.steps = steps
         return group
@@ -159,6 +168,7 @@ class SearchJob:
         if not self._epoch_is_over:
             return None
         start = time.perf_counter()
+        self._share()
         rows = self.metrics.rows(step // self.course.steps_per_epoch)
         went_back = self.decide(step, rows)
         self._count("evaluation", time.perf_counter() - start)
@@ -168,6 +178,12 @@ class SearchJob:
             if self.marks.reach:
                 self.marks.note(self.epochs_done - 1, *self._own_state())
         return rows
+
+    def _share(self) -> None:
+        """Bring learners here that are computed elsewhere, if they have moved since."""
+        if not self._shared:
+            share_learners(self._exchange, self.searchers, self.metrics)
+            self._shared = True
 
     def leave_out(self) -> bool:
         """Count a step that failed as taken: the batch of the next one is another."""
@@ -186,6 +202,7 @@ class SearchJob:
 
     def take(self, kind: StepKind, moving: Sequence[bool] | None = None) -> StepReport:
         """A step of the group that moves V alone, V and W, or also the architectures of those `moving`."""
+        self._shared = False
         train = self._read_train.batch(self.position)
         if kind == "labellers":
             return self.group.step_labellers(train)
@@ -277,6 +294,7 @@ class SearchJob:
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Everything the next step depends on."""
+        self._share()
         tensors, record = self._own_state()
         if self.marks.reach:
             marked, records = self.marks.state()

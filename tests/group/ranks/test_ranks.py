@@ -1,10 +1,5 @@
 """Groups on several real processes: the bits of one, few bytes, and steps that happen on all ranks or on none."""
 
-import json
-import os
-import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,26 +13,11 @@ from tests.group.networks import make_batches, make_learners
 from tests.group.ranks.cases import Case, digest, state_of
 from tests.group.ranks.failures import failures
 from tests.group.ranks.worker import BATCH, CLASSES, RANKS
+from tests.tools.ranks import launch
 
-ROOT = Path(__file__).parents[3]
-LOOPBACK_ONLY = ["unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$0" "$@"']
-"""A network of their own, in which there is nothing but the loopback interface."""
+WORKER = "tests.group.ranks.worker"
 CONSTANT = (RANKS - 1) * 8 * (1 + 3 * (3 + 2 * 19))
 """What three meetings say about their tables, to each of the others: 8-byte integers, 19 per learner of a rank."""
-
-
-def launch(folder: Path, *arguments: str) -> list[dict[str, Any]]:
-    """What each rank has found."""
-    command = shlex.join([sys.executable, "-m", "tests.group.ranks.worker"])
-    lines = " ".join(f"{command} {rank} {shlex.quote(str(folder))} {' '.join(arguments)} &" for rank in range(RANKS))
-    script = ["sh", "-c", f"{lines} wait"]
-    if subprocess.run([*LOOPBACK_ONLY, "true"], capture_output=True, check=False).returncode == 0:
-        script = [*LOOPBACK_ONLY, *script]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(script, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900, check=False)
-    files = [folder / f"{rank}.json" for rank in range(RANKS)]
-    assert all(file.exists() for file in files), done.stderr
-    return [json.loads(file.read_text()) for file in files]
 
 
 def check(found: list[dict[str, Any]]) -> None:
@@ -93,7 +73,7 @@ def joined(parts: list[dict[str, str]]) -> dict[str, str]:
 
 
 def test_ranks_compute_the_bits_of_one_process_and_fail_together(tmp_path: Path) -> None:
-    found = launch(tmp_path)
+    found = launch(WORKER, RANKS, tmp_path)
     check(found)
     assert {"NonFiniteError", "ZeroDivisionError", "ValueError"} == {
         one["error"].partition(":")[0] for name, one in found[0]["local"].items() if name in failures()
@@ -102,7 +82,7 @@ def test_ranks_compute_the_bits_of_one_process_and_fail_together(tmp_path: Path)
 
 @pytest.mark.slow
 def test_all_settings_on_ranks(tmp_path: Path) -> None:
-    found = launch(tmp_path, "all")
+    found = launch(WORKER, RANKS, tmp_path, "all")
     check(found)
     for rank in range(RANKS):
         for name, (counted, _, wire) in found[rank][f"bytes {RANKS}"].items():
