@@ -31,6 +31,8 @@ LATER: dict[str, Any] = {
         "least_steps": None,
         "validation": 0.0,
         "group": None,
+        "max_flash_kb": None,
+        "max_ram_kb": None,
         "network": {"halvings": 0, "reduction": "residual", "stages": 3, "pooling": "average"},
     },
 }

@@ -6,6 +6,8 @@ what else papers count:
 - `parameters_with_auxiliary`: with the head that helps to train, which `auxiliary` names. It has two batch norms on
   CIFAR; on ImageNet two in the releases of P-DARTS and DARTS-, and one in the others.
 - `multiply_adds_with_elementwise`: 2 more for each number of a batch norm, 1 for each of a ReLU.
+- `flash_kb` and `ram_kb`: weights and constants, and the peak of live activations for one image, both in int8.
+  `ram_exact`: whether no order of the operations has a lower peak.
 
 Around the cell of a run, the network is the one that the run trains, as `smallgroup show` counts it (`network` is then
 `run`), unless another one is asked for. Where the networks of a space have no head, the count with one is null.
@@ -24,6 +26,7 @@ from smallgroup.spaces import definition_of
 from smallgroup.spaces.count import operations, parameters
 from smallgroup.spaces.design import NetworkDesign
 from smallgroup.spaces.drawing import draw
+from smallgroup.spaces.footprint import footprint
 from smallgroup.spaces.genotype import Genotype
 from smallgroup.spaces.genotypes import resolve, to_plain
 from smallgroup.spaces.networks import build_network, design_of
@@ -49,6 +52,8 @@ def run(texts: list[str], network: str | None, auxiliary: str, *, as_json: bool)
                 *_with_head(description),
                 ("multiply-adds", f"{description['multiply_adds']:,}"),
                 ("", f"{description['multiply_adds_with_elementwise']:,} with batch norms and ReLUs"),
+                ("flash, int8", f"{description['flash_kb']:,.1f} KB of weights and constants"),
+                ("RAM, int8", _ram_in_words(description)),
             ]
         )
         say("", *draw(subject.genotype).split("\n"))
@@ -96,6 +101,7 @@ def describe(subject: Subject) -> dict[str, Any]:
     with torch.device("meta"):
         module = build_network(genotype, design)
     counted = operations(module, design.images.size, design.images.channels)
+    taken = footprint(module, design.images)
     return {
         "name": subject.name,
         "space": genotype.space,
@@ -105,8 +111,16 @@ def describe(subject: Subject) -> dict[str, Any]:
         "auxiliary": design.auxiliary,
         "multiply_adds": counted.multiply_adds,
         "multiply_adds_with_elementwise": counted.with_elementwise,
+        "flash_kb": taken.flash_kb,
+        "ram_kb": taken.ram_kb,
+        "ram_exact": taken.schedule.exact,
         "genotype": to_plain(genotype),
     }
+
+
+def _ram_in_words(description: dict[str, Any]) -> str:
+    order = "the best order" if description["ram_exact"] else "the best order found"
+    return f"{description['ram_kb']:,.1f} KB of live activations for one image, in {order}"
 
 
 def _with_head(description: dict[str, Any]) -> list[tuple[str, str]]:

@@ -17,15 +17,8 @@ def options_of_run(**values: Any) -> dict[str, Any]:  # noqa: ANN401 -- values o
 
 
 def training_section(
-    track_test: bool,
-    max_parameters: int | None,
-    max_multiply_adds: int | None,
-    *,
-    learners: int | None = None,
-    lam: float | None = None,
+    track_test: bool, *, learners: int | None = None, lam: float | None = None, **limits: float | None
 ) -> dict[str, Any] | None:
     """Return the section `training` out of options of its own; None where none of them was given."""
     group = given_options(**{"learners": learners, "lambda": lam}) or None
-    track = True if track_test else None
-    sizes = {"max_parameters": max_parameters, "max_multiply_adds": max_multiply_adds}
-    return given_options(track_test=track, **sizes, group=group) or None
+    return given_options(track_test=True if track_test else None, **limits, group=group) or None

@@ -217,6 +217,25 @@ MaxParameters = Annotated[
 MaxMultiplyAdds = Annotated[
     int | None, typer.Option(parser=whole_number, metavar="NUMBER", help="The most multiply-adds of it for one image.")
 ]
+MaxFlash = Annotated[
+    float | None,
+    typer.Option(
+        "--max-flash-kb",
+        parser=_number,
+        metavar="KB",
+        help="The most flash of it: weights and constants in int8. A KB is 1,024 bytes.",
+    ),
+]
+MaxRam = Annotated[
+    float | None,
+    typer.Option(
+        "--max-ram-kb",
+        parser=_number,
+        metavar="KB",
+        help="The most RAM of it: live activations of one image in int8, in the best order, without the scratch memory "
+        "of a runtime.",
+    ),
+]
 TensorBoard = Annotated[
     bool,
     typer.Option(

@@ -1,6 +1,7 @@
 """How big a network is."""
 
 import copy
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -39,7 +40,13 @@ def operations(module: nn.Module, size: int | tuple[int, int], image_channels: i
     if min(height, width) < 1:
         raise ValueError(f"size of an image must be at least 1, but got {height}x{width}")
     elements: list[int] = []
-    shadow = _shadow(module, elements)
+
+    def note(layer: nn.Module, inputs: Tensor) -> Tensor:
+        # Its result has the shape of its input, and on the meta device a batch norm takes more time than all else.
+        elements.append(ELEMENTWISE[type(layer)] * inputs.numel())
+        return inputs
+
+    shadow = shapes_alone(module, dict.fromkeys(ELEMENTWISE, note))
     counter = FlopCounterMode(display=False)
     with torch.no_grad(), counter:
         shadow(torch.empty(1, image_channels, height, width, device="meta"))
@@ -57,29 +64,24 @@ def _head(part: nn.Module) -> nn.Module | None:
     return part.auxiliary if isinstance(part, DerivedNetwork) else None
 
 
-def _shadow(module: nn.Module, elements: list[int]) -> nn.Module:
-    """A copy in eval mode that has shapes alone, and notes what its elementwise layers would cost.
+def shapes_alone(
+    module: nn.Module, instead: Mapping[type[nn.Module], Callable[[nn.Module, Tensor], Tensor]]
+) -> nn.Module:
+    """Return a copy in eval mode that has shapes alone, on the meta device; some layers do something else `instead`.
 
-    Those layers hand on what they get: their result has the same shape, and on the meta device a batch norm takes
-    more time than everything else. Copied part by part, since a deep copy takes as long as the count.
+    Copied part by part, since a deep copy takes as long as a pass.
     """
     shadow = copy.copy(module)
     shadow.training = False
     shadow._parameters = {name: _shape(tensor) for name, tensor in module._parameters.items()}
     shadow._buffers = {name: _shape(tensor) for name, tensor in module._buffers.items()}
     shadow._modules = {
-        name: None if part is None else _shadow(part, elements) for name, part in module._modules.items()
+        name: None if part is None else shapes_alone(part, instead) for name, part in module._modules.items()
     }
-    cost = ELEMENTWISE.get(type(module))
-    if cost is not None:
-        shadow.forward = partial(_note, elements, cost)
+    if type(module) in instead:
+        shadow.forward = partial(instead[type(module)], module)
     return shadow
 
 
 def _shape(tensor: Tensor | None) -> Any:  # noqa: ANN401 -- stands where a parameter stood
     return None if tensor is None else tensor.detach().to("meta")
-
-
-def _note(elements: list[int], cost: int, inputs: Tensor) -> Tensor:
-    elements.append(cost * inputs.numel())
-    return inputs

@@ -44,15 +44,15 @@ def refused(capsys: Captured, *arguments: str) -> str:
         (
             "train",
             "--allow-drift --config --controls --data-root --dataset --device --json --lambda --learners "
-            "--max-multiply-adds --max-parameters --on-nonfinite --out --recipe --resume --seed --set --size "
-            "--skip-bad-images --tensorboard --time-budget --track-test --unlabeled",
+            "--max-flash-kb --max-multiply-adds --max-parameters --max-ram-kb --on-nonfinite --out --recipe --resume "
+            "--seed --set --size --skip-bad-images --tensorboard --time-budget --track-test --unlabeled",
         ),
         (
             "run",
             "--allow-drift --answer --baselines --config --controls --data-root --dataset --device --hypergradient "
-            "--json --lambda --learners --max-multiply-adds --max-parameters --method --on-nonfinite --out --recipe "
-            "--resume --seed --set --size --skip-bad-images --space --tensorboard --time-budget --track-test "
-            "--train-learners --unlabeled",
+            "--json --lambda --learners --max-flash-kb --max-multiply-adds --max-parameters --max-ram-kb --method "
+            "--on-nonfinite --out --recipe --resume --seed --set --size --skip-bad-images --space --tensorboard "
+            "--time-budget --track-test --train-learners --unlabeled",
         ),
     ],
 )

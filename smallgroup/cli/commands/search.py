@@ -89,6 +89,8 @@ def run(
     time_budget: options.TimeBudget = None,
     max_parameters: options.MaxParameters = None,
     max_multiply_adds: options.MaxMultiplyAdds = None,
+    max_flash_kb: options.MaxFlash = None,
+    max_ram_kb: options.MaxRam = None,
     track_test: options.TrackTest = False,
     config: options.ConfigFile = None,
     changes: options.Changes = None,
@@ -131,7 +133,14 @@ def run(
         device=device,
         on_nonfinite=on_nonfinite,
         skip_bad_images=skip_bad_images or None,
-        training=training_section(track_test, max_parameters, max_multiply_adds, learners=train_learners),
+        training=training_section(
+            track_test,
+            learners=train_learners,
+            max_parameters=max_parameters,
+            max_multiply_adds=max_multiply_adds,
+            max_flash_kb=max_flash_kb,
+            max_ram_kb=max_ram_kb,
+        ),
     )
     wanted = Wanted(
         given,

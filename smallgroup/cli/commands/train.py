@@ -30,6 +30,8 @@ def train(
     time_budget: options.TimeBudget = None,
     max_parameters: options.MaxParameters = None,
     max_multiply_adds: options.MaxMultiplyAdds = None,
+    max_flash_kb: options.MaxFlash = None,
+    max_ram_kb: options.MaxRam = None,
     track_test: options.TrackTest = False,
     config: options.ConfigFile = None,
     changes: options.Changes = None,
@@ -56,7 +58,15 @@ def train(
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
 
     networks = len(genotypes) if learners is None and len(genotypes) > 1 else learners
-    training = training_section(track_test, max_parameters, max_multiply_adds, learners=networks, lam=lam)
+    training = training_section(
+        track_test,
+        learners=networks,
+        lam=lam,
+        max_parameters=max_parameters,
+        max_multiply_adds=max_multiply_adds,
+        max_flash_kb=max_flash_kb,
+        max_ram_kb=max_ram_kb,
+    )
     given = options_of_run(
         dataset=dataset,
         unlabeled=unlabeled,

@@ -27,21 +27,29 @@ class Limits:
 
     parameters: int | None = None
     multiply_adds: int | None = None
+    flash_kb: float | None = None
+    """Weights and constants in int8, in units of 1,024 bytes."""
+    ram_kb: float | None = None
+    """Peak of live activations in int8, in units of 1,024 bytes."""
 
     def __bool__(self) -> bool:
-        return self.parameters is not None or self.multiply_adds is not None
-
-    def allow(self, size: tuple[int, int]) -> bool:
-        """Whether parameters and multiply-adds are within them."""
-        return all(limit is None or have <= limit for have, limit in zip(size, self._both, strict=True))
+        return any(limit is not None for limit in vars(self).values())
 
     @property
-    def _both(self) -> tuple[int | None, int | None]:
-        return self.parameters, self.multiply_adds
+    def on_memory(self) -> bool:
+        """Whether flash or RAM is limited."""
+        return self.flash_kb is not None or self.ram_kb is not None
 
     def __str__(self) -> str:
-        named = zip(self._both, ("parameters", "multiply-adds"), strict=True)
-        return " and ".join(f"{limit:,} {name}" for limit, name in named if limit is not None)
+        return " and ".join(in_words(name, limit) for name, limit in vars(self).items() if limit is not None)
+
+
+def in_words(name: str, amount: float) -> str:
+    """Say how much of what a limit is on: `12,000 parameters`, `64.0 KB of flash`."""
+    words = {"parameters": "parameters", "multiply_adds": "multiply-adds"}
+    if name in words:
+        return f"{amount:,} {words[name]}"
+    return f"{amount:,.1f} KB of {'flash' if name == 'flash_kb' else 'RAM'} (int8)"
 
 
 class TrainingConfig(BaseModel):
@@ -98,6 +106,10 @@ class TrainingConfig(BaseModel):
     """The most parameters of the network: a larger one is made narrower around the same cell until it fits."""
     max_multiply_adds: int | None = Field(default=None, ge=1)
     """The most multiply-adds of the network for one image; likewise."""
+    max_flash_kb: float | None = Field(default=None, gt=0)
+    """The most KB of flash for weights and constants in int8; likewise."""
+    max_ram_kb: float | None = Field(default=None, gt=0)
+    """The most KB of RAM for live activations of one image in int8, in the best order; likewise."""
     track_test: bool = False
     """Look at the test images after every epoch: then the result says that they were."""
     group: GroupConfig | None = None
@@ -121,7 +133,7 @@ class TrainingConfig(BaseModel):
     @property
     def limits(self) -> Limits:
         """How large the network may be."""
-        return Limits(self.max_parameters, self.max_multiply_adds)
+        return Limits(self.max_parameters, self.max_multiply_adds, self.max_flash_kb, self.max_ram_kb)
 
     def rate(self, epoch: int, passed: float = 0.0) -> float:
         """The learning rate of an epoch; that of one-cycle also depends on the share of the epoch that has passed."""

@@ -13,12 +13,13 @@ from smallgroup.phases.evaluate import Evaluation
 from smallgroup.phases.training.job import TrainingJob
 from smallgroup.phases.training.model import TrainedModel
 from smallgroup.phases.training.place import ABOUT, HELD_OUT, WEIGHTS
-from smallgroup.phases.training.size import fit_in_words
+from smallgroup.phases.training.size import NetworkSize, fit_in_words
 from smallgroup.phases.training.trainee import Trainee
 from smallgroup.runner import read_rows
 from smallgroup.runtime.files import read_regular, write_whole
 from smallgroup.runtime.memory import peak_memory
 from smallgroup.spaces.count import multiply_adds, parameters
+from smallgroup.spaces.footprint import footprint
 from smallgroup.spaces.genotypes import from_plain, to_plain
 
 RESULT, WRONG = "result.json", "test.json"
@@ -103,6 +104,14 @@ def conclude(job: TrainingJob, *, seconds: float, folder: Path) -> TrainResult:
     return write_result(job.trainee, found, rows, steps=job.step, seconds=seconds, folder=folder)
 
 
+def _counted(trainee: Trainee, parameters: int, multiply_adds: int) -> NetworkSize:
+    """Return how large the network is that is shipped, with memory where it is limited."""
+    if not trainee.config.limits.on_memory:
+        return NetworkSize(parameters, multiply_adds)
+    found = footprint(trainee.network, trainee.data.dataset.spec)
+    return NetworkSize(parameters, multiply_adds, found.flash_kb, found.ram_kb)
+
+
 def write_result(
     trainee: Trainee,
     found: Evaluation | None,
@@ -143,7 +152,7 @@ def write_result(
         confusion=None if found is None else found.confusion,
         balanced_error=None if found is None else found.balanced_error,
         skipped_images=len(trainee.data.skipped),
-        choice=fit_in_words(trainee.config.network, limits, *size) if limits else None,
+        choice=fit_in_words(trainee.config.network, limits, _counted(trainee, *size)) if limits else None,
         retained=retained,
         group=group,
     )

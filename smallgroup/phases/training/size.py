@@ -4,12 +4,13 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from smallgroup.phases.training.config import Limits
+from smallgroup.phases.training.config import Limits, in_words
 from smallgroup.phases.training.trainee import Build
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces import definition_of
 from smallgroup.spaces.config import NetworkConfig
 from smallgroup.spaces.count import multiply_adds, parameters
+from smallgroup.spaces.footprint import footprint
 from smallgroup.spaces.genotype import Genotype
 from smallgroup.spaces.networks import build_network
 
@@ -21,48 +22,70 @@ DEEPER_FROM = 96
 
 @dataclass(frozen=True)
 class NetworkSize:
-    """How large a network is."""
+    """How large a network is; memory in int8 is counted where somebody asks for it."""
 
     parameters: int
     multiply_adds: int
+    flash_kb: float | None = None
+    ram_kb: float | None = None
 
     def __str__(self) -> str:
-        return f"{self.parameters:,} parameters and {self.multiply_adds:,} multiply-adds"
+        return " and ".join(in_words(name, amount) for name, amount in vars(self).items() if amount is not None)
 
     def within(self, limits: Limits) -> bool:
         """Whether limits allow it."""
-        return limits.allow((self.parameters, self.multiply_adds))
+        return not self.above(limits)
+
+    def above(self, limits: Limits) -> list[str]:
+        """Say of every limit that is too low by how much."""
+        pairs = [(name, vars(self)[name], limit) for name, limit in vars(limits).items() if limit is not None]
+        return [in_words(name, amount - limit) for name, amount, limit in pairs if amount > limit]
 
 
-def size_of(genotype: Genotype, network: NetworkConfig, images: ImageSpec, build: Build = build_network) -> NetworkSize:
-    """Count a network without building its weights."""
+def size_of(
+    genotype: Genotype,
+    network: NetworkConfig,
+    images: ImageSpec,
+    build: Build = build_network,
+    *,
+    memory: bool = False,
+) -> NetworkSize:
+    """Count a network without building its weights; with `memory` also its flash and RAM in int8."""
     module = build(genotype, network.design(images, genotype.space), device="meta")
-    return NetworkSize(parameters(module), multiply_adds(module, images.size, images.channels))
+    found = footprint(module, images) if memory else None
+    return NetworkSize(
+        parameters(module),
+        multiply_adds(module, images.size, images.channels),
+        None if found is None else found.flash_kb,
+        None if found is None else found.ram_kb,
+    )
 
 
 def within_limits(genotype: Genotype, network: NetworkConfig, limits: Limits, images: ImageSpec) -> NetworkConfig:
     """The network itself if it fits; else as many of its channels as fit, around the same cell."""
 
-    def fits(channels: int) -> bool:
-        return size_of(genotype, _of_width(network, channels), images).within(limits)
+    def sized(channels: int) -> NetworkSize:
+        return size_of(genotype, _of_width(network, channels), images, memory=limits.on_memory)
 
-    if not limits or fits(network.channels):
+    if not limits or sized(network.channels).within(limits):
         return network
     step = definition_of(genotype.space).width_step
-    most = _largest(fits, network.channels, step)
+    most = _largest(lambda channels: sized(channels).within(limits), network.channels, step)
     if most < step:
-        least = size_of(genotype, _of_width(network, step), images)
+        least = sized(step)
         depth = next(iter(definition_of(genotype.space).depth(deep=False)), None)
         advice = "" if depth is None else f"; a lower training.network.{depth} makes it smaller"
+        short = " and ".join(least.above(limits))
         raise ValueError(
-            f"a network must have at most {limits}, but with channels={step} this one still has {least}{advice}"
+            f"a network must have at most {limits}, but with channels={step} this one still has {least}, "
+            f"{short} too many{advice}"
         )
     return _of_width(network, most)
 
 
-def fit_in_words(network: NetworkConfig, limits: Limits, parameters: int, multiply_adds: int) -> str:
+def fit_in_words(network: NetworkConfig, limits: Limits, size: NetworkSize) -> str:
     """Say how wide a network is that fits its limits."""
-    return f"{network.channels} channels fit {limits}: {NetworkSize(parameters, multiply_adds)}"
+    return f"{network.channels} channels fit {limits}: {size}"
 
 
 def of_same_cost(

@@ -93,7 +93,8 @@ def test_where_nothing_fits_it_is_said(space: str, key: str) -> None:
     least = size_of(CELLS[space], wide(step), IMAGES)
     sentence = (
         f"a network must have at most {least.parameters - 1:,} parameters, but with channels={step} this one still has "
-        f"{least.parameters:,} parameters and {least.multiply_adds:,} multiply-adds; a lower training.network.{key} "
+        f"{least.parameters:,} parameters and {least.multiply_adds:,} multiply-adds, 1 parameters too many; a lower "
+        f"training.network.{key} "
     )
     with pytest.raises(ValueError, match=sentence):
         within_limits(CELLS[space], NETWORK, Limits(parameters=least.parameters - 1), IMAGES)
@@ -133,3 +134,27 @@ def test_the_ladder_leads_up_and_keeps_what_is_no_size(space: str) -> None:
     depths = [rung.cells_per_stage if space == "nas-bench-201" else rung.cells for rung in rungs]
     assert depths == sorted(depths)
     assert len(set(depths)) == 2
+
+
+@by_space
+@pytest.mark.parametrize("limited", ["flash_kb", "ram_kb"])
+def test_limits_in_kilobytes_give_the_widest_network_that_fits(space: str, limited: str) -> None:
+    asked = size_of(CELLS[space], wide(8), IMAGES, memory=True)
+    limits = Limits(**{limited: getattr(asked, limited)})
+    found = within_limits(CELLS[space], NETWORK, limits, IMAGES)
+    assert size_of(CELLS[space], found, IMAGES, memory=True).within(limits)
+    wider = size_of(CELLS[space], wide(found.channels + STEP[space]), IMAGES, memory=True)
+    assert not wider.within(limits)
+    assert found.channels >= 8
+
+
+def test_a_refusal_says_which_limit_is_short_by_how_much() -> None:
+    step = STEP["darts"]
+    least = size_of(CELLS["darts"], wide(step), IMAGES, memory=True)
+    assert least.flash_kb is not None
+    assert least.ram_kb is not None
+    limits = Limits(flash_kb=least.flash_kb + 1, ram_kb=least.ram_kb - 0.5)
+    with pytest.raises(
+        ValueError, match=r"RAM \(int8\), 0.5 KB of RAM \(int8\) too many; a lower training.network.cells"
+    ):
+        within_limits(CELLS["darts"], NETWORK, limits, IMAGES)
