@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from smallgroup import fitting
-from smallgroup.api import make_job, training_data_of
 from smallgroup.config import Config, resolve
 from smallgroup.fitting import search_within, training_within
+from smallgroup.jobs import make_job, training_data_of
 from smallgroup.phases.passes import FORWARD
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.timing import FEWEST_STEPS, Part, StepTimes

@@ -12,10 +12,10 @@ import torch
 
 import smallgroup
 from smallgroup import fitting, pipeline
-from smallgroup.api import training_data_of
 from smallgroup.baseline_names import BASELINES
 from smallgroup.cli import main
 from smallgroup.config import Config, load_own, resolve
+from smallgroup.jobs import training_data_of
 from smallgroup.phases.passes import FORWARD
 from smallgroup.phases.search.timing import Part, StepTimes
 from smallgroup.phases.training import TrainingJob, TrainResult

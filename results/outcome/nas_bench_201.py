@@ -18,14 +18,16 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from smallgroup.api import machine, search, training_data_of
+from smallgroup.api import search
 from smallgroup.bench.outcome.arms import MOST_CELLS, SPACE
 from smallgroup.bench.outcome.proxies import PROXIES
 from smallgroup.config import Config, resolve
 from smallgroup.data import data_root
 from smallgroup.data.training_data import open_parts_of_search
+from smallgroup.jobs import training_data_of
 from smallgroup.phases.playoff.candidates import distinct
 from smallgroup.phases.playoff.job import Candidate, PlayOffJob
+from smallgroup.runner.machine import machine
 from smallgroup.runtime import stream
 from smallgroup.spaces.choices import known_genotype, random_genotype
 from smallgroup.spaces.genotype import Genotype

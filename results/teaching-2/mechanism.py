@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from smallgroup.api import make_job
+from smallgroup.jobs import make_job
 from smallgroup.phases.search import SearchJob
 from smallgroup.study import open_study, planned
 

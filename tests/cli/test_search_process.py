@@ -17,9 +17,10 @@ import pytest
 import torch
 from rich.console import Console
 
-from smallgroup.api import make_job, search
+from smallgroup.api import search
 from smallgroup.config import load, resolve
 from smallgroup.display.search import SearchDisplay
+from smallgroup.jobs import make_job
 from smallgroup.phases.search.schedule import StepKind
 from smallgroup.phases.search.timing import Estimate, StepTimes, fitted
 from smallgroup.runner import read_rows
@@ -260,7 +261,7 @@ def test_the_memory_expected_is_near_what_is_taken() -> None:
     """In a process of its own: the most that a process ever had does not shrink."""
     program = """
 import torch
-from smallgroup.api import make_job
+from smallgroup.jobs import make_job
 from smallgroup.config import resolve
 from smallgroup.phases.search.memory import expected_memory
 from smallgroup.runtime.memory import memory_in_use, peak_memory

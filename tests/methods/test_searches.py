@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from smallgroup.api import make_job
 from smallgroup.config import resolve
+from smallgroup.jobs import make_job
 from smallgroup.phases.search import SearchJob
 from smallgroup.runner import read_rows
 from tests.runner.jobs import interrupted, runner

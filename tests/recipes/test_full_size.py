@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from smallgroup import recipes
-from smallgroup.api import make_job
 from smallgroup.config import resolve
 from smallgroup.data import SearchData
 from smallgroup.data.augment import Augmentation
 from smallgroup.data.dataset import Dataset
 from smallgroup.data.images import TensorImages
 from smallgroup.data.splits import Splits
+from smallgroup.jobs import make_job
 from smallgroup.recipes import PaperRow
 from smallgroup.runtime import stream
 from smallgroup.spaces import Space

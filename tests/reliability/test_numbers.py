@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 import smallgroup
-from smallgroup.api import make_job
 from smallgroup.config import resolve
 from smallgroup.data.training_data import open_training_data
 from smallgroup.group import NonFiniteError
+from smallgroup.jobs import make_job
 from smallgroup.methods import Relaxed
 from smallgroup.phases.evaluate import Evaluation, evaluate
 from smallgroup.phases.search import SearchJob, result

@@ -18,9 +18,9 @@ import torch
 
 import smallgroup
 from smallgroup import kernels
-from smallgroup.api import make_job
 from smallgroup.config import resolve
 from smallgroup.data.errors import DataError
+from smallgroup.jobs import make_job
 from smallgroup.phases.search import SearchJob
 from smallgroup.phases.training.trainee import NonFiniteTrainingError, Trainee
 from smallgroup.runner import Watcher

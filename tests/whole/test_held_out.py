@@ -7,10 +7,10 @@ import pytest
 import torch
 
 import smallgroup
-from smallgroup.api import make_job
 from smallgroup.config import load, resolve
 from smallgroup.data import open_search_data
 from smallgroup.data.training_data import open_training_data
+from smallgroup.jobs import make_job
 from smallgroup.phases.evaluate import evaluate
 
 NETWORK = {"channels": 4, "cells": 3, "cells_per_stage": 1, "auxiliary": "none"}

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 import smallgroup
-from smallgroup.api import make_job, make_training
 from smallgroup.cli import main
 from smallgroup.cli.describe import run as describe
 from smallgroup.config import CONFIG, load_own, resolve
 from smallgroup.data import Augmentation, AugmentationConfig, DataConfig, TensorImages, open_search_data
 from smallgroup.data.training_data import open_training_data
+from smallgroup.jobs import make_job, make_training
 from smallgroup.phases.search.brief import brief
 from smallgroup.phases.search.memory import activations
 from smallgroup.spaces import genotypes

@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 import smallgroup
-from smallgroup.api import make_job
 from smallgroup.cli import main
 from smallgroup.config import resolve
 from smallgroup.data.errors import DataError
+from smallgroup.jobs import make_job
 from smallgroup.runner import read_rows
 from smallgroup.spaces.darts import DartsGenotype
 from smallgroup.spaces.genotypes import read

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from smallgroup.api import make_job, search
+from smallgroup.api import search
 from smallgroup.config import resolve
 from smallgroup.data import ordered
 from smallgroup.data.splits import mixed
 from smallgroup.group import NonFiniteError
+from smallgroup.jobs import make_job
 from smallgroup.phases.search import SearchJob
 from smallgroup.phases.search.result import conclude
 from tests.data.makers import class_folders

@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import load_file
 
 import smallgroup
-from smallgroup.api import make_job
 from smallgroup.config import resolve
+from smallgroup.jobs import make_job
 from smallgroup.runner import Interrupted, Watcher
 
 SMALL: dict[str, Any] = {

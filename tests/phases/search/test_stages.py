@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
-from smallgroup.api import make_job
 from smallgroup.config import resolve
+from smallgroup.jobs import make_job
 from smallgroup.methods import Continue, Decision, EpochEnd, Method, PDarts, Rebuild
 from smallgroup.phases.search import SearchJob
 from smallgroup.phases.search.brief import brief

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from smallgroup.api import make_job, search
+from smallgroup.api import search
 from smallgroup.config import resolve
+from smallgroup.jobs import make_job
 from smallgroup.phases.search.record import facts, files, thumbnail
 from smallgroup.phases.search.taught import MOST_DISPUTED, TaughtCounts, divergence
 from smallgroup.runner import read_rows

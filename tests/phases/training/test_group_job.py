@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from torch.nn import functional
 from smallgroup.data import DataConfig
 from smallgroup.data.config import AugmentationConfig
 from smallgroup.data.training_data import TrainingData, Views, open_group_data, open_training_data
+from smallgroup.group import Phase
 from smallgroup.group.errors import NonFiniteError
 from smallgroup.phases.training import TrainingConfig, TrainingJob
 from smallgroup.phases.training.group_config import GroupConfig
@@ -77,7 +79,7 @@ def test_without_lambda_a_network_is_trained_as_alone(changes: dict[str, Any]) -
 # By hand.
 
 
-def by_hand(twin: GroupJob, steps: int, clip: float = 0.5) -> list[nn.Module]:
+def by_hand(twin: GroupJob, steps: int, clip: float = 0.5) -> Sequence[nn.Module]:
     """The networks W after some steps of plain torch; `twin` gives initial weights, batches and settings alone."""
     own, networks, teachers = twin.own, [], []
     for trainee in twin.taught:
@@ -127,7 +129,7 @@ def by_hand(twin: GroupJob, steps: int, clip: float = 0.5) -> list[nn.Module]:
     ids=["the paper's first two stages", "self-taught with pseudo-labels"],
 )
 def test_steps_are_those_of_plain_torch(cells: tuple[Any, ...], group: dict[str, Any]) -> None:
-    settings = {"label_smoothing": 0.1, "clip": 0.5, "lr": 0.2, "schedule": "constant"}
+    settings: dict[str, Any] = {"label_smoothing": 0.1, "clip": 0.5, "lr": 0.2, "schedule": "constant"}
     mine, twin = (job(*cells, group=group, **settings) for _ in range(2))
     start = [p.detach().clone() for p in twin.taught[0].network.parameters()]
     for _ in range(3):
@@ -152,7 +154,8 @@ def test_labels_are_made_of_the_weak_view_and_learned_on_the_strong_one() -> Non
     trainee.begin(1)  # with drop path
     weak, strong = (torch.randn(4, 1, 8, 8, generator=torch.Generator().manual_seed(n)) for n in (1, 2))
     broken, before = torch.full_like(weak, float("nan")), copy.deepcopy(dict(trainee.network.named_buffers()))
-    for phase, views in (("label", (weak, broken)), ("w_unlabeled", (broken, strong))):
+    pairs: list[tuple[Phase, Any]] = [("label", (weak, broken)), ("w_unlabeled", (broken, strong))]
+    for phase, views in pairs:
         found = apply(trainee.learner.w, {}, dict(zip(("weak", "strong"), views, strict=True)), phase=phase)
         assert bool(found.isfinite().all())
         assert torch.equal(found, apply(trainee.learner.w, {}, {"weak": weak, "strong": strong}, phase=phase))
@@ -200,7 +203,7 @@ def test_labels_of_the_split_are_not_used() -> None:
     ("ramp", "expected"), [(0.0, [2.0] * 4), (0.5, [1.0, 2.0, 2.0, 2.0]), (1.0, [0.5, 1.0, 1.5, 2.0])]
 )
 def test_lambda_rises(ramp: float, expected: list[float]) -> None:
-    own = GroupConfig(**{"lambda": 2.0, "lambda_ramp": ramp})
+    own = GroupConfig.model_validate({"lambda": 2.0, "lambda_ramp": ramp})
     assert [own.lam_at(step, 4) for step in range(4)] == pytest.approx(expected)
 
 
@@ -217,7 +220,7 @@ def test_passes_are_counted() -> None:
     assert GroupConfig(learners=3).passes(8) == 3 * 10 * 8
     assert GroupConfig(learners=3, batch_size=16).passes(8) == 3 * (6 * 8 + 4 * 16)
     assert GroupConfig(learners=2, labels_from="w").passes(8) == 2 * 7 * 8
-    assert GroupConfig(**{"learners": 2, "lambda": 0}).passes(8) == 2 * 3 * 8
+    assert GroupConfig.model_validate({"learners": 2, "lambda": 0}).passes(8) == 2 * 3 * 8
     assert GroupConfig(learners=1, targets="own").passes(8) == 10 * 8
 
 

@@ -8,8 +8,9 @@ import torch
 from PIL import Image
 
 import smallgroup
-from smallgroup.api import make_job, make_training
 from smallgroup.config import resolve
+from smallgroup.jobs import make_job, make_training
+from smallgroup.phases.training import TrainingJob
 from smallgroup.runtime import stream
 from smallgroup.spaces.count import parameters
 from smallgroup.spaces.darts.published import published
@@ -67,6 +68,7 @@ def test_a_training_step_of_the_paper_on_images_of_224_pixels(imagenet: Path) ->
     given = {"recipe": "paper", "dataset": "imagenet", "data_root": str(imagenet), "space": "darts"}
     config = resolve(given, ["training.batch_size=2", "training.steps_per_epoch=1", "training.epochs=1"])
     job = make_training(config, published()["DARTS_V2"])
+    assert isinstance(job, TrainingJob)
     before = job.network.classifier.weight.clone()
     rows = job.advance()
     assert job.finished

@@ -6,10 +6,10 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from smallgroup.api import make_training
 from smallgroup.config import resolve
 from smallgroup.data import AugmentationConfig, DataConfig
 from smallgroup.data.training_data import open_training_data
+from smallgroup.jobs import make_training
 from tests.data.makers import cifar10_folder
 from tests.phases.training.models import DARTS
 

@@ -10,9 +10,9 @@ import torch
 from torch.nn import functional
 
 import smallgroup
-from smallgroup.api import make_training
 from smallgroup.data import AugmentationConfig, DataConfig
 from smallgroup.data.training_data import open_training_data
+from smallgroup.jobs import make_training
 from smallgroup.phases.evaluate import evaluate
 from smallgroup.phases.training import TrainingJob, read_model
 from smallgroup.phases.training.job import NonFiniteTrainingError
@@ -167,6 +167,7 @@ def test_the_average_is_what_is_tested_and_kept(tmp_path: Path) -> None:
     config, cell = smallgroup.Config(training=short), resolve(CELL)[1]
     result = smallgroup.train(cell, config, out=tmp_path / "run", progress=False)
     training = make_training(config, cell)
+    assert isinstance(training, TrainingJob)
     while not training.finished:
         training.advance()
     kept, own = read_model(tmp_path / "run")[0].state_dict(), training.trainee.shipped.state_dict()

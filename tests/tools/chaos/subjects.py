@@ -11,6 +11,7 @@ from PIL import Image
 
 from smallgroup import api
 from smallgroup.config import resolve
+from smallgroup.jobs import make_job
 from smallgroup.runner import Watcher
 from smallgroup.runtime import stream
 from smallgroup.study import Store, carry_out_all, planned
@@ -123,7 +124,7 @@ def study_of(seed: int = 1, rows: int = 2) -> Subject:
 def warm_up() -> None:
     """Import what is imported when it is first needed: here, and not again in every copy of this process."""
     torch.optim.SGD([torch.zeros(1, requires_grad=True)])
-    api.make_job(resolve(SMALL)).close()
+    make_job(resolve(SMALL)).close()
 
 
 def draw_images(folder: Path, per_class: int = 12) -> Path:
