@@ -19,19 +19,19 @@ class MergeNas(Method):
     """DARTS in which the convolutions of an edge share one kernel, in which they are mixed; the rest is as in DARTS.
 
     Each of them is a mask of that kernel, K * sum_i softmax(alpha)_i mask_i, with one depthwise layer, one pointwise
-    layer and one batch norm; in NAS-Bench-201 a 1x1 convolution is the middle of the 3x3 one.
+    layer and one batch norm; a dense 1x1 convolution is the middle of a dense 3x3 one.
     """
 
     name: ClassVar[str] = "merge-nas"
 
     def build_edge(self, parts: EdgeParts) -> nn.Module:
         """With one kernel, where there is more than one convolution to merge."""
-        found = [_footprint(name) for name in parts.operations]
+        found = [_kernel_part(name) for name in parts.operations]
         alike = [one.depthwise for one in found if one is not None]
         return MergedEdge(parts) if len(alike) > 1 and len(set(alike)) == 1 else MixedEdge(parts)
 
 
-class Footprint(NamedTuple):
+class KernelPart(NamedTuple):
     """Which entries of a shared kernel an operation uses."""
 
     kernel: int
@@ -55,7 +55,7 @@ class MergedEdge(MixedEdge):
     """A mixed edge whose convolutions are one."""
 
     def __init__(self, parts: EdgeParts) -> None:
-        found = {i: one for i, name in enumerate(parts.operations) if (one := _footprint(name)) is not None}
+        found = {i: one for i, name in enumerate(parts.operations) if (one := _kernel_part(name)) is not None}
         others = tuple(None if i in found else name for i, name in enumerate(parts.operations))
         super().__init__(replace(parts, operations=others))
         self.footprints, self.stride, channels = found, parts.stride, parts.channels
@@ -79,7 +79,7 @@ class MergedEdge(MixedEdge):
         return convolved + super()._mixed(inputs, choice) if others else convolved
 
 
-def _footprint(operation: str | None) -> Footprint | None:
+def _kernel_part(operation: str | None) -> KernelPart | None:
     """That of an operation that can be merged; None for others."""
     found = re.fullmatch(r"(sep|dil|nor)_conv_(\d)x\2", operation or "")
-    return None if found is None else Footprint(int(found[2]), 2 if found[1] == "dil" else 1, found[1] != "nor")
+    return None if found is None else KernelPart(int(found[2]), 2 if found[1] == "dil" else 1, found[1] != "nor")

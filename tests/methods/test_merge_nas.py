@@ -7,7 +7,7 @@ from torch.nn import functional
 
 from smallgroup import kernels
 from smallgroup.methods import Darts, Relaxed
-from smallgroup.methods.merge_nas import Footprint, MergedEdge, MergeNas
+from smallgroup.methods.merge_nas import KernelPart, MergedEdge, MergeNas
 from smallgroup.runtime import stream
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.darts import OPERATIONS, DartsSpace
@@ -62,7 +62,7 @@ def test_a_merged_edge_is_the_sum_of_its_convolutions(stride: int) -> None:
 
 def test_footprints() -> None:
     like = torch.zeros(())
-    masks = {name: Footprint(*one).mask(9, like) for name, one in _FOOTPRINTS.items()}
+    masks = {name: KernelPart(*one).mask(9, like) for name, one in _FOOTPRINTS.items()}
     assert {name: int(mask.sum()) for name, mask in masks.items()} == {"sep3": 9, "sep5": 25, "dil3": 9, "dil5": 25}
     assert bool(masks["dil3"][2, 2])
     assert not bool(masks["dil3"][3, 4])
