@@ -6,7 +6,17 @@ from itertools import chain
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-TOOLS = {"hatchling", "import-linter", "mypy", "playwright", "pre-commit", "ruff", "scipy-stubs", "types-pyyaml"}
+TOOLS = {
+    "hatchling",
+    "import-linter",
+    "mypy",
+    "playwright",
+    "pre-commit",
+    "ruff",
+    "scipy-stubs",
+    "transformers",
+    "types-pyyaml",
+}
 """Nothing that runs in the quick part of the suite."""
 
 

@@ -130,7 +130,7 @@ def test_a_training_from_the_command_line_says_where_the_data_are(
     assert main(["train", str(folder), "--out", str(folder / "other"), *more]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert "were given from Python and must be given from Python again: smallgroup.search, smallgroup.train or" in said
+    assert "were given from Python and must be given from Python again: smallgroup.search or another job" in said
     assert not (folder / "other").exists()
     with pytest.raises(ValueError, match="must be given from Python again"):
         smallgroup.train(folder)

@@ -44,7 +44,7 @@ def train(
     tensorboard: options.TensorBoard = False,
     json: options.Json = False,
 ) -> None:
-    """Train a cell from scratch in a large network, and test it; or train several networks that teach one another.
+    """Train a cell, or several as a group, from scratch, and test it.
 
     It is tested once, after the last epoch. All training images are used, those of the search's validation part too.
     The folder (by default `training` inside that of the search) has config.yaml, metrics.jsonl, checkpoints,
