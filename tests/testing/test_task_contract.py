@@ -126,6 +126,14 @@ class Sums(Regression):
         return (outputs - labels).square().sum()
 
 
+class SumsForPupils(Regression):
+    def loss(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        return (outputs - labels).square().mean()
+
+    def pupil_loss(self, outputs: Tensor, handed: Tensor) -> Tensor:
+        return (outputs - handed).square().sum()
+
+
 class SaysItIsLinear(Regression):
     linear = True
 
@@ -184,6 +192,7 @@ class SinglePrecision(Regression):
 
 NOTICED: dict[type[Task], tuple[str, tuple[Any, ...]]] = {
     Sums: ("test_losses_are_means_over_the_batch", ()),
+    SumsForPupils: ("test_losses_are_means_over_the_batch", ()),
     SaysItIsLinear: ("test_a_linear_loss_is_linear", ()),
     HandsOverConstants: ("test_everything_can_be_differentiated", ()),
     KnowsItsOutputs: ("test_nobody_knows_anything_of_nothing", ()),
