@@ -21,13 +21,14 @@ ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def test_python_in_the_readme_runs_and_prints(
+def test_python_in_the_readme_and_the_page_of_groups_runs_and_prints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each block by itself, with nothing but what it imports."""
     monkeypatch.chdir(tmp_path)
-    for block in re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL):
-        exec(block, {"__name__": "__main__"})
+    for page in ("README.md", "docs/group.md"):
+        for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL):
+            exec(block, {"__name__": "__main__"})
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
     assert re.fullmatch(r"\|\S+\| \d+\.\d+", lines[0])

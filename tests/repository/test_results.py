@@ -12,6 +12,7 @@ from smallgroup.study.rederived import comparisons, tabulate_again, untaught_lea
 from smallgroup.study.rederived import markdown as rederived_markdown
 
 RESULTS = Path(__file__).parents[2] / "results"
+PAGE = RESULTS / "first-studies.md"
 STUDIES = {"teaching": "teaching", **{path.stem: str(path) for path in sorted(RESULTS.glob("*.yaml"))}}
 
 COLUMNS = (
@@ -55,7 +56,7 @@ def test_the_table_is_that_of_its_runs(name: str, store: Store) -> None:
     assert plan.hash in written[-1]
     assert comma_separated(table) == (RESULTS / name / "values.csv").read_text()
     # The page has its main columns, and the answers in the words of the table.
-    page = " ".join((RESULTS / "README.md").read_text().split())  # wherever its lines end
+    page = " ".join(PAGE.read_text().split())  # wherever its lines end
     titles, rows = grid(table)
     shown = [titles.index(title) for title in COLUMNS]
     for row in rows:
@@ -67,7 +68,7 @@ def test_the_table_is_that_of_its_runs(name: str, store: Store) -> None:
 @pytest.mark.skipif("SMALLGROUP_DATA" not in os.environ, reason="needs SMALLGROUP_DATA")
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_recomputed_table_is_that_of_the_logged_scores(name: str, store: Store) -> None:
-    text = (RESULTS / "README.md").read_text()
+    text = PAGE.read_text()
     plan = plan_of(name)
     rows = tabulate_again(plan, store)
     assert rederived_markdown(rows) in text
@@ -77,6 +78,6 @@ def test_the_recomputed_table_is_that_of_the_logged_scores(name: str, store: Sto
 
 @pytest.mark.skipif("SMALLGROUP_DATA" not in os.environ, reason="needs SMALLGROUP_DATA")
 def test_what_the_page_says_of_learners_without_teaching(store: Store) -> None:
-    page = " ".join((RESULTS / "README.md").read_text().split())
+    page = " ".join(PAGE.read_text().split())
     for said in untaught_learners([plan_of(name) for name in STUDIES], store):
         assert f"- {said}" in page
