@@ -14,6 +14,7 @@ import typer.main
 
 from smallgroup import group
 from smallgroup.cli.app import app
+from smallgroup.config import resolve
 
 ROOT = Path(__file__).parents[2]
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -67,6 +68,24 @@ def test_what_a_page_writes_as_an_example_keeps_to_the_contract(
     )
     assert done.returncode == 0, done.stdout
     assert f"{passed} passed" in done.stdout, done.stdout
+
+
+def test_the_page_of_the_search_has_the_settings_of_quick() -> None:
+    """Its table compares the recipe with the paper, and must follow a change of the recipe."""
+    search, space = resolve({}).search, resolve({}).space
+    darts, p_darts = resolve({"space": {"name": "darts"}}), resolve({"method": "p-darts"})
+    table = (ROOT / "docs" / "search.md").read_text().partition("## The paper, the published code")[2]
+    cells = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")]
+    shown = {row[0]: row[-1] for row in cells}
+    assert shown["V alone first"] == f"{search.v_warmup:g}"
+    assert shown["A begins"] == f"{search.architecture_warmup:g}"
+    assert shown["lambda"] == f"{search.lam:g}"
+    assert shown["batch"] == str(search.batch_size.train)
+    assert shown["SGD of V and W"] == f"{search.weights.lr:g}"
+    assert shown["Adam of A"] == f"{search.architecture.lr:g}"
+    assert shown["network"].startswith(f"{space.channels} channels, {space.cells_per_stage} cell per stage")
+    epochs = [f"{each.search.epochs} of {each.search.steps_per_epoch}" for each in (resolve({}), darts, p_darts)]
+    assert shown["epochs"] == f"{epochs[0]} steps; DARTS space: {epochs[1]}, P-DARTS: {epochs[2]}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
