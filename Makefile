@@ -6,16 +6,22 @@ BIN := $(VENV)/bin
 INSTALL := -m pip install --quiet --constraint constraints/tested.txt
 MINIMUM ?= .venv-minimum
 
-.PHONY: run test test-all quick test-minimum clean
+.PHONY: run test lint types suite test-all quick test-minimum dist clean
 
 run: $(VENV)/.installed
 	$(BIN)/smallgroup run
 
-test: $(VENV)/.installed-dev
+test: lint types suite
+
+lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
+
+types: $(VENV)/.installed-dev
+	$(BIN)/mypy
+
+suite: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
 # Gradients, steps, configs, statistics and the command's refusals: under a minute on two idle cores.
@@ -42,6 +48,13 @@ $(MINIMUM)/.installed: pyproject.toml constraints/minimum.txt
 		hypothesis pytest pytest-xdist
 	@touch $@
 
+# An sdist, and a wheel that is built from it, both checked and tried in an environment of their own.
+dist: $(VENV)/.installed-dev
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python -m tests.tools.dist dist
+
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, but $(PYTHON) is " + sys.version.split()[0])'
 	$(PYTHON) -m venv $(VENV)
@@ -56,4 +69,4 @@ $(VENV)/.installed-dev: pyproject.toml constraints/tested.txt | $(BIN)/python
 	@touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) $(MINIMUM) .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(MINIMUM) build dist .mypy_cache .pytest_cache .ruff_cache

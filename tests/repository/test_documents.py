@@ -19,7 +19,8 @@ from smallgroup.config import resolve
 ROOT = Path(__file__).parents[2]
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 """Two threads on tiny networks mostly wait for one another."""
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / f"{name}.md" for name in ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")]
+PAGES += sorted((ROOT / "docs").rglob("*.md"))
 
 
 def test_python_in_the_readme_and_the_page_of_groups_runs_and_prints(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 TOOLS = {
+    "build",
     "hatchling",
     "import-linter",
     "mypy",
@@ -15,6 +16,7 @@ TOOLS = {
     "ruff",
     "scipy-stubs",
     "transformers",
+    "twine",
     "types-pyyaml",
 }
 """Nothing that runs in the quick part of the suite."""
