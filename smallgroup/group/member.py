@@ -9,7 +9,7 @@ from torch import Tensor
 from smallgroup.group.inputs import Inputs, size_of, to_device
 from smallgroup.group.labels import Labels
 from smallgroup.group.learner import Labeller, Learner, checked_outputs
-from smallgroup.group.task import Task, checked_loss, checked_table
+from smallgroup.group.task import Task, checked_loss, checked_table, handed_by, name_of
 from smallgroup.group.tensors import Tensors
 from smallgroup.runtime import Phase
 
@@ -49,8 +49,17 @@ class Member(NamedTuple):
 
     def hand_over(self, outputs: Tensor, inputs: Inputs) -> Tensor:
         """Return the table made of some outputs."""
-        table = self.task.hand_over(outputs, to_device(inputs, outputs.device))
-        return checked_table(table, outputs.shape[self.task.is_sampled(outputs)], self._name("hand_over"))
+        return handed_by(self.task, outputs, to_device(inputs, outputs.device))
+
+    def slope(self, outputs: Tensor, table: Tensor) -> Tensor:
+        """Return the slope of a pupil's loss in a table; a task may compute it in a way of its own."""
+        table = table.to(outputs)
+        return self._like(table, "slope", self.task.slope(outputs, table))
+
+    def handed_change(self, table: Tensor, sensitivity: Tensor) -> Tensor | None:
+        """Return how a table changes along its learner's direction, if the task can tell."""
+        change = self.task.handed_change(table, sensitivity)
+        return None if change is None else self._like(table, "handed_change", change)
 
     def check_handed(self, outputs: Tensor, inputs: Inputs, tables: Sequence[Tensor]) -> None:
         """Refuse tables of strangers that the learner itself, with these outputs, would not hand over."""
@@ -69,27 +78,27 @@ class Member(NamedTuple):
             return loss(outputs)
         return self._combined(torch.stack([loss(one) for one in outputs]), outputs, architecture, phase)
 
-    def slope(
+    def combined_slope(
         self, loss: Callable[[Tensor], Tensor], outputs: Tensor, handed: Tensor, architecture: Tensors, phase: Phase
     ) -> Tensor:
         """Return the slope of a loss in a table; each sample has the weight that its loss has in the combined one."""
         if not self.task.is_sampled(outputs):
-            return self.task.slope(outputs, handed)
+            return self.slope(outputs, handed)
         losses = torch.stack([loss(one) for one in outputs])
         with torch.enable_grad():
             none = torch.zeros_like(losses, requires_grad=True)
             combined = self._combined(losses + none, outputs, architecture, phase)
             (shares,) = torch.autograd.grad(combined, none, create_graph=losses.requires_grad)
-        return torch.einsum("n,n...->...", shares, torch.stack([self.task.slope(one, handed) for one in outputs]))
+        return torch.einsum("n,n...->...", shares, torch.stack([self.slope(one, handed) for one in outputs]))
 
     def _combined(self, losses: Tensor, outputs: Tensor, architecture: Tensors, phase: Phase) -> Tensor:
         return self.learner.combine(losses, architecture, outputs.shape[1], phase)
 
     def _normalized(self, outputs: Tensor) -> Tensor:
-        return checked_outputs(self.task.normalized(outputs), self._name("normalized"))
+        return checked_outputs(self.task.normalized(outputs), name_of(self.task, "normalized"))
+
+    def _like(self, table: Tensor, method: str, made: object) -> Tensor:
+        return checked_table(made, len(table), name_of(self.task, method), table.shape)
 
     def _checked(self, method: str, loss: Tensor, outputs: Tensor) -> Tensor:
-        return checked_loss(loss, outputs, self._name(method))
-
-    def _name(self, method: str) -> str:
-        return f"{method} of {type(self.task).__name__}"
+        return checked_loss(loss, outputs, name_of(self.task, method))

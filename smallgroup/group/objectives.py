@@ -76,7 +76,7 @@ def on_handed(
 
     def objective(weights: Tensors, architecture: Tensors) -> Loss:
         def slopes(outputs: Tensor) -> list[Tensor]:
-            return [member.slope(on_all, outputs, table.to(outputs), architecture, phase) for table in handed]
+            return [member.combined_slope(on_all, outputs, table, architecture, phase) for table in handed]
 
         outputs = member.outputs(weights, architecture, inputs, phase)
         if by_strangers:
@@ -110,7 +110,7 @@ def on_handed_jointly(
 
     def objective(weights: Tensors, architecture: Tensors) -> Loss:
         def tables(outputs: Tensor) -> list[Tensor]:
-            slopes = [task.slope(outputs, table.to(outputs)) for table in handed]
+            slopes = [member.slope(outputs, table) for table in handed]
             return [*slopes, member.hand_over(outputs, inputs)]
 
         outputs = member.outputs(weights, architecture, inputs, "w_unlabeled")
@@ -148,7 +148,7 @@ def of_handed(member: Member, inputs: Inputs, taught: Taught, weight: float, *, 
         outputs = member.outputs(weights, architecture, inputs, phase)
         value = paired(member.hand_over(outputs, inputs), taught.sensitivity)
         for handed, change in taught.moved:
-            value = value + paired(change, member.task.slope(outputs, handed.to(outputs)))
+            value = value + paired(change, member.slope(outputs, handed))
         return Loss(weight * value, outputs)
 
     return objective

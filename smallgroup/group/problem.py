@@ -150,7 +150,7 @@ class Problem:
         outputs = self._found.outputs
         if not self.task.linear:
             return [outputs[j] for j in self.teaching.pupils_of(k)]
-        slopes = [self.task.slope(o_j, p_j) for o_j, p_j in zip(outputs, self._found.p, strict=True)]
+        slopes = [m.slope(o_j, p_j) for m, o_j, p_j in zip(self.members, outputs, self._found.p, strict=True)]
         return [self.teaching.from_peers(k, slopes)]
 
     def begin(self, k: int, phase: Phase, objective: Objective, weights: Tensors) -> None:
@@ -185,7 +185,7 @@ class Problem:
         """Return s_k: a table per teacher or one for all, and in the joint form how p_k changes."""
         teachers, change = self.teaching.teachers_of(k), None
         if self.teaching.joint:
-            change = self.task.handed_change(self._found.p[k], tables[0])
+            change = self.members[k].handed_change(self._found.p[k], tables[0])
             change = tables[-1] if change is None else change
         of_teachers = [tables[0]] * len(teachers) if self.task.linear else tables[: len(teachers)]
         return Sensitivity(dict(zip(teachers, of_teachers, strict=True)), change)

@@ -16,7 +16,8 @@ class Task(ABC):
 
     `outputs` are what a learner's `apply` returns, after `normalized`: one floating-point tensor whose first dimension
     is the batch. What is handed to peers is one such tensor too, a *table*. Methods must be pure and differentiable by
-    torch, twice, and a loss is a mean over the batch: doubling every input must not change it.
+    torch, twice. A loss is a mean over the batch: doubling every input must not change it. Row i of the outputs learns
+    from row i of a table alone.
     `smallgroup.testing.TaskContract` tests all of this.
 
     The group never looks inside a table. It needs `slope` alone, which is computed from `pupil_loss`.
@@ -75,6 +76,10 @@ class Task(ABC):
     def check_fit(self, outputs: Tensor, labels: Labels, highest: int | None, name: str) -> None:  # noqa: ARG002
         """Refuse labels that do not fit these outputs; `highest` is what `check_labels` has returned."""
         shape = self.label_shape(outputs)
+        if not isinstance(shape, Sequence | None) or any(not isinstance(size, int) for size in shape or ()):
+            raise TypeError(
+                f"{name_of(self, 'label_shape')} must return a sequence of integers or None, but got {shape!r}"
+            )
         if shape is not None and isinstance(labels, Tensor):
             check_shape(shape, outputs, labels, name)
 
@@ -97,7 +102,9 @@ class Task(ABC):
 
     def loss_on_nothing(self, outputs: Tensor, inputs: Inputs) -> Tensor:
         """Return the loss of a pupil of somebody who knows nothing."""
-        table = checked_table(self.nothing(outputs, inputs), len(outputs), f"nothing of {type(self).__name__}")
+        with torch.no_grad():
+            shape = handed_by(self, outputs.detach(), inputs).shape
+        table = checked_table(self.nothing(outputs, inputs), len(outputs), name_of(self, "nothing"), shape)
         return self.pupil_loss(outputs, table.detach())
 
     def handed_change(self, handed: Tensor, sensitivity: Tensor) -> Tensor | None:  # noqa: ARG002
@@ -113,13 +120,21 @@ class Task(ABC):
         raise NotImplementedError(f"{type(self).__name__} does not say what several samples are together")
 
 
-def checked_table(table: object, rows: int, source: str) -> Tensor:
-    """Return a table that is one floating-point tensor with a row per input, or raise a sentence."""
-    if not isinstance(table, Tensor) or not table.is_floating_point() or table.shape[:1] != (rows,):
-        raise TypeError(
-            f"{source} must return one floating-point tensor with a row for each of {rows} inputs, "
-            f"but got {describe(table)}"
-        )
+def handed_by(task: Task, outputs: Tensor, inputs: Inputs) -> Tensor:
+    """Return the table that a task makes of some outputs, checked."""
+    rows = outputs.shape[1 if task.is_sampled(outputs) else 0]
+    return checked_table(task.hand_over(outputs, inputs), rows, name_of(task, "hand_over"))
+
+
+def checked_table(table: object, rows: int, source: str, shape: Sequence[int] | None = None) -> Tensor:
+    """Return a table that is one floating-point tensor with a row per input, or raise a sentence.
+
+    Where its shape is known it must have that: another one could be broadcast, and give wrong gradients without a word.
+    """
+    is_table = isinstance(table, Tensor) and table.is_floating_point() and table.shape[:1] == (rows,)
+    if not isinstance(table, Tensor) or not is_table or shape not in (None, table.shape):
+        form = f"with a row for each of {rows} inputs" if shape is None else f"of shape {tuple(shape)}"
+        raise TypeError(f"{source} must return one floating-point tensor {form}, but got {describe(table)}")
     return table
 
 
@@ -130,6 +145,11 @@ def checked_loss(loss: object, outputs: Tensor, source: str) -> Tensor:
     if torch.is_grad_enabled() and outputs.requires_grad and not loss.requires_grad:
         raise TypeError(f"{source} must return a function of the outputs, but no gradient reaches them")
     return loss
+
+
+def name_of(task: Task, method: str) -> str:
+    """Return what a method of a task is called in a sentence."""
+    return f"{method} of {type(task).__name__}"
 
 
 def describe(value: object) -> str:

@@ -1,6 +1,6 @@
 """What every task has to keep to, so that a group can differentiate through what its learners hand over."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -74,18 +74,28 @@ class TaskContract:
 
     def test_nothing_is_changed_and_nothing_is_drawn(self) -> None:
         """Asked again, every method gives the same bits, and what it was given is as it was."""
-        task, inputs, outputs, handed = self._made()
-        labels, table, generator = self._labels(), handed(outputs), torch.get_rng_state()
-        given = [outputs, table, *(labels for _ in range(isinstance(labels, Tensor)))]
+        task, inputs, outputs, _ = self._made()
+        # Nothing of this is the result of a method that is called below: it could have changed it already.
+        table, labels, generator = self._other_table(task, self._inputs()), self._labels(), torch.get_rng_state()
+        raw = self.outputs(SIZES[0], stream("testing", "outputs"))
+        given = _tensors([raw, inputs, outputs, labels, table])
         before = [tensor.clone() for tensor in given]
-
-        def all_methods() -> list[Tensor]:
-            losses = [task.loss(outputs, labels), task.pupil_loss(outputs, table)]
-            return [*losses, task.hand_over(outputs, inputs), task.nothing(outputs, inputs)]
-
-        for first, second in zip(all_methods(), all_methods(), strict=True):
-            assert torch.equal(first, second), "a method must give the same bits when it is asked again"
-        assert all(torch.equal(a, b) for a, b in zip(given, before, strict=True)), "a method must not change its inputs"
+        methods: dict[str, Callable[[], Tensor | None]] = {
+            "normalized": lambda: task.normalized(raw),
+            "loss": lambda: task.loss(outputs, labels),
+            "hand_over": lambda: task.hand_over(outputs, inputs),
+            "pupil_loss": lambda: task.pupil_loss(outputs, table),
+            "nothing": lambda: task.nothing(outputs, inputs),
+            "loss_on_nothing": lambda: task.loss_on_nothing(outputs, inputs),
+            "slope": lambda: task.slope(outputs, table),
+            "handed_change": lambda: task.handed_change(table, table),
+        }
+        for name, method in methods.items():
+            first, second = method(), method()
+            same = first is second or (first is not None and second is not None and torch.equal(first, second))
+            assert same, f"{name} must give the same bits when it is asked again"
+            unchanged = all(torch.equal(now, then) for now, then in zip(given, before, strict=True))
+            assert unchanged, f"{name} must not change what it is given"
         assert torch.equal(generator, torch.get_rng_state()), "a method must not draw from the global generator"
 
     def test_losses_are_means_over_the_batch(self) -> None:
@@ -97,6 +107,30 @@ class TaskContract:
         torch.testing.assert_close(task.pupil_loss(twice, torch.cat([table, table])), task.pupil_loss(outputs, table))
         if isinstance(labels, Tensor):
             torch.testing.assert_close(task.loss(twice, torch.cat([labels, labels])), task.loss(outputs, labels))
+
+    def test_a_row_learns_from_its_own_row_of_a_table(self) -> None:
+        """A table [n] broadcast against outputs [n, 1] would teach every input what was handed over for all of them."""
+        task, inputs, outputs, _ = self._made()
+        table = self._other_table(task, inputs)
+        others = torch.cat([table[:1], self._other_table(task, inputs, 1)[1:]])
+        _, one = self._with_gradient(lambda made: task.pupil_loss(made, table), outputs)
+        _, two = self._with_gradient(lambda made: task.pupil_loss(made, others), outputs)
+        rule = (
+            "the gradient of pupil_loss in a row of the outputs must not depend on other rows of the table; "
+            f"is a table of shape {tuple(table.shape)} broadcast against outputs of shape {tuple(outputs.shape)}?"
+        )
+        torch.testing.assert_close(one[0], two[0], msg=rule)
+
+    def test_the_loss_on_nothing_is_that_on_the_table_of_nothing(self) -> None:
+        """Values and gradients, if a task has a faster way."""
+        task, inputs, outputs, _ = self._made()
+        table = task.nothing(outputs, inputs)
+        for found, expected in zip(
+            self._with_gradient(lambda made: task.loss_on_nothing(made, inputs), outputs),
+            self._with_gradient(lambda made: task.pupil_loss(made, table), outputs),
+            strict=True,
+        ):
+            torch.testing.assert_close(found, expected)
 
     def test_nobody_knows_anything_of_nothing(self) -> None:
         """It is the same whatever the outputs are."""
@@ -128,6 +162,19 @@ class TaskContract:
             ahead, behind = (task.pupil_loss(outputs, table + sign * width * along) for sign in (1, -1))
             found, expected = (slope * along).sum(), -len(outputs) * (ahead - behind) / (2 * width)
             torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
+
+    def test_the_change_of_a_table_follows_from_the_sensitivity(self) -> None:
+        """If the task says so: against differences of tables, along a direction of the outputs."""
+        task, generator, width = self.task(), stream("testing", "change"), 1e-6
+        inputs, outputs = self.inputs(SIZES[0], generator), self.outputs(SIZES[0], generator)
+        along, table = self.outputs(SIZES[0], generator), self._other_table(task, inputs)
+        ahead, behind = (task.normalized(outputs + sign * width * along) for sign in (1, -1))
+        sensitivity = (task.slope(ahead, table) - task.slope(behind, table)) / (2 * width)
+        found = task.handed_change(task.hand_over(task.normalized(outputs), inputs), sensitivity)
+        if found is None:
+            pytest.skip("the task measures how its tables change")
+        expected = (task.hand_over(ahead, inputs) - task.hand_over(behind, inputs)) / (2 * width)
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
 
     def test_a_linear_loss_is_linear(self) -> None:
         """If the task says so: tables of several teachers are then added up before they are learned from."""
@@ -199,11 +246,18 @@ class TaskContract:
     # What the tests are made of.
 
     def _made(self, dtype: torch.dtype = torch.float64) -> tuple[Task, Inputs, Tensor, Any]:
-        task, generator = self.task(), stream("testing", "task")
-        inputs = self.inputs(SIZES[0], generator)
-        outputs = self.outputs(SIZES[0], generator).to(dtype)
+        task, inputs = self.task(), self._inputs()
+        outputs = self.outputs(SIZES[0], stream("testing", "outputs")).to(dtype)
         task.check_outputs(outputs, SIZES[0], "apply")
         return task, inputs, task.normalized(outputs), lambda made: task.hand_over(made, inputs)
+
+    def _inputs(self) -> Inputs:
+        return self.inputs(SIZES[0], stream("testing", "inputs"))
+
+    def _with_gradient(self, loss: Callable[[Tensor], Tensor], outputs: Tensor) -> tuple[Tensor, Tensor]:
+        leaf = outputs.detach().clone().requires_grad_()
+        value = loss(leaf)
+        return value.detach(), torch.autograd.grad(value, leaf)[0]
 
     def _other_table(self, task: Task, inputs: Inputs, number: int | None = None) -> Tensor:
         """What somebody else hands over for the same inputs."""
@@ -261,6 +315,16 @@ class TaskContract:
             w = stepped(w, torch.stack([task.loss(outputs(k, w, x), y), *pupil]).sum())
             losses.append(task.loss(outputs(k, w, x_v), y_v))
         return torch.stack(losses).sum()
+
+
+def _tensors(value: object) -> list[Tensor]:
+    """All tensors in inputs or labels of any form."""
+    if isinstance(value, Tensor):
+        return [value]
+    values = value.values() if isinstance(value, Mapping) else value
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        return []
+    return [tensor for one in values for tensor in _tensors(one)]
 
 
 def _refusal(task: Task, outputs: Tensor, labels: Tensor) -> str | None:

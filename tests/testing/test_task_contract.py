@@ -153,6 +153,46 @@ class WrongSlope(Regression):
         return super().slope(outputs, handed) / len(outputs)
 
 
+class WrongLossOnNothing(Regression):
+    def loss_on_nothing(self, outputs: Tensor, inputs: Any) -> Tensor:
+        return super().loss_on_nothing(outputs, inputs) * 2
+
+
+class LossOnNothingWithAnotherGradient(Regression):
+    def loss_on_nothing(self, outputs: Tensor, inputs: Any) -> Tensor:
+        loss = super().loss_on_nothing(outputs, inputs)
+        return loss.detach() + (loss - loss.detach()) / 2
+
+
+class WrongChange(Regression):
+    """The sensitivity of three targets is 2 / 3 of the change."""
+
+    def handed_change(self, handed: Tensor, sensitivity: Tensor) -> Tensor:  # noqa: ARG002
+        return sensitivity
+
+
+class ChangesInputs(Regression):
+    """Only the first time: afterwards they are what it makes of them."""
+
+    def hand_over(self, outputs: Tensor, inputs: Any) -> Tensor:
+        inputs.zero_()
+        return super().hand_over(outputs, inputs)
+
+
+class ChangesOutputs(Regression):
+    def hand_over(self, outputs: Tensor, inputs: Any) -> Tensor:
+        with torch.no_grad():
+            outputs.clamp_(max=0.1)
+        return super().hand_over(outputs, inputs)
+
+
+class NormalizesInPlace(Regression):
+    def normalized(self, outputs: Tensor) -> Tensor:
+        with torch.no_grad():
+            outputs.clamp_(max=0.1)
+        return outputs
+
+
 class Draws(Regression):
     def hand_over(self, outputs: Tensor, inputs: Any) -> Tensor:  # noqa: ARG002
         return outputs + torch.randn_like(outputs)
@@ -197,6 +237,11 @@ NOTICED: dict[type[Task], tuple[str, tuple[Any, ...]]] = {
     HandsOverConstants: ("test_everything_can_be_differentiated", ()),
     KnowsItsOutputs: ("test_nobody_knows_anything_of_nothing", ()),
     WrongSlope: ("test_the_slope_is_minus_the_derivative_of_the_pupils_loss", ()),
+    WrongLossOnNothing: ("test_the_loss_on_nothing_is_that_on_the_table_of_nothing", ()),
+    LossOnNothingWithAnotherGradient: ("test_the_loss_on_nothing_is_that_on_the_table_of_nothing", ()),
+    ChangesInputs: ("test_nothing_is_changed_and_nothing_is_drawn", ()),
+    ChangesOutputs: ("test_nothing_is_changed_and_nothing_is_drawn", ()),
+    NormalizesInPlace: ("test_nothing_is_changed_and_nothing_is_drawn", ()),
     Draws: ("test_nothing_is_changed_and_nothing_is_drawn", ()),
     Changes: ("test_nothing_is_changed_and_nothing_is_drawn", ()),
     ReturnsRows: ("test_losses_are_numbers_and_tables_have_a_row_per_input", (torch.float64,)),
@@ -216,3 +261,36 @@ def test_the_contract_notices(task: type[Task]) -> None:
         getattr(right, name)(*arguments)
     with pytest.raises((AssertionError, RuntimeError, pytest.fail.Exception)):
         getattr(wrong, name)(*arguments)
+
+
+class RightChange(Regression):
+    def handed_change(self, handed: Tensor, sensitivity: Tensor) -> Tensor:
+        return sensitivity * handed.shape[1] / 2
+
+
+def test_the_contract_notices_a_wrong_change_of_tables() -> None:
+    contract = TestRegression()
+    contract.task = RightChange  # type: ignore[method-assign]
+    contract.test_the_change_of_a_table_follows_from_the_sensitivity()
+    contract.task = WrongChange  # type: ignore[method-assign]
+    with pytest.raises(AssertionError, match="not close"):
+        contract.test_the_change_of_a_table_follows_from_the_sensitivity()
+
+
+class HandsOverNumbers(Regression):
+    """[n] for outputs [n, 1], which its loss broadcasts to [n, n]."""
+
+    def hand_over(self, outputs: Tensor, inputs: Any) -> Tensor:  # noqa: ARG002
+        return outputs.squeeze(1)
+
+    def nothing(self, outputs: Tensor, inputs: Any) -> Tensor:  # noqa: ARG002
+        return outputs.new_zeros(len(outputs))
+
+
+def test_the_contract_notices_tables_that_are_broadcast() -> None:
+    contract = TestRegression()
+    contract.shape = (1,)
+    contract.test_a_row_learns_from_its_own_row_of_a_table()
+    contract.task = HandsOverNumbers  # type: ignore[method-assign]
+    with pytest.raises(AssertionError, match=r"table of shape \(4,\) broadcast against outputs of shape \(4, 1\)"):
+        contract.test_a_row_learns_from_its_own_row_of_a_table()

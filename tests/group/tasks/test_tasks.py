@@ -14,8 +14,9 @@ from tests.group.checks import TOLERANCE, XI, group_of, term_errors
 from tests.group.tasks.cases import CASES, names
 from tests.group.test_teaching import SETTINGS
 
-RADIUS = 0.003
-"""Of the probes: the paper's 0.01 leaves up to 3e-3 of curvature in the own term of the Gaussian likelihood."""
+SMALL = 0.003
+RADIUS = dict.fromkeys(["multi-label", "gaussian", "a user's own"], SMALL)
+"""Of the probes, where the default of 0.01 leaves more than 1e-3 of curvature: the Gaussian likelihood 3.1e-3."""
 
 NEW = names(without=["classification"])
 """Those that other files do not test already."""
@@ -23,7 +24,7 @@ NEW = names(without=["classification"])
 
 def group_for(name: str, count: int, dtype: torch.dtype = torch.float64, **options: Any) -> SmallGroup:
     case = CASES[name]
-    return group_of(case.learners(count, dtype), task=case.task(), **{"radius": RADIUS, **options})
+    return group_of(case.learners(count, dtype), task=case.task(), **{"radius": RADIUS.get(name, 0.01), **options})
 
 
 def expected_terms(name: str, count: int, **options: Any) -> list[Any]:
@@ -94,10 +95,13 @@ def switches(name: str, setting: str, count: int) -> dict[str, Any]:
 @pytest.mark.parametrize("setting", [setting for setting in SETTINGS if setting != "full"])
 @pytest.mark.parametrize("name", NEW)
 def test_ablations_and_controls_equal_their_unrolled_problems(name: str, setting: str) -> None:
+    """At the smaller radius for all: at 0.01 the joint form of one number is off by 1.01e-3."""
     options = switches(name, setting, 3)
     expected = expected_terms(name, 3, **options)
     for mode, tolerance in (("exact", 1e-11), ("finite-difference", TOLERANCE[torch.float64])):
-        errors = term_errors(found_terms(group_for(name, 3, hypergradient=mode, **options), name), expected)
+        errors = term_errors(
+            found_terms(group_for(name, 3, hypergradient=mode, radius=SMALL, **options), name), expected
+        )
         assert {term for _, term in errors} == SETTINGS[setting][1]
         assert max(errors.values()) < tolerance, (mode, errors)
 

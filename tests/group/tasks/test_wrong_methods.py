@@ -20,8 +20,25 @@ def changed(method: str, change: Callable[[Any], Any], base: type[Task] = Regres
     return kind()
 
 
+class Known(Regression):
+    """Its sensitivity tells how its table changes."""
+
+    def handed_change(self, handed: Tensor, sensitivity: Tensor) -> Tensor:
+        return sensitivity * handed.shape[1] / 2
+
+
+class Linear(Regression):
+    """A pupil's loss that is linear in the table, with which the joint form goes another way."""
+
+    linear = True
+
+    def pupil_loss(self, outputs: Tensor, handed: Tensor) -> Tensor:
+        return -(outputs * handed).mean()
+
+
 SCALAR = "must return one floating-point tensor without dimensions, but got"
 TABLE = "must return one floating-point tensor with a row for each of 7 inputs, but got"
+LIKE = r"must return one floating-point tensor of shape \(7, 4\), but got"
 WRONG: dict[str, tuple[str, Callable[[Any], Any], str]] = {
     "a loss per input": ("loss", lambda loss: loss.expand(6), rf"loss of Mine {SCALAR} torch.float64 of shape \(6,\)"),
     "no loss": ("loss", lambda _: None, f"loss of Mine {SCALAR} None"),
@@ -44,7 +61,11 @@ WRONG: dict[str, tuple[str, Callable[[Any], Any], str]] = {
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_methods_are_one_sentence_and_change_nothing(case: str) -> None:
     method, change, message = WRONG[case]
-    group = SmallGroup(make_learners(2), task=changed(method, change))
+    check_refused(changed(method, change), message)
+
+
+def check_refused(task: Task, message: str, **options: Any) -> None:
+    group = SmallGroup(make_learners(2), task=task, **options)
     before = state_of(group.learners)
     with pytest.raises(TypeError, match=message) as raised:
         group.step(*CASES["regression"].batches(torch.float64, 5))
@@ -55,15 +76,48 @@ def test_wrong_methods_are_one_sentence_and_change_nothing(case: str) -> None:
 @pytest.mark.parametrize(
     ("method", "change", "message"),
     [
-        ("nothing", lambda _: None, f"nothing of Mine {TABLE} None"),
-        ("nothing", lambda table: table[:1], rf"nothing of Mine {TABLE} torch.float64 of shape \(1, 4\)"),
+        ("nothing", lambda _: None, f"nothing of Mine {LIKE} None"),
+        ("nothing", lambda table: table[:1], rf"nothing of Mine {LIKE} torch.float64 of shape \(1, 4\)"),
+        ("nothing", lambda table: table[:, :1], rf"nothing of Mine {LIKE} torch.float64 of shape \(7, 1\)"),
+        ("hand_over", lambda _: None, f"hand_over of Mine {TABLE} None"),
         ("loss_on_nothing", Tensor.item, f"loss_on_nothing of Mine {SCALAR} float"),
     ],
 )
 def test_wrong_tables_of_no_knowledge_are_one_sentence(method: str, change: Callable[[Any], Any], message: str) -> None:
-    group = SmallGroup(make_learners(2), task=changed(method, change), targets="uniform")
-    with pytest.raises(TypeError, match=message):
-        group.step(*CASES["regression"].batches(torch.float64, 5))
+    check_refused(changed(method, change), message, targets="uniform")
+
+
+OF_ANOTHER_SHAPE: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "a number": (lambda _: 0.5, "float"),
+    "a scalar": (Tensor.mean, r"torch.float64 of shape \(\)"),
+    "one column": (lambda table: table[:, :1], r"torch.float64 of shape \(7, 1\)"),
+    "one row": (lambda table: table[:1], r"torch.float64 of shape \(1, 4\)"),
+    "integers": (Tensor.long, r"torch.int64 of shape \(7, 4\)"),
+}
+
+
+@pytest.mark.parametrize("mode", ["finite-difference", "exact"])
+@pytest.mark.parametrize("case", ["nothing", *OF_ANOTHER_SHAPE])
+@pytest.mark.parametrize(("labels_from", "base"), [("v", Regression), ("w-joint", Regression), ("w-joint", Linear)])
+def test_slopes_of_another_shape_are_one_sentence(labels_from: str, base: type[Task], case: str, mode: str) -> None:
+    """Broadcast, one column would leave a gradient that is only somewhat wrong."""
+    change, found = OF_ANOTHER_SHAPE.get(case, (lambda _: None, "None"))
+    task = changed("slope", change, base)
+    check_refused(task, f"slope of Mine {LIKE} {found}", labels_from=labels_from, hypergradient=mode)
+
+
+@pytest.mark.parametrize("case", OF_ANOTHER_SHAPE)
+def test_changes_of_another_shape_are_one_sentence(case: str) -> None:
+    """None is no error here: then the change is measured."""
+    change, found = OF_ANOTHER_SHAPE[case]
+    task = changed("handed_change", change, Known)
+    check_refused(task, f"handed_change of Mine {LIKE} {found}", labels_from="w-joint")
+
+
+@pytest.mark.parametrize(("shape", "found"), [(6, "6"), ("six", "'six'"), ((6.0, 4), r"\(6.0, 4\)")])
+def test_a_shape_of_labels_that_is_none_is_one_sentence(shape: Any, found: str) -> None:
+    rule = "label_shape of Mine must return a sequence of integers or None, but got"
+    check_refused(changed("label_shape", lambda _: shape), f"{rule} {found}")
 
 
 class Counts(Task):
