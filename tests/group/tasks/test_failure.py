@@ -16,7 +16,7 @@ from tests.group import oracle
 from tests.group.checks import check_changes_nothing
 from tests.group.networks import same_bits, state_of
 from tests.group.tasks.cases import CASES
-from tests.group.tasks.test_tasks import NEW, group_for
+from tests.group.tasks.test_tasks import NEW, SMALL, group_for
 from tests.group.test_cost import TOTALS, Counted
 from tests.group.test_failure import explode, spoil
 
@@ -121,10 +121,11 @@ def test_step_applies_the_gradient_that_is_computed_and_computing_it_changes_not
 
 @pytest.mark.parametrize("name", KINDS)
 def test_an_independent_learner_equals_a_learner_alone_bit_for_bit(name: str) -> None:
-    together, alone = group_for(name, 2, lam=0.0), [group_for(name, k + 1, lam=0.0) for k in range(2)]
+    options: dict[str, Any] = {"lam": 0.0, "radius": SMALL}
+    together, alone = group_for(name, 2, **options), [group_for(name, k + 1, **options) for k in range(2)]
     report = together.step(*batches_of(name))
     for k, group in enumerate(alone):
-        one = SmallGroup([group.learners[k]], task=CASES[name].task(), v_lr=0.3, w_lr=0.3, radius=0.003)
+        one = SmallGroup([group.learners[k]], task=CASES[name].task(), v_lr=0.3, w_lr=0.3, radius=SMALL)
         assert same_bits(one.step(*batches_of(name)).learners[0].gradient, report.learners[k].gradient)
         assert same_bits(group.learners[k].w, together.learners[k].w)
 
@@ -133,9 +134,9 @@ def test_an_independent_learner_equals_a_learner_alone_bit_for_bit(name: str) ->
 @pytest.mark.parametrize("name", KINDS)
 def test_permuting_the_learners_permutes_the_result(name: str, mode: str) -> None:
     order, case = [2, 0, 1], CASES[name]
-    found = group_for(name, 3, hypergradient=mode).architecture_gradients(*batches_of(name))
+    found = group_for(name, 3, hypergradient=mode, radius=SMALL).architecture_gradients(*batches_of(name))
     learners = case.learners(3, torch.float64)
-    options = {"v_lr": 0.3, "w_lr": 0.3, "radius": 0.003, "hypergradient": mode}
+    options = {"v_lr": 0.3, "w_lr": 0.3, "radius": SMALL, "hypergradient": mode}
     permuted = SmallGroup([learners[k] for k in order], task=case.task(), **options)  # type: ignore[arg-type]
     other = permuted.architecture_gradients(*batches_of(name))
     for position, k in enumerate(order):
