@@ -3,7 +3,7 @@
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -46,8 +46,10 @@ from smallgroup.phases.training.mutual_result import conclude as conclude_mutual
 from smallgroup.phases.training.record import recorder as training_recorder
 from smallgroup.phases.training.result import conclude as conclude_training
 from smallgroup.places import check_for_run, check_part, holds_run, is_begun, nothing_to_resume
-from smallgroup.runner import Runner, Watcher, check_folder, check_identity
+from smallgroup.report import notebook  # noqa: F401 -- registers what results show in notebooks
+from smallgroup.runner import Runner, Watcher, check_folder, check_identity, read_current_rows
 from smallgroup.runner.machine import machine
+from smallgroup.runner.place import METRICS
 from smallgroup.runner.skips import Skips
 from smallgroup.runtime import device
 from smallgroup.runtime.environment import Environment
@@ -372,7 +374,7 @@ def _carried_out(
                 if not (folder / REPORT).exists():  # killed after the result was written
                     remove_unfinished(folder)
                     draw_all(folder, tell)
-                return finished
+                return _with_history(finished, folder)
         check_place(folder, config, resume=resume)
         before = _device_before(folder) if resume else None
         with machine(config.run, before) as where, memory_explained(plan.advice):
@@ -395,7 +397,14 @@ def _carried_out(
             result = plan.carry_out(runner)
         if out is not None:
             draw_all(folder, tell)
-        return result
+        return _with_history(result, folder)
+
+
+def _with_history(result: Result, folder: Path) -> Result:
+    """Give a result the metrics of its epochs, for tables and plots; without sound metrics it has none."""
+    with suppress(OSError, ValueError):
+        result.keep_history(read_current_rows(folder / METRICS))
+    return result
 
 
 def check_place(folder: Path, config: Config, *, resume: bool) -> None:

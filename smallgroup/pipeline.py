@@ -28,11 +28,13 @@ from smallgroup.fitting import search_within, training_within
 from smallgroup.jobs import training_data_of
 from smallgroup.phases.search.config import AnswerRule
 from smallgroup.phases.search.result import SearchResult
+from smallgroup.phases.shown import Scalar, Shown
 from smallgroup.phases.training import GroupCells, TrainResult
 from smallgroup.phases.training.place import TRAINING
 from smallgroup.phases.training.result import read_wrong
 from smallgroup.phases.training.size import of_same_cost
 from smallgroup.places import PLAN, check_for_run
+from smallgroup.report import notebook
 from smallgroup.runner import Watcher, check_identity
 from smallgroup.runtime import stream
 from smallgroup.runtime.budget import Budget, Clock
@@ -133,7 +135,7 @@ class BaselineComparison:
 
 
 @dataclass(frozen=True)
-class RunResult:
+class RunResult(Shown):
     """What a whole run has come to."""
 
     search: SearchResult
@@ -142,6 +144,19 @@ class RunResult:
     comparisons: Sequence[BaselineComparison]
     controls: Sequence[TrainedArm] = ()
     """Of networks trained as a group: the group, then each of its controls."""
+
+    @property
+    def history(self) -> tuple[dict[str, Scalar], ...]:
+        """The metrics of all parts; `part` is `search`, `training` or the name of a baseline."""
+        parts: list[tuple[str, Shown]] = [("search", self.search), (TRAINING, self.training), *self.baselines.items()]
+        return tuple({"part": name, **row} for name, result in parts for row in result.history)
+
+    def plot(self) -> Any:  # noqa: ANN401 -- matplotlib is imported when it is needed
+        """Return a figure of the training curves of all networks, and of their test errors and multiply-adds."""
+        return notebook.compare_trainings([("network found", self.training), *self.baselines.items()])
+
+    def _repr_html_(self) -> str:
+        return notebook.html_of_run([each.sentence for each in self.comparisons], self.training, self.search)
 
     def to_dict(self) -> dict[str, Any]:
         """For `--json`."""

@@ -52,6 +52,19 @@ def test_a_search_leaves_a_folder_that_says_what_was_found(tmp_path: Path) -> No
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 6
 
 
+def test_a_result_knows_its_metrics_also_where_nothing_is_kept(tmp_path: Path) -> None:
+    result = smallgroup.search(QUICK, progress=False)
+    assert [(row["epoch"], row["learner"]) for row in result.history] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert list(result.metrics().columns[:2]) == ["epoch", "learner"]
+    assert len(result.plot().axes[0].lines) == 4  # V and W of two learners
+    kept = smallgroup.search(QUICK, progress=False, out=tmp_path)
+    again = smallgroup.search(QUICK, progress=False, out=tmp_path, resume=True)
+    assert again == kept
+    assert again.history == kept.history == result.history
+    (tmp_path / "metrics.jsonl").write_text("{")
+    assert smallgroup.search(QUICK, progress=False, out=tmp_path, resume=True).history == ()
+
+
 def test_the_same_config_gives_the_same_result_and_another_seed_another() -> None:
     found = [smallgroup.search({**QUICK, "seed": seed}).to_dict() for seed in (0, 0, 1)]
     for each in found:
