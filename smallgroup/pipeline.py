@@ -28,7 +28,7 @@ from smallgroup.fitting import search_within, training_within
 from smallgroup.jobs import training_data_of
 from smallgroup.phases.search.config import AnswerRule
 from smallgroup.phases.search.result import SearchResult
-from smallgroup.phases.shown import Scalar, Shown
+from smallgroup.phases.shown import Scalar, ShownResult
 from smallgroup.phases.training import GroupCells, TrainResult
 from smallgroup.phases.training.place import TRAINING
 from smallgroup.phases.training.result import read_wrong
@@ -135,7 +135,7 @@ class BaselineComparison:
 
 
 @dataclass(frozen=True)
-class RunResult(Shown):
+class RunResult(ShownResult):
     """What a whole run has come to."""
 
     search: SearchResult
@@ -148,7 +148,11 @@ class RunResult(Shown):
     @property
     def history(self) -> tuple[dict[str, Scalar], ...]:
         """The metrics of all parts; `part` is `search`, `training` or the name of a baseline."""
-        parts: list[tuple[str, Shown]] = [("search", self.search), (TRAINING, self.training), *self.baselines.items()]
+        parts: list[tuple[str, ShownResult]] = [
+            ("search", self.search),
+            (TRAINING, self.training),
+            *self.baselines.items(),
+        ]
         return tuple({"part": name, **row} for name, result in parts for row in result.history)
 
     def plot(self) -> Any:  # noqa: ANN401 -- matplotlib is imported when it is needed

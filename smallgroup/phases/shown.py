@@ -10,7 +10,7 @@ from typing import Any
 Scalar = str | float | int | bool | None
 
 
-class Shown:
+class ShownResult:
     """A result that has a table of metrics, a plot, and a view of its own in notebooks."""
 
     _history: tuple[dict[str, Scalar], ...] = ()

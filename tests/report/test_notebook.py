@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from smallgroup.phases.search.answer import AnswerRecord
 from smallgroup.phases.search.result import LearnerResult, SearchResult
-from smallgroup.phases.shown import Shown, draw_figure, draw_html, scalars_of
+from smallgroup.phases.shown import ShownResult, draw_figure, draw_html, scalars_of
 from smallgroup.phases.training import MutualResult, TrainResult
 from smallgroup.phases.training.mutual_result import PeerResult
 from smallgroup.pipeline import RunResult
@@ -81,7 +81,7 @@ def taught() -> MutualResult:
     return result
 
 
-RESULTS: dict[str, Shown] = {
+RESULTS: dict[str, ShownResult] = {
     "search": searched(),
     "training": trained(),
     "mutual": taught(),
@@ -154,7 +154,7 @@ def test_the_cell_of_a_space_that_is_not_registered_is_a_text() -> None:
     ],
     ids=["names", "learners", "genotype", "training", "long"],
 )
-def test_text_that_is_not_ours_stays_text(result: Shown) -> None:
+def test_text_that_is_not_ours_stays_text(result: ShownResult) -> None:
     text = result._repr_html_() or ""
     assert len(text) < 100_000
     assert "script" not in Tags(text).found

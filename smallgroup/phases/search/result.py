@@ -26,7 +26,7 @@ from smallgroup.phases.search.config import in_words
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.learners import Searcher
 from smallgroup.phases.search.metrics import standing
-from smallgroup.phases.shown import Shown
+from smallgroup.phases.shown import ShownResult
 from smallgroup.runner import place
 from smallgroup.runtime.device import peak_memory_on
 from smallgroup.runtime.files import read_regular, write_whole
@@ -58,7 +58,7 @@ class LearnerResult:
 
 
 @dataclass(frozen=True)
-class SearchResult(Shown):
+class SearchResult(ShownResult):
     """A finished search: what `result.json` says."""
 
     method: str

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from smallgroup.phases.shown import Shown
+from smallgroup.phases.shown import ShownResult
 from smallgroup.phases.training.mutual import MutualJob
 from smallgroup.phases.training.result import RESULT, TrainResult, write_result
 from smallgroup.runner import read_rows
@@ -40,7 +40,7 @@ class PeerResult:
 
 
 @dataclass(frozen=True)
-class MutualResult(Shown):
+class MutualResult(ShownResult):
     """Networks that were trained together: what `result.json` says. Errors are percentages."""
 
     dataset: str

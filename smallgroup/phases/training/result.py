@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from smallgroup.data import FileImages
 from smallgroup.phases.evaluate import Evaluation
-from smallgroup.phases.shown import Shown
+from smallgroup.phases.shown import ShownResult
 from smallgroup.phases.training.job import TrainingJob
 from smallgroup.phases.training.model import TrainedModel
 from smallgroup.phases.training.place import ABOUT, HELD_OUT, WEIGHTS
@@ -27,7 +27,7 @@ RESULT, WRONG = "result.json", "test.json"
 
 
 @dataclass(frozen=True)
-class TrainResult(Shown):
+class TrainResult(ShownResult):
     """A finished training: what `result.json` says. Errors are percentages."""
 
     dataset: str
