@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from smallgroup import recipes
 from smallgroup.data.config import DataConfig
@@ -19,7 +19,7 @@ from smallgroup.keys.files import CONFIG, LARGEST, NotRegisteredError, check_run
 from smallgroup.keys.forms import SHORT, different, long_form, overlaid
 from smallgroup.keys.layers import of_recipe, on_recipe, variant
 from smallgroup.keys.names import fields_of, keys_of
-from smallgroup.keys.values import check_switches, seeds_of, value_of
+from smallgroup.keys.values import seeds_of, value_of
 from smallgroup.methods import METHODS
 from smallgroup.methods.config import LearnerConfig, build_method, check_options
 from smallgroup.migrations import as_before
@@ -32,6 +32,7 @@ from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.checks import check_choice
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.runtime.plain_yaml import dumped
+from smallgroup.runtime.section import Section
 from smallgroup.spaces.config import AnySpaceConfig
 
 if TYPE_CHECKING:
@@ -62,10 +63,8 @@ __all__ = [
 ]
 
 
-class Config(BaseModel):
+class Config(Section):
     """A search, and the training of what it finds."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     recipe: str = recipes.DEFAULT
     """Where everything comes from that is not given: see `smallgroup list recipes`."""
@@ -223,9 +222,7 @@ class Config(BaseModel):
 def resolve(given: Mapping[str, Any], changes: Sequence[str] = ()) -> Config:
     """A config out of keys and of changes like `search.epochs=3`, or one sentence that says what is wrong."""
     keys = changed(given, changes)
-    config = Config(**{str(key): value for key, value in keys.items()})
-    check_switches(keys, config.to_dict())
-    return config
+    return Config(**{str(key): value for key, value in keys.items()})
 
 
 def changed(given: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from smallgroup.phases.search.result import SearchResult
 from smallgroup.places import SEEDS, check_for_seeds
 from smallgroup.runner import check_identity
 from smallgroup.runtime.budget import Budget
+from smallgroup.runtime.checks import check_counts
 from smallgroup.runtime.files import check_not_link, write_whole
 
 
@@ -78,6 +79,10 @@ def search_seeds(
         data: images of your own, as in `search`.
         options: of `smallgroup.search`, such as `progress`.
     """
+    for seed in seeds:
+        check_counts(at_least=0, seed=seed)
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise ValueError(f"seeds must be one or more numbers that differ, but got {str(list(seeds))[:60]}")
     folder = Path(out)
     check_for_seeds(folder)
     shared = folder / SEEDS

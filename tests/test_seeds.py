@@ -66,3 +66,19 @@ def test_what_only_some_results_have_is_not_compared() -> None:
     for results in ((known, unknown), (unknown, known)):
         assert SeedResults(results).mean.keys() == {"validation_error", "validation_loss", "seconds"}
     assert SeedResults((known, known)).mean["true_accuracy_cifar10"] == 90.0
+
+
+@pytest.mark.parametrize(
+    ("seeds", "said"),
+    [
+        ([True, 2], "seed must be a whole number, but got bool"),
+        (["1_0"], "seed must be a whole number, but got str"),
+        ([-1], "seed >= 0 must hold, but got seed=-1"),
+        ([1, 1], r"seeds must be one or more numbers that differ, but got \[1, 1\]"),
+        ([], r"seeds must be one or more numbers that differ, but got \[\]"),
+    ],
+)
+def test_seeds_are_numbers_that_differ(tmp_path: Path, seeds: list[int], said: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=said):
+        smallgroup.search_seeds(None, seeds, out=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()

@@ -4,23 +4,28 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from yaml import YAMLError
 
 from smallgroup.runtime.device_names import TAKEN
+from smallgroup.runtime.plain_yaml import parsed
 
 
 def whole_number(text: str) -> int:
-    """Read a whole number, or say what is wrong."""
-    try:
-        return int(text)
-    except ValueError:
-        raise typer.BadParameter(f"a whole number is needed, but got {text[:40]!r}") from None
+    """Read a whole number as a config does, or say what is wrong: Python would take 1_000 too."""
+    number = _number(text, "a whole number")
+    if not isinstance(number, int):
+        raise typer.BadParameter(f"a whole number is needed, but got {text[:40]!r}")
+    return number
 
 
-def _number(text: str) -> float:
+def _number(text: str, wanted: str = "a number") -> float:
     try:
-        return float(text)
-    except ValueError:
-        raise typer.BadParameter(f"a number is needed, but got {text[:40]!r}") from None
+        number = parsed(str(text))
+    except (ValueError, YAMLError):
+        number = None
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise typer.BadParameter(f"{wanted} is needed, but got {text[:40]!r}")
+    return number
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]

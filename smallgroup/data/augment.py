@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
@@ -16,12 +16,11 @@ from smallgroup.data.colours import draw_jitter, jitter
 from smallgroup.data.decoding import DRAWS
 from smallgroup.runtime import stream
 from smallgroup.runtime.constants import numbers_on
+from smallgroup.runtime.section import Section
 
 
-class Augmentation(BaseModel):
+class Augmentation(Section):
     """What is done to training images; `Augmentation.none()` does nothing."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     smallest_area: float | None = Field(default=None, gt=0, le=1)
     """A random part of at least this share of the image is brought to full size (ImageNet: 0.08); None: the centre."""

@@ -4,11 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from smallgroup.data.names import check_name, source_of
 from smallgroup.data.roots import data_root
 from smallgroup.runtime.bounds import MOST
+from smallgroup.runtime.section import Section
 
 if TYPE_CHECKING:
     from smallgroup.data.augment import Augmentation
@@ -19,10 +20,8 @@ MADE = ("split", "train")
 """Unlabeled images that are made of the training images."""
 
 
-class AugmentationConfig(BaseModel):
+class AugmentationConfig(Section):
     """Departures from the augmentation that suits the dataset; null: the dataset's own."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     smallest_area: float | None = Field(default=None, gt=0, le=1)
     """Smallest share of an image that a random resized crop shows; null: the dataset's own."""
@@ -40,10 +39,8 @@ class AugmentationConfig(BaseModel):
         return own.model_copy(update=self.model_dump(exclude_none=True))
 
 
-class DataConfig(BaseModel):
+class DataConfig(Section):
     """Which images, and how they are shared out and augmented."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     dataset: str = "digits"
     """One of `smallgroup list datasets`, such as `digits`, `cifar10` or `folder:PATH`."""

@@ -11,6 +11,7 @@ from smallgroup.keys.forms import SHORT
 from smallgroup.methods import METHODS
 from smallgroup.methods.config import LearnerConfig, kind_in_words, method_options
 from smallgroup.runtime.checks import nearest, suggestion
+from smallgroup.runtime.section import WRONG_KIND
 from smallgroup.spaces.config import SpaceSection
 
 
@@ -59,6 +60,8 @@ def first_problem(model: type[BaseModel], error: ValidationError) -> str:
         return _no_key(model, path)
     if first["type"] in ("model_type", "model_attributes_type"):
         return _no_section(model, path, first["input"])
+    if first["type"] == WRONG_KIND:
+        return f"{path} {message}"
     if first["type"] == "literal_error":
         got = suggestion(first["input"], re.findall(r"'([^']*)'", message))
         return f"{path}: {message}, but got {str(first['input'])[:60]!r}{got}"

@@ -4,21 +4,20 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
+from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from smallgroup import recipes
 from smallgroup.methods import METHODS
 from smallgroup.runtime.checks import check_choice
+from smallgroup.runtime.section import Section, check_kind
 from smallgroup.spaces.config import AnySpaceConfig
 
 if TYPE_CHECKING:
     from smallgroup.methods.method import Method
 
 
-class LearnerConfig(BaseModel):
+class LearnerConfig(Section):
     """One learner of the group."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     method: str = "darts"
     """How the choice of operations is relaxed: see `smallgroup list methods`."""
@@ -54,8 +53,9 @@ def build_method(name: str, options: Mapping[str, Any]) -> "Method":
             have = ", ".join(known) or "none"
             raise ValueError(f"an option of {name} must be one of: {have}; but got {option[:60]!r}")
         try:
+            check_kind(value, known[option])
             given[option] = TypeAdapter(known[option]).validate_python(value)
-        except ValidationError:
+        except ValueError:
             kind = kind_in_words(known[option])
             raise ValueError(f"option {option} of {name} must be {kind}, but got {str(value)[:60]!r}") from None
     return METHODS[name](**given)

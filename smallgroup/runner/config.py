@@ -2,16 +2,15 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.device_names import AUTO, check_device_name
+from smallgroup.runtime.section import Section
 
 
-class RunConfig(BaseModel):
+class RunConfig(Section):
     """How a run is carried out."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     device: str = AUTO
     """Where the run computes: cpu, cuda, cuda:1, mps, or auto, which is the first CUDA device, else the CPU."""

@@ -23,6 +23,7 @@ from pydantic.fields import FieldInfo
 
 from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.image_spec import ImageSpec
+from smallgroup.runtime.section import Section
 from smallgroup.spaces import SPACES, definition_of, definitions
 
 if TYPE_CHECKING:
@@ -33,10 +34,10 @@ SHORT = 24
 """Channels of a network in a short training, where nobody says another number."""
 
 
-class SpaceSection(BaseModel):
+class SpaceSection(Section):
     """A section with common keys, those of one space, and perhaps those of others."""
 
-    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="allow")
 
     if TYPE_CHECKING:
 
@@ -172,5 +173,5 @@ def _alone(owner: type[BaseModel], key: str) -> type[BaseModel]:
     """A section with one key."""
     field = owner.model_fields[key]
     # Built from the key itself: a config of a space may have keys that must be given.
-    made: type[BaseModel] = create_model("section", **{key: (field.annotation, field)})  # type: ignore[call-overload]
+    made: type[BaseModel] = create_model("section", __base__=Section, **{key: (field.annotation, field)})  # type: ignore[call-overload]
     return made

@@ -15,19 +15,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from smallgroup.config import Config
 from smallgroup.phases.search.schedule import Course, Schedule
+from smallgroup.runtime.section import Section
 
 Configs = Callable[[Mapping[str, Any]], list[tuple[dict[str, Any], Config]]]
 """What a row comes to, at every point of the grid."""
 
 
-class Controls(BaseModel):
+class Controls(Section):
     """Of a row that is a group."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     of: str = ""
     """What the names of the rows begin with."""

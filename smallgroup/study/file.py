@@ -9,8 +9,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
     ValidationError,
@@ -22,12 +20,12 @@ from pydantic import (
 from smallgroup import recipes
 from smallgroup.config import Config, changed, load, overlaid, resolve, seeds_of
 from smallgroup.runtime.checks import check_choice
+from smallgroup.runtime.section import WRONG_KIND, Section
 from smallgroup.study.controls import Controls, with_controls
 from smallgroup.study.folder import RUNS
 from smallgroup.study.measures import MEASURES
 from smallgroup.study.names import built_in, check_study, keys_of_built_in
 
-_STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)
 MOST_RUNS = 10_000
 """Of a study: what a file of a few lines may ask for."""
 LARGEST_SEED = 99_999
@@ -56,10 +54,8 @@ Keys = Annotated[dict[str, Any], AfterValidator(_no_key_of_the_study)]
 """Of a config."""
 
 
-class BaselineRow(BaseModel):
+class BaselineRow(Section):
     """A row without a search: cells picked from a table of accuracies, or by a method that never saw an image."""
-
-    model_config = _STRICT
 
     kind: Literal["random", "evolution", "local", "reinforce", "untrained"]
     lookups: int = Field(default=100, ge=1, le=15_625)
@@ -72,20 +68,16 @@ class BaselineRow(BaseModel):
         return self.kind == "untrained"
 
 
-class Where(BaseModel):
+class Where(Section):
     """Keys that hold at points of the grid alone."""
-
-    model_config = _STRICT
 
     at: dict[str, Any] = Field(min_length=1)
     """Values of axes."""
     config: Keys
 
 
-class StudyRow(BaseModel):
+class StudyRow(Section):
     """A row of the table, for each point of the grid."""
-
-    model_config = _STRICT
 
     name: OneLine
     config: Keys = Field(default_factory=dict)
@@ -105,10 +97,8 @@ class StudyRow(BaseModel):
     """The paper's own numbers, by measure, for a table without a grid."""
 
 
-class Claim(BaseModel):
+class Claim(Section):
     """What is to be shown: that one row is better than others."""
-
-    model_config = _STRICT
 
     says: OneLine
     """As in "teaching helps"."""
@@ -127,10 +117,8 @@ class Claim(BaseModel):
         return {key: value for key, value in handler(self).items() if key not in later or value is not None}
 
 
-class Figure(BaseModel):
+class Figure(Section):
     """A picture beside the table."""
-
-    model_config = _STRICT
 
     kind: Literal["curve", "course"]
     """The primary measure over an axis of the grid, or over the epochs of the searches."""
@@ -143,10 +131,8 @@ class Figure(BaseModel):
         return self
 
 
-class Study(BaseModel):
+class Study(Section):
     """Everything about a study but its seeds' outcomes."""
-
-    model_config = _STRICT
 
     version: Literal[1] = 1
     title: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_one_line)]
@@ -306,7 +292,8 @@ def parsed(keys: Mapping[str, Any]) -> Study:
         section = ["controls"] if error.title == Controls.__name__ else []  # they are read before the rest
         place = ".".join([*section, *map(str, first["loc"])]) or "the study"
         said = first["msg"].removeprefix("Value error, ")
-        raise ValueError(f"{place}: {said}"[:300]) from None
+        between = " " if first["type"] == WRONG_KIND else ": "
+        raise ValueError(f"{place}{between}{said}"[:300]) from None
 
 
 def _configs(keys: Mapping[str, Any], row: Mapping[str, Any]) -> list[tuple[dict[str, Any], Config]]:

@@ -49,9 +49,11 @@ def test_an_empty_file_is_the_default(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("seed=no", "seed: Input should be a valid integer, .*'no'"),
-        ("seed=1:30", "seed: Input should be a valid integer, .*'1:30'"),
-        ("seed=true", "seed must be a number, but got true"),
+        ("seed=no", "seed must be a whole number, but got 'no'"),
+        ("seed=1:30", "seed must be a whole number, but got '1:30'"),
+        ("seed=1_000", "seed must be a whole number, but got '1_000'"),
+        ("seed=true", "seed must be a whole number, but got true"),
+        ("search.lambda=1_0.5", r"search\.lambda must be a number, but got '1_0\.5'"),
         ("search.lambda=false", r"search\.lambda must be a number, but got false"),
     ],
 )

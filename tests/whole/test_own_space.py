@@ -127,7 +127,7 @@ def test_its_keys_are_in_the_config_and_listed(run: Path, capsys: pytest.Capture
     assert (config.space.depth, config.training.network.depth, config.playoff.network.depth) == (2, 3, 4)
     assert "cells_per_stage" not in config.to_dict()["training"]["network"]
     assert "depth: 3" in (run / "config.yaml").read_text()
-    with pytest.raises(ValueError, match=r"^space.depth: Input should be a valid integer"):
+    with pytest.raises(ValueError, match=r"^space.depth must be a whole number, but got"):
         resolve({"space": {"name": "chain", "depth": "deep"}})
     assert main(["list", "keys", "--set", "space.name=chain"]) == 0
     listed = capsys.readouterr().out

@@ -1,16 +1,15 @@
 """The part of a config that is about the play-off between candidate cells."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from smallgroup.phases.training.config import TrainingConfig
 from smallgroup.runtime.bounds import MOST
+from smallgroup.runtime.section import Section
 from smallgroup.spaces.config import SHORT, NetworkConfig
 
 
-class PlayOffConfig(BaseModel):
+class PlayOffConfig(Section):
     """How candidate cells are compared: by short trainings from scratch, of which the better half goes on."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     candidates: int = Field(ge=1, le=MOST["candidates"])
     """Cells at most: each learner's, the consensus, then those with the next best operations by score."""

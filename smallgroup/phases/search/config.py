@@ -6,13 +6,10 @@ Keys without a default here have theirs in the recipe `quick`, and every recipe 
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from smallgroup.runtime.bounds import MOST
-
-_FROZEN = ConfigDict(
-    frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True, use_attribute_docstrings=True
-)
+from smallgroup.runtime.section import Section
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 
@@ -27,10 +24,8 @@ ANSWERS: dict[AnswerRule, str] = {
 """How the group answers, in words: whatever shows a result names the rule."""
 
 
-class BatchSizes(BaseModel):
+class BatchSizes(Section):
     """Images per step from each of the three streams."""
-
-    model_config = _FROZEN
 
     train: int = Field(ge=2, le=MOST["batch_size"])
     """Labelled images that train V and W."""
@@ -40,10 +35,8 @@ class BatchSizes(BaseModel):
     """Images whose loss the architecture follows."""
 
 
-class WeightsConfig(BaseModel):
+class WeightsConfig(Section):
     """How V and W are stepped: SGD whose rate falls from epoch to epoch along a cosine."""
-
-    model_config = _FROZEN
 
     lr: float = Field(gt=0)
     """Learning rate in the first epoch; that of W counts from the epoch in which W begins."""
@@ -67,10 +60,8 @@ class WeightsConfig(BaseModel):
         return self
 
 
-class ArchitectureConfig(BaseModel):
+class ArchitectureConfig(Section):
     """How A is stepped: Adam; what is null is the method's own."""
-
-    model_config = _FROZEN
 
     lr: float | None = Field(gt=0)
     """Learning rate; null: by `travel`, or else the method's own."""
@@ -100,10 +91,10 @@ def in_words(hypergradient: str, *, taught: bool) -> str:
     return f"{how} through the step of W" + (", and through V and W of the peers as in the equations" if taught else "")
 
 
-class SearchConfig(BaseModel):
+class SearchConfig(Section):
     """The course of a search."""
 
-    model_config = _FROZEN
+    model_config = ConfigDict(populate_by_name=True)
 
     epochs: int = Field(ge=1, le=MOST["epochs"])
     """Parts of the search; learning rates fall, and metrics and a checkpoint are written, from one to the next."""

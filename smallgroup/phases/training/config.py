@@ -7,14 +7,14 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from smallgroup.data.config import AugmentationConfig
 from smallgroup.phases.training.group_config import GroupConfig
 from smallgroup.runtime.bounds import MOST
+from smallgroup.runtime.section import Section
 from smallgroup.spaces.config import NetworkConfig
 
-_FROZEN = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 RISE, START = 0.25, 0.04
 """The share of a one-cycle schedule in which the rate rises, and the share of lr it begins at."""
 LAST = 5
@@ -52,10 +52,8 @@ def in_words(name: str, amount: float) -> str:
     return f"{amount:,.1f} KB of {'flash' if name == 'flash_kb' else 'RAM'} (int8)"
 
 
-class TrainingConfig(BaseModel):
+class TrainingConfig(Section):
     """How a network is trained from scratch, on training and validation images together."""
-
-    model_config = _FROZEN
 
     epochs: int = Field(ge=1, le=MOST["epochs"])
     """Passes over the images; rates and drop path change from one to the next."""

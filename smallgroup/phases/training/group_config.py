@@ -2,17 +2,16 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from smallgroup.data.config import AugmentationConfig
 from smallgroup.group.teaching import Teaching
 from smallgroup.runtime.bounds import MOST
+from smallgroup.runtime.section import Section
 
 
-class GroupConfig(BaseModel):
+class GroupConfig(Section):
     """Networks that are trained together and teach one another on unlabeled images."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     learners: int = Field(default=2, ge=1, le=MOST["learners"])
     """How many networks."""
