@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from smallgroup.config import CONFIG, Config, check_run, load_own, resolve
 from smallgroup.report import CountedNetwork, Given, Run, SearchSteps, page, read_run
 from smallgroup.report.page import drawn
-from smallgroup.report.run import PARTS, at, told_apart, whole
+from smallgroup.report.run import PARTS, RESULT, at, told_apart, whole
 from smallgroup.runner.lock import held
 from smallgroup.runner.place import FACTS
 from smallgroup.runtime.files import write_whole
@@ -115,12 +115,23 @@ def _steps(run: Run, config: Config) -> SearchSteps | None:
     return SearchSteps(course.steps, course.labeller_steps if config.search.labellers is None else 0)
 
 
-def trained_network(run: Run) -> "tuple[Genotype, NetworkDesign] | None":
-    """The cell and the network that a run trains, or has trained; None where its config or images are not known."""
+def trained_network(run: Run) -> "tuple[Genotype, NetworkDesign]":
+    """The cell and the network that a run trains, or has trained; an error says which of its files does not tell."""
     training = run.parts.get("training")
     own = training if training is not None and training.result else run
-    design = None if not own.given.config else _design(own, resolve(own.given.config))
-    return None if own.cell is None or design is None else (own.cell, design)
+    damaged = [] if training is None or own is training else _damage(training, RESULT)
+    if not damaged and own.given.config:
+        design = _design(own, resolve(own.given.config))
+        if own.cell is not None and design is not None:
+            return own.cell, design
+    damaged += _damage(own, CONFIG, FACTS)
+    missing = [f"there is no {name}" for name in (CONFIG, FACTS) if not (own.folder / name).exists()]
+    raise ValueError("; ".join(damaged or missing) or f"{FACTS} must say what the images are like, but it does not")
+
+
+def _damage(run: Run, *names: str) -> list[str]:
+    """What is wrong with some files of a run."""
+    return [f"{run.front}{problem}" for problem in run.problems if problem.startswith(names)]
 
 
 def _design(run: Run, config: Config) -> "NetworkDesign | None":

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from smallgroup.runtime.checks import check_choice
-from smallgroup.runtime.text import shown
+from smallgroup.runtime.text import quoted, shown
 
 Class = TypeVar("Class")
 Own = TypeVar("Own", bound=type)
@@ -57,7 +57,7 @@ class Registry(Mapping[str, type[Class]], Generic[Class]):
         if not isinstance(name, str) or not _is_name(name):
             raise PluginError(
                 f"the name of a {self.kind} must be lower-case letters, digits and hyphens, but "
-                f"{entry.__qualname__} has {shown(str(name))[:60]!r}"
+                f"{entry.__qualname__} has {quoted(str(name)[:60])}"
             )
         self._check(name, entry)
         known = self._registered.get(name)
@@ -111,11 +111,18 @@ class Registry(Mapping[str, type[Class]], Generic[Class]):
         """
         if name in self._built_in:
             module, _, attribute = self._built_in[name].partition(":")
-            return _first_line_in_source(module, attribute) or _first_line(self[name])
+            return _docstring_in(_class_in_source(module, attribute)) or _first_line(self[name])
         try:
             return _first_line(self[name])
         except PluginError as error:
             return str(error)
+
+    def text_of(self, name: str, attribute: str) -> str:
+        """Return a text that a class has as an attribute, or an empty one; of a built-in one without an import."""
+        if name in self._built_in:
+            module, _, class_ = self._built_in[name].partition(":")
+            return _text_in(_class_in_source(module, class_), attribute)
+        return str(getattr(self[name], attribute, ""))
 
     def usable(self) -> "Iterator[tuple[str, type[Class]]]":
         """Iterate over names and classes, without those of installed packages that cannot be imported."""
@@ -176,17 +183,17 @@ def _import_plugin(name: str) -> str:
     if name.endswith(".py"):
         path = Path(name).expanduser().resolve()
         if not path.is_file():
-            raise PluginError(f"a plugin must be a module or a file that ends in .py, but there is no {shown(name)!r}")
-        _imported(f"plugin {shown(name)!r}", lambda: _import_file(path))
+            raise PluginError(f"a plugin must be a module or a file that ends in .py, but there is no {quoted(name)}")
+        _imported(f"plugin {quoted(name)}", lambda: _import_file(path))
         return str(path)
     if not all(part.isidentifier() for part in name.split(".")):
-        raise PluginError(f"a plugin must be a module or a file that ends in .py, but got {shown(name)[:80]!r}")
+        raise PluginError(f"a plugin must be a module or a file that ends in .py, but got {quoted(name[:80])}")
     beside = str(Path.cwd())
     path_before = list(sys.path)
     try:
         if beside not in sys.path:  # as for `python -m`; the folder of an installed command is another
             sys.path.insert(0, beside)
-        module = _imported(f"plugin {shown(name)!r}", lambda: import_module(name))
+        module = _imported(f"plugin {quoted(name)}", lambda: import_module(name))
     finally:
         sys.path[:] = path_before
     file = getattr(module, "__file__", None)
@@ -242,10 +249,22 @@ def _first_line(entry: object) -> str:
     return (inspect.getdoc(entry) or "").partition("\n")[0]
 
 
-def _first_line_in_source(module: str, attribute: str) -> str:
+def _class_in_source(module: str, attribute: str) -> ast.ClassDef | None:
     spec = importlib.util.find_spec(module)
     source = getattr(spec.loader, "get_source", lambda _: None)(module) if spec is not None else None
     for node in ast.parse(source or "").body:
         if isinstance(node, ast.ClassDef) and node.name == attribute:
-            return (ast.get_docstring(node) or "").partition("\n")[0]
+            return node
+    return None
+
+
+def _docstring_in(node: ast.ClassDef | None) -> str:
+    return "" if node is None else (ast.get_docstring(node) or "").partition("\n")[0]
+
+
+def _text_in(node: ast.ClassDef | None, attribute: str) -> str:
+    """The text that a class has under a name, if it is written there."""
+    for line in () if node is None else node.body:
+        if isinstance(line, ast.AnnAssign) and ast.unparse(line.target) == attribute:
+            return str(line.value.value) if isinstance(line.value, ast.Constant) else ""
     return ""

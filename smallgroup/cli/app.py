@@ -11,6 +11,7 @@ from smallgroup.cli.commands.model import evaluate, export, predict
 from smallgroup.cli.commands.search import run, search
 from smallgroup.cli.commands.study import study
 from smallgroup.cli.commands.train import mutual, train
+from smallgroup.cli.plain_help import PlainCommand
 from smallgroup.version import __version__
 
 app = typer.Typer(
@@ -67,6 +68,7 @@ for command in (
 ):
     app.command(
         name=command.__name__.rstrip("_"),  # `list` is a name of Python's
+        cls=PlainCommand,
         epilog="--debug and --plugin MODULE may stand anywhere in the line: see `smallgroup --help`.",
     )(command)
 app.add_typer(bench.app)

@@ -10,9 +10,11 @@ what else papers count:
   `ram_exact`: whether no order of the operations has a lower peak.
 
 Around the cell of a run, the network is the one that the run trains, as `smallgroup show` counts it (`network` is then
-`run`), unless another one is asked for. Where the networks of a space have no head, the count with one is null.
+`run`), unless another one is asked for. If files of the run do not tell what that is, `problem` says which, and the
+network is one for CIFAR-10. Where the networks of a space have no head, the count with one is null.
 """
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,6 @@ import torch
 
 from smallgroup import pages
 from smallgroup.cli.output import print_columns, print_json, say
-from smallgroup.config import CONFIG
 from smallgroup.spaces import definition_of
 from smallgroup.spaces.count import operations, parameters
 from smallgroup.spaces.design import NetworkDesign
@@ -39,6 +40,10 @@ def run(texts: list[str], network: str | None, auxiliary: str, *, as_json: bool)
     """Everything is read before anything is printed: a typo in the last one is not found after a page of output."""
     subjects = [_subject(text, network, auxiliary) for text in texts]
     descriptions = [describe(subject) for subject in subjects]
+    for subject in subjects:
+        if subject.problem is not None:
+            what = f"the size is that of a network for {subject.network} around its cell, not that of the run's network"
+            say(f"warning: {subject.name}: {subject.problem}; {what}", err=True)
     if as_json:
         print_json(descriptions)
         return
@@ -68,29 +73,32 @@ class Subject:
     network: str
     """That of the papers for a dataset, by its name, or that of the run: `RUN`."""
     design: NetworkDesign
+    problem: str | None = None
+    """Why the network is not that of the run; None: it is, or none was meant."""
 
 
 def _subject(text: str, network: str | None, auxiliary: str) -> Subject:
     name, genotype = resolve(text)
-    own = None
-    if network is None and (Path(text) / CONFIG).is_file():
-        own = pages.trained_network(pages.read_one_run(Path(text)))
-    if own is not None:
-        (genotype, design), network = own, RUN
-    else:
+    problem = None
+    if network is None and os.path.isdir(text):  # of any text, however long
+        try:
+            (genotype, design), network = pages.trained_network(pages.read_one_run(Path(text))), RUN
+        except ValueError as error:
+            problem = str(error)
+    if network != RUN:
         network = network or DEFAULT
         design = design_of(genotype, network, auxiliary=True)
     if design.auxiliary != "none" and (auxiliary != "auto" or network == "imagenet"):
         published = definition_of(genotype.space).published_auxiliary
         head = published(genotype, network) if auxiliary == "auto" else auxiliary
         design = replace(design, auxiliary=head)
-    return Subject(name, genotype, network, design)
+    return Subject(name, genotype, network, design, problem)
 
 
 def _network_in_words(subject: Subject) -> str:
     design, size = subject.design, f"{subject.design.images.size}x{subject.design.images.size}"
     if subject.network != RUN:
-        return f"{subject.network}, images of {size}"
+        return f"{subject.network}, images of {size}" + (", not that of the run" if subject.problem else "")
     return f"that of the run: {design.channels} channels, {design.images.classes} classes, images of {size}"
 
 
@@ -106,6 +114,7 @@ def describe(subject: Subject) -> dict[str, Any]:
         "name": subject.name,
         "space": genotype.space,
         "network": subject.network,
+        "problem": subject.problem,
         "parameters": parameters(module),
         "parameters_with_auxiliary": parameters(module, auxiliary=True) if has_head else None,
         "auxiliary": design.auxiliary,

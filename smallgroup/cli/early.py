@@ -21,6 +21,7 @@ from smallgroup.data.errors import require_folder
 from smallgroup.data.names import check_name, source_of
 from smallgroup.data.roots import data_root
 from smallgroup.exporters import EXPORTERS
+from smallgroup.methods.config import check_space
 from smallgroup.phases.search.config import ANSWERS, AnswerRule
 from smallgroup.phases.training import cells
 from smallgroup.phases.training.cells import GroupCells
@@ -29,7 +30,7 @@ from smallgroup.phases.training.place import ABOUT, TRAINING, find_model
 from smallgroup.runner.identity import check_identity
 from smallgroup.runtime.checks import check_choice, check_counts
 from smallgroup.runtime.device_names import AUTO, check_device_name, check_possible
-from smallgroup.runtime.text import shown
+from smallgroup.runtime.text import quoted, shown
 from smallgroup.spaces import genotypes
 from smallgroup.spaces.design import IMAGES
 from smallgroup.spaces.genotype import Genotype
@@ -65,6 +66,8 @@ def _check_searched(wanted: Wanted) -> Config:
         seeds_of(wanted.seeds)
         wanted = wanted.on_shared()
     config = wanted.resolved({}, wanted.out if wanted.seeds is None else None)
+    for learner in config.learners:
+        check_space(learner.method, learner.space or config.space)
     check_possible(config.run.device)
     wanted.check_folder()
     if not wanted.resume:  # a finished run gives its result without its images
@@ -148,7 +151,7 @@ def baselines_of(text: str | None) -> tuple[Baseline, ...] | None:
     for name in names:
         check_choice("a baseline", name, ("none", *BASELINES))
     if "none" in names or len(set(names)) < len(names):
-        raise ValueError(f"--baselines takes none, or names that differ, but got {shown(text)!r}")
+        raise ValueError(f"--baselines takes none, or names that differ, but got {quoted(text)}")
     return tuple(name for name in BASELINES if name in names)
 
 

@@ -10,7 +10,7 @@ from smallgroup.data.augment import Augmentation
 from smallgroup.data.images import Images
 from smallgroup.data.overlap import everything, overlap_note
 from smallgroup.runtime.image_spec import ImageSpec
-from smallgroup.runtime.text import shown
+from smallgroup.runtime.text import quoted
 
 IMBALANCE = 1.5
 """The largest class may have this many times the images of the smallest before it is worth a note."""
@@ -106,10 +106,10 @@ def imbalance(labels: Tensor, classes: tuple[str, ...]) -> tuple[str, ...]:
     most, least = max(counts), min(counts)
     if most <= IMBALANCE * least:
         return ()
-    large, small = (shown(classes[counts.index(count)]) for count in (most, least))
+    large, small = (quoted(classes[counts.index(count)]) for count in (most, least))
     ratio = f", {most / least:.3g} times as many" if least else ""
     share = 100 * most / sum(counts)
     return (
-        f"classes are unequal: {large!r} has {most:,} training images, {small!r} has {least:,}{ratio}; "
-        f"{share:.3g} % of all are {large!r}: compare the balanced error",
+        f"classes are unequal: {large} has {most:,} training images, {small} has {least:,}{ratio}; "
+        f"{share:.3g} % of all are {large}: compare the balanced error",
     )

@@ -18,7 +18,7 @@ from smallgroup.data.measured import MeasuredImages
 from smallgroup.data.normalization import statistics_of_sums
 from smallgroup.data.sizes import LARGEST_DEFAULT, read_shapes
 from smallgroup.data.splits import set_aside
-from smallgroup.runtime.text import shown
+from smallgroup.runtime.text import quoted, shown
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """ImageNet's statistics as published, for all of it and for subsets; other folders have their own."""
@@ -153,10 +153,10 @@ def scan_classes(folder: Path, known: tuple[str, ...] | None = None, least: int 
     names = [entry.name for entry in _entries(folder) if _is_folder(entry)]
     classes = known or tuple(names)
     if strangers := [name for name in names if name not in classes]:
-        raise DataError(f"classes in {shown(folder)} must also be in train/, but {shown(strangers[0])!r} is not")
+        raise DataError(f"classes in {shown(folder)} must also be in train/, but {quoted(strangers[0])} is not")
     if len(classes) < least:
         loose = sum(entry.name.lower().endswith(SUFFIXES) for entry in _entries(folder))
-        found = f"only {shown(names[0])!r}" if names else "no sub-folder"
+        found = f"only {quoted(names[0])}" if names else "no sub-folder"
         found += f" and {loose:,} images of no class" if loose else ""
         wanted = f"{least} class{'es' * (least > 1)}"
         raise NoClassesError(f"{shown(folder)} must have at least {wanted}, one sub-folder each, but it has {found}")
@@ -165,7 +165,7 @@ def scan_classes(folder: Path, known: tuple[str, ...] | None = None, least: int 
     for number, name in enumerate(classes):
         found_files = images_below(folder / name) if name in names else []
         if not found_files and known is None:
-            raise DataError(f"every class in {shown(folder)} must have images, but {shown(name)!r} has none")
+            raise DataError(f"every class in {shown(folder)} must have images, but {quoted(name)} has none")
         files += found_files
         labels += [number] * len(found_files)
     if not files:

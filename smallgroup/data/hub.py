@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from smallgroup.data.errors import DataError, reason
 from smallgroup.data.roots import expanded
 from smallgroup.data.source import Source
-from smallgroup.runtime.text import shown
+from smallgroup.runtime.text import quoted, shown
 
 if TYPE_CHECKING:
     from smallgroup.data.checking import BadImages
@@ -53,7 +53,7 @@ class Hub(Source):
         if not self._is_saved() and not re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*(?<!\.py)", self.argument):
             raise DataError(
                 f"{what} 'hf:NAME' must be OWNER/NAME on the Hugging Face Hub, or a folder that its library has saved "
-                f"by save_to_disk, but got {shown(self.argument)!r}"
+                f"by save_to_disk, but got {quoted(self.argument)}"
             )
         if not self._is_saved() and expanded(self.argument).exists():
             raise DataError(

@@ -8,7 +8,7 @@ from smallgroup.data import DATASETS
 from smallgroup.data.errors import DataError
 from smallgroup.data.source import Source
 from smallgroup.runtime.checks import suggestion
-from smallgroup.runtime.text import shown
+from smallgroup.runtime.text import quoted, shown
 
 
 def source_of(name: str, root: Path) -> Source:
@@ -27,7 +27,7 @@ def check_name(name: str, more: Sequence[str] = ()) -> None:
     hint = suggestion(name, (*names_alone(), *more))
     if os.path.isdir(name) or (name and not hint and key not in DATASETS):
         hint = f"; a folder of images is written folder:{shown(name)}"
-    raise DataError(f"data must be one of {known}, but got {shown(name)!r}{hint}")
+    raise DataError(f"data must be one of {known}, but got {quoted(name)}{hint}")
 
 
 def usage_of(name: str) -> str:

@@ -22,7 +22,7 @@ from smallgroup.data.read_images import ReadImages, Seen, print_of
 from smallgroup.data.sizes import Shapes
 from smallgroup.data.splits import set_aside
 from smallgroup.runtime.bounds import MOST
-from smallgroup.runtime.text import shown
+from smallgroup.runtime.text import quoted, shown
 
 
 class Items(Protocol):
@@ -76,10 +76,10 @@ class OwnData:
         if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", name):
             raise DataError(
                 "the name of data must be up to 60 letters, digits, hyphens, underscores and dots, but got "
-                f"{shown(str(name))[:80]!r}"
+                f"{quoted(str(name)[:80])}"
             )
         if layout not in (None, "NCHW", "NHWC"):
-            raise DataError(f"layout must be NCHW or NHWC, but got {shown(str(layout))[:60]!r}")
+            raise DataError(f"layout must be NCHW or NHWC, but got {quoted(str(layout)[:60])}")
         self.name = name
         self._train = _labeled(train, "train", layout)
         self._test = None if test is None else _labeled(test, "test", layout)

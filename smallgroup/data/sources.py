@@ -8,7 +8,7 @@ from smallgroup.data.dataset import Dataset
 from smallgroup.data.errors import DataError
 from smallgroup.data.images import Images
 from smallgroup.data.names import source_of
-from smallgroup.runtime.text import shown
+from smallgroup.runtime.text import quoted, shown
 
 
 def open_dataset(name: str, root: Path, *, size: int | None = None, bad: BadImages | None = None) -> Dataset:
@@ -23,10 +23,10 @@ def open_dataset(name: str, root: Path, *, size: int | None = None, bad: BadImag
     dataset = source.open(size, bad)
     if not isinstance(dataset, Dataset):
         got = shown(type(dataset).__name__)
-        raise DataError(f"dataset {shown(name)!r} must open as a smallgroup.data.Dataset, but it opens as {got}")
+        raise DataError(f"dataset {quoted(name)} must open as a smallgroup.data.Dataset, but it opens as {got}")
     if size is not None and dataset.size != size:
         raise DataError(
-            f"dataset {shown(name)!r} must open in the size that is asked for, {size}, but it has {dataset.size}"
+            f"dataset {quoted(name)} must open in the size that is asked for, {size}, but it has {dataset.size}"
         )
     # Results are known by the name that a config has; a path may be written in several ways.
     return dataset if dataset.name.partition(":")[0] == source.name else replace(dataset, name=name)

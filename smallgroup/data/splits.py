@@ -10,7 +10,7 @@ from torch import Tensor
 from smallgroup.data.dataset import Dataset, Proportions, class_counts
 from smallgroup.data.errors import DataError
 from smallgroup.runtime import stream
-from smallgroup.runtime.text import shown
+from smallgroup.runtime.text import quoted, shown
 
 ImageOrder = Literal["stratified", "file"]
 """`stratified`: by class and seed. `file`: first and last images as they lie in the files, as in the released code."""
@@ -96,7 +96,7 @@ def stratified(
         if sizes is None:
             needed = sum(share > 0 for share in shares)
             raise DataError(
-                f"class {shown(classes[number])!r} must have at least {needed} images to be split, but it has {count}"
+                f"class {quoted(classes[number])} must have at least {needed} images to be split, but it has {count}"
             )
         for part, piece in zip(parts, torch.split(members, [*sizes, count - sum(sizes)])[:-1], strict=True):
             part.append(piece)

@@ -16,7 +16,7 @@ from smallgroup.runner.lock import FILE as LOCK
 from smallgroup.runner.place import METRICS
 from smallgroup.runtime.files import read_regular
 from smallgroup.runtime.plain_yaml import NotTakenError, parsed
-from smallgroup.runtime.text import shown
+from smallgroup.runtime.text import quoted, shown
 from smallgroup.spaces import SPACES
 
 CONFIG = "config.yaml"
@@ -46,7 +46,7 @@ def keys_of_any(config: object) -> Mapping[str, Any]:
         return load(Path(config))
     if config is None or isinstance(config, Mapping):
         return config or {}
-    got = f"there is no file {shown(config)!r}" if isinstance(config, str | Path) else f"got {str(config)[:60]!r}"
+    got = f"there is no file {quoted(config)}" if isinstance(config, str | Path) else f"got {str(config)[:60]!r}"
     raise ValueError(f"a config must be a Config, a dictionary of keys or the path of a YAML file, but {got}")
 
 
@@ -85,7 +85,7 @@ def _not_registered(keys: Mapping[str, Any]) -> str | None:
     for kind, known, names in named:
         for name in names:
             if isinstance(name, str) and name not in known:
-                return f"{kind} {shown(name)[:60]!r}"
+                return f"{kind} {quoted(name[:60])}"
     return None
 
 

@@ -10,7 +10,8 @@ from smallgroup import recipes
 from smallgroup.methods import METHODS
 from smallgroup.runtime.checks import check_choice
 from smallgroup.runtime.section import Section, check_kind
-from smallgroup.spaces.config import AnySpaceConfig
+from smallgroup.spaces import SPACES, definitions
+from smallgroup.spaces.config import AnySpaceConfig, SpaceConfig
 
 if TYPE_CHECKING:
     from smallgroup.methods.method import Method
@@ -42,6 +43,16 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
     """Refuse options that a method does not take. Without any, or with a recipe's, torch stays unloaded."""
     if options and options not in recipes.options_of(name):
         build_method(name, options)
+
+
+def check_space(name: str, space: SpaceConfig) -> None:
+    """Refuse a space without the key that a method needs. What a plugin's space can do, its method finds out."""
+    key = METHODS.text_of(name, "needs")
+    if key and space.name in SPACES.built_in and key not in type(space).model_fields:
+        fit = [one.name for one in definitions() if key in one.config.model_fields]
+        raise ValueError(
+            f"{name} must search a space that has the key space.{key} ({', '.join(fit)}), but {space.name} has none"
+        )
 
 
 def build_method(name: str, options: Mapping[str, Any]) -> "Method":

@@ -45,6 +45,8 @@ class Method:
     """DARTS, and the hooks that make something else of it."""
 
     name: ClassVar[str]
+    needs: ClassVar[str] = ""
+    """A key of the section `space` that a space must have to be searched, such as `cells`; empty: none."""
     rule: ClassVar[Rule] = Rule("top2")
     """How the space derives a genotype from the scores."""
     evaluate: ClassVar[Evaluated] = "all"

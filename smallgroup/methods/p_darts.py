@@ -29,6 +29,7 @@ class PDarts(Method):
     """
 
     name: ClassVar[str] = "p-darts"
+    needs: ClassVar[str] = "cells"
     optimizer: ClassVar[ArchitectureOptimizer] = ArchitectureOptimizer(lr=6e-4, clip=5.0)
     warmup: ClassVar[float] = 0.4
     transformed: ClassVar[frozenset[str] | None] = frozenset({SKIP})

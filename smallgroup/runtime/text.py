@@ -62,6 +62,11 @@ def shown(foreign: object) -> str:
     return text if len(text) <= LONGEST else f"{text[:half]}...{text[-half:]}"
 
 
+def quoted(foreign: object) -> str:
+    """Return what `shown` gives, in quotation marks. `repr` would escape its escapes once more."""
+    return f"'{shown(foreign)}'"
+
+
 def escape_html(foreign: object) -> str:
     """Return a text for HTML and SVG, inside an element or a quoted attribute. Line ends stay: they are only spaces."""
     return html.escape(printable(foreign, keep="\n\t"), quote=True)

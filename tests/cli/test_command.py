@@ -26,6 +26,7 @@ from smallgroup.spaces.drawing import draw
 from smallgroup.spaces.genotypes import from_plain, write
 from smallgroup.study import row_times
 from smallgroup.study.row_times import RowTime
+from tests.report.makers import make_run
 
 CELL = "|nor_conv_3x3~0|+|nor_conv_3x3~0|avg_pool_3x3~1|+|none~0|nor_conv_3x3~1|avg_pool_3x3~2|"
 
@@ -124,6 +125,40 @@ def test_describe_many_at_once(capsys: Captured, tmp_path: Path) -> None:
         (str(flat), 3_184_048, 3_711_252, 488_970_432),
     ]
     assert {entry["auxiliary"] for entry in found} == {"two-norms"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("config.yaml", "search: {epochs: many}", "config.yaml cannot be used: search.epochs must be a whole number"),
+        ("config.yaml", None, "config.yaml"),
+        ("facts.json", "{", "facts.json cannot be used: "),
+        ("facts.json", None, "there is no facts.json"),
+        ("facts.json", '{"classes": ["a", "b"]}', "facts.json must say what the images are like, but it does not"),
+        ("facts.json", '{"classes": ["a"], "image": {"size": 8}}', "facts.json must say what the images are like, but"),
+    ],
+)
+def test_describe_says_that_a_network_is_not_that_of_a_damaged_run(
+    name: str, text: str | None, said: str, capsys: Captured, tmp_path: Path
+) -> None:
+    folder = make_run(tmp_path / "run")
+    (own,) = document(capsys, "describe", str(folder))
+    assert (own["network"], own["problem"]) == ("run", None)
+    (folder / name).unlink()
+    if text is not None:
+        (folder / name).write_text(text)
+    code, out, warning = run(capsys, "describe", str(folder))
+    assert code == 0
+    assert "network        cifar10, images of 32x32, not that of the run\n" in out
+    assert warning.startswith(f"warning: {folder}: ")
+    assert said in warning
+    size = "; the size is that of a network for cifar10 around its cell, not that of the run's network\n"
+    assert warning.endswith(size)
+    code, out, warning = run(capsys, "describe", str(folder), "--json")
+    (found,) = json.loads(out)
+    assert found["network"] == "cifar10"
+    assert warning == f"warning: {folder}: {found['problem']}{size}"
+    assert run(capsys, "describe", str(folder), "--network", "cifar10")[2] == ""
 
 
 def notation_of(genotype: DartsGenotype) -> str:
@@ -287,6 +322,17 @@ def names_of_commands(group: Any, before: tuple[str, ...] = ()) -> list[tuple[st
     return [before, *(each for name in inside for each in names_of_commands(inside[name], (*before, name)))]
 
 
+def test_every_argument_and_option_has_a_plain_name() -> None:
+    unnamed = []
+    for words in names_of_commands(get_command(app)):
+        command: Any = get_command(app)
+        for word in words:
+            command = command.commands[word]
+        flags = [one for one in command.params if getattr(one, "is_flag", False)]
+        unnamed += [(*words, one.name) for one in command.params if one.metavar is None and one not in flags]
+    assert unnamed == []
+
+
 def test_help_and_lists_fit_80_columns(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     commands = names_of_commands(get_command(app))
@@ -295,7 +341,8 @@ def test_help_and_lists_fit_80_columns(capsys: Captured, monkeypatch: pytest.Mon
         code, out, _ = run(capsys, *words)
         assert code == 0
         assert max(map(len, out.splitlines())) <= 80, words
-        assert "<bool>" not in out, words
+        if "--help" in words:
+            assert not re.search(r"<\w+|list\[|\{\w+", out), words  # types of Python
         assert not re.search(r"[a-z]\.\.\.$", out, re.MULTILINE), words  # the line on a command is not cut off
     assert "pip install 'smallgroup[onnx]'" in " ".join(run(capsys, "export", "--help")[1].split())
     assert "\n  about a minute. What is given here stands above --config" in run(capsys, "search", "--help")[1]

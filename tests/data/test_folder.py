@@ -103,6 +103,13 @@ def test_unequal_classes_are_noted(tmp_path: Path) -> None:
     assert not any("unequal" in note for note in open_folder(tmp_path).notes)
 
 
+def test_names_of_unequal_classes_are_escaped_once(tmp_path: Path) -> None:
+    class_folders(tmp_path / "train", 2, ("ants",))
+    class_folders(tmp_path / "train", 4, ("be\x1bes\\",))
+    said = r"unequal: 'be\x1bes\' has 4 training images, 'ants' has 2, 2 times as many; 66.7 % of all are 'be\x1bes\'"
+    assert said in "; ".join(open_folder(tmp_path).notes)
+
+
 def test_links_that_lead_back_are_followed_once(tmp_path: Path) -> None:
     class_folders(tmp_path, 2)
     (tmp_path / "ants" / "loop").symlink_to(tmp_path / "ants", target_is_directory=True)

@@ -267,3 +267,10 @@ def test_commands_print_in_one_place() -> None:
     for file in sorted([*(PACKAGE / "cli").rglob("*.py"), *(PACKAGE / "display").rglob("*.py")]):
         assert prints_in(file.read_text()) <= ALLOWED_TO_PRINT.get(file.relative_to(PACKAGE).as_posix(), set()), file
     assert prints_in("print(name); console = Console()") == {"print(name)", "Console()"}
+
+
+def test_foreign_text_is_escaped_once() -> None:
+    """What `shown` gives has escapes, which `!r` would escape again; `quoted` does both."""
+    twice = re.compile(r"\b(?:shown|printable)\([^{}]*!r\}")
+    assert twice.search('f"class {shown(name)[:60]!r} is not"')
+    assert [file for file in sorted(PACKAGE.rglob("*.py")) if twice.search(file.read_text())] == []
