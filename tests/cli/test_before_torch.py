@@ -57,7 +57,7 @@ REFUSED = {
     "search --method pc-darts --dataset folder:nowhere": "nowhere does not exist",
     "search --method p-darts --set search.epocs=3": "search.epochs",
     "search --method p-darts --space nas-bench-201": "p-darts must search a space that has the key space.cells (darts,",
-    "run --method p-darts": "but nas-bench-201 has none",
+    "run --method p-darts --space proxyless": "but proxyless has none",
     "search --seed 1_000": "a whole number is needed, but got '1_000'",
     "search --set seed=1_000": "seed must be a whole number, but got '1_000'",
     "run --out begun --resume --set search.lambda=0.25": "search.lambda was",
