@@ -176,7 +176,7 @@ def train(
             cell per network; of a search with as many learners, its folder stands for the cells of all of them.
         config: data, seed and `training`, as in `search`. Of a dictionary or a file, what is not given comes from the
             search, if the genotype is the folder of one, and from the recipe; a `Config` says everything by itself.
-            With `training.max_parameters` or `max_multiply_adds` the network is made as narrow as they demand.
+            With limits such as `training.max_parameters` the network is the largest around the cell that fits.
         learners: how many networks are trained as a group, in place of `training.group.learners`.
         out: the run's folder; None: nothing is kept but the result.
         resume: go on with the run in that folder; a finished one gives its result.
@@ -321,7 +321,7 @@ def as_group(config: Config, learners: int | None) -> Config:
 
 
 def within_limits(config: Config, cell: Genotype) -> Config:
-    """The config of a training with a network as wide as its limits allow; without limits, as it is."""
+    """The config of a training with a network as large as its limits allow; without limits, as it is."""
     training = config.training
     if not training.limits:
         return config

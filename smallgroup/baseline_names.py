@@ -8,5 +8,7 @@ BASELINES: dict[Baseline, str] = {
     "random": "a random cell of the same space",
     "all-3x3": "the cell of 3x3 convolutions alone",
 }
-"""Networks that the found one is compared with: as wide as gives the same multiply-adds, with the same settings."""
+"""Networks that the found one is compared with: as wide as gives the same multiply-adds, with the same settings.
+
+Under limits in KB the ResNet is the largest that fits them."""
 DEFAULT_BASELINES: tuple[Baseline, ...] = ("resnet", "random")

@@ -32,7 +32,7 @@ from smallgroup.phases.shown import Scalar, ShownResult
 from smallgroup.phases.training import GroupCells, TrainResult
 from smallgroup.phases.training.place import TRAINING
 from smallgroup.phases.training.result import read_wrong
-from smallgroup.phases.training.size import of_same_cost
+from smallgroup.phases.training.size import filling_limits, of_same_cost
 from smallgroup.places import PLAN, check_for_run
 from smallgroup.report import notebook
 from smallgroup.runner import Watcher, check_identity
@@ -144,6 +144,8 @@ class RunResult(ShownResult):
     comparisons: Sequence[BaselineComparison]
     controls: Sequence[TrainedArm] = ()
     """Of networks trained as a group: the group, then each of its controls."""
+    resnet_fills_limits: bool = False
+    """Whether the ResNet is the largest within limits in KB, and not one of the same multiply-adds."""
 
     @property
     def history(self) -> tuple[dict[str, Scalar], ...]:
@@ -303,7 +305,8 @@ class _Run:
         arms = self._train_controls() if plan.controls else []
         results = {name: self._beside(name, own, found.seed) for name in plan.baselines}
         comparisons = [BaselineComparison(name, self._compared(name, own, result)) for name, result in results.items()]
-        result = RunResult(found, own, results, comparisons, arms)
+        fills = "resnet" in results and self.config.training.limits.on_memory
+        result = RunResult(found, own, results, comparisons, arms, resnet_fills_limits=fills)
         verdicts = [each.to_dict() for each in comparisons]
         write_whole(self.folder / VERDICT, json.dumps({"schema": 1, "verdicts": verdicts}, indent=2) + "\n")
         return result
@@ -386,7 +389,10 @@ class _Run:
         return sized
 
     def _beside(self, name: Baseline, own: TrainResult, seed: int) -> TrainResult:
-        """Train a baseline of the same multiply-adds with the settings and the length of the found network."""
+        """Train a baseline with the settings and the length of the found network.
+
+        It has the same multiply-adds; under limits in KB a ResNet is the largest that fits.
+        """
         space = own.space
         cell = random_genotype(space, stream(seed, "random cell")) if name == "random" else known_genotype(name, space)
 
@@ -396,7 +402,11 @@ class _Run:
             network = base.training.network
             if cell.space != space:  # such as a ResNet beside a network of a space that has none: its own skeleton
                 network = network.model_copy(update=dict(definition_of(cell.space).short_training))
-            sized = of_same_cost(cell, network, own.multiply_adds, training_data_of(base).dataset.spec)
+            images, limits = training_data_of(base).dataset.spec, base.training.limits
+            if name == "resnet" and limits.on_memory:
+                sized = filling_limits(cell, network, limits, images)
+            else:
+                sized = of_same_cost(cell, network, own.multiply_adds, images)
             return base.model_copy(update={"training": base.training.model_copy(update={"network": sized})})
 
         return self._train(cell, name, config)

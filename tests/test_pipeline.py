@@ -447,3 +447,20 @@ def test_a_part_is_not_begun_where_the_search_would_not_be_resumed(copied: Path)
             run(copied, resume=True, allow_drift=True, say=told.append)
     finally:
         torch._C._set_mkldnn_enabled(True)
+
+
+def test_under_limits_in_kilobytes_the_resnet_is_the_largest_that_fits(tmp_path: Path) -> None:
+    """And not one of the multiply-adds of the network found, which here is far below the limit."""
+    limited = {**keys(answer="retained"), "training": {**KEYS["training"], "max_flash_kb": 40.0}}
+    result = run(tmp_path / "run", limited, baselines=("resnet",))
+    assert result.resnet_fills_limits
+    config = resolve(load_own(tmp_path / "run" / "resnet" / "config.yaml"))
+    images, network = training_data_of(config).dataset.spec, config.training.network
+    cell = from_plain("nas-bench-201", result.baselines["resnet"].genotype)
+    own, wider = (
+        size_of(cell, network.model_copy(update={"channels": network.channels + more}), images, memory=True).flash_kb
+        for more in (0, 1)
+    )
+    assert own is not None
+    assert wider is not None
+    assert own <= 40 < wider

@@ -216,7 +216,7 @@ MaxParameters = Annotated[
     typer.Option(
         parser=whole_number,
         metavar="NUMBER",
-        help="The most parameters of the trained network: it is made as narrow as that demands.",
+        help="The most parameters of the trained network: it has as few channels and cells as that demands.",
     ),
 ]
 MaxMultiplyAdds = Annotated[

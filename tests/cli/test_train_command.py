@@ -165,7 +165,7 @@ def test_a_training_within_limits_is_begun_resumed_and_told(tmp_path: Path, caps
     training = load(small / "config.yaml")["training"]
     assert (training["max_parameters"], training["network"]["channels"]) == (limit, 3)
     assert result["choice"] == (
-        f"3 channels fit {limit:,} parameters: {result['parameters']:,} parameters and "
+        f"channels=3 and cells_per_stage=1 fit {limit:,} parameters: {result['parameters']:,} parameters and "
         f"{result['multiply_adds']:,} multiply-adds"
     )
     assert result["choice"] in text

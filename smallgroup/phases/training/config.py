@@ -101,7 +101,7 @@ class TrainingConfig(Section):
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
     """What is computed in; the weights are float32 in any case."""
     max_parameters: int | None = Field(default=None, ge=1)
-    """The most parameters of the network: a larger one is made narrower around the same cell until it fits."""
+    """The most parameters of the network: a larger one becomes the largest around the same cell that fits."""
     max_multiply_adds: int | None = Field(default=None, ge=1)
     """The most multiply-adds of the network for one image; likewise."""
     max_flash_kb: float | None = Field(default=None, gt=0)

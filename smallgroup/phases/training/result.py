@@ -62,7 +62,7 @@ class TrainResult(ShownResult):
     skipped_images: int = 0
     """Image files that cannot be decoded and were left out; `facts.json` names them."""
     choice: str | None = None
-    """How wide the network is because of limits on its size."""
+    """How wide and deep the network is because of limits on its size."""
     retained: int | None = None
     """Of a group, the network with the lowest validation loss, which all else is about; counted from 0."""
     group: list[dict[str, Any]] | None = None
@@ -105,12 +105,12 @@ def conclude(job: TrainingJob, *, seconds: float, folder: Path) -> TrainResult:
     return write_result(job.trainee, found, rows, steps=job.step, seconds=seconds, folder=folder)
 
 
-def _counted(trainee: Trainee, parameters: int, multiply_adds: int) -> NetworkSize:
-    """Return how large the network is that is shipped, with memory where it is limited."""
-    if not trainee.config.limits.on_memory:
-        return NetworkSize(parameters, multiply_adds)
-    found = footprint(trainee.network, trainee.data.dataset.spec)
-    return NetworkSize(parameters, multiply_adds, found.flash_kb, found.ram_kb)
+def _choice(trainee: Trainee, parameters: int, multiply_adds: int) -> str:
+    """Say how large the network is that is shipped, with memory where it is limited."""
+    config, memory = trainee.config, trainee.config.limits.on_memory
+    found = footprint(trainee.network, trainee.data.dataset.spec) if memory else None
+    size = NetworkSize(parameters, multiply_adds, *(() if found is None else (found.flash_kb, found.ram_kb)))
+    return fit_in_words(trainee.genotype.space, config.network, config.limits, size)
 
 
 def write_result(
@@ -131,7 +131,6 @@ def write_result(
     if trainee.data.held_out is not None:
         how = HELD_OUT
     size = parameters(trainee.network), multiply_adds(trainee.network, dataset.size, dataset.channels)
-    limits = trainee.config.limits
     recognised = None if found is None else dict(zip(dataset.classes, found.recognised, strict=True))
     result = TrainResult(
         dataset=dataset.name,
@@ -153,7 +152,7 @@ def write_result(
         confusion=None if found is None else found.confusion,
         balanced_error=None if found is None else found.balanced_error,
         skipped_images=len(trainee.data.skipped),
-        choice=fit_in_words(trainee.config.network, limits, _counted(trainee, *size)) if limits else None,
+        choice=_choice(trainee, *size) if trainee.config.limits else None,
         retained=retained,
         group=group,
     )

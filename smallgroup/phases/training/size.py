@@ -1,4 +1,4 @@
-"""How large the network around a cell is: as wide as limits allow, as costly as another, or as the time allows."""
+"""How large the network around a cell is: as large as limits allow, as costly as another, or as the time allows."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from smallgroup.phases.training.config import Limits, in_words
 from smallgroup.phases.training.trainee import Build
+from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces import definition_of
 from smallgroup.spaces.config import NetworkConfig
@@ -62,30 +63,56 @@ def size_of(
 
 
 def within_limits(genotype: Genotype, network: NetworkConfig, limits: Limits, images: ImageSpec) -> NetworkConfig:
-    """The network itself if it fits; else as many of its channels as fit, around the same cell."""
+    """The network itself if it fits; else the largest around the same cell that is no wider and no deeper.
 
-    def sized(channels: int) -> NetworkSize:
-        return size_of(genotype, _of_width(network, channels), images, memory=limits.on_memory)
+    The largest is the one with the most parameters, the deeper of two. None has fewer cells than what the space calls
+    shallow, unless the network itself has.
+    """
 
-    if not limits or sized(network.channels).within(limits):
+    def sized(candidate: NetworkConfig) -> NetworkSize:
+        return size_of(genotype, candidate, images, memory=limits.on_memory)
+
+    if not limits or sized(network).within(limits):
         return network
     step = definition_of(genotype.space).width_step
-    most = _largest(lambda channels: sized(channels).within(limits), network.channels, step)
-    if most < step:
-        least = sized(step)
-        depth = next(iter(definition_of(genotype.space).depth(deep=False)), None)
-        advice = "" if depth is None else f"; a lower training.network.{depth} makes it smaller"
-        short = " and ".join(least.above(limits))
+    depths = _shallower(genotype.space, network)
+    channels = _largest(lambda width: sized(_of_width(network, width)).within(limits), network.channels, step)
+    best, count = (
+        (_of_width(network, channels), sized(_of_width(network, channels)).parameters) if channels else (None, 0)
+    )
+    for shallower in depths[1:]:
+        # Only a wider one can be larger; mostly the first that is tried does not fit.
+        while channels + step <= network.channels:
+            wider = _of_width(shallower, channels + step)
+            size = sized(wider)
+            if not size.within(limits):
+                break
+            channels += step
+            if size.parameters > count:
+                best, count = wider, size.parameters
+    if best is None:
+        smallest = _of_width(depths[-1], step)
+        least, depth = sized(smallest), _depth(genotype.space, network)
+        advice = "" if depth is None else f"; a lower training.network.{depth[0]} makes it smaller"
         raise ValueError(
-            f"a network must have at most {limits}, but with channels={step} this one still has {least}, "
-            f"{short} too many{advice}"
+            f"a network must have at most {limits}, but with {_shape_in_words(genotype.space, smallest)} this one "
+            f"still has {least}, {' and '.join(least.above(limits))} too many{advice}"
         )
-    return _of_width(network, most)
+    return best
 
 
-def fit_in_words(network: NetworkConfig, limits: Limits, size: NetworkSize) -> str:
-    """Say how wide a network is that fits its limits."""
-    return f"{network.channels} channels fit {limits}: {size}"
+def filling_limits(genotype: Genotype, network: NetworkConfig, limits: Limits, images: ImageSpec) -> NetworkConfig:
+    """The network around a cell that is as wide as limits allow, however wide the given one is."""
+    while network.channels * 2 <= MOST["channels"]:
+        if not size_of(genotype, network, images, memory=limits.on_memory).within(limits):
+            break
+        network = _of_width(network, network.channels * 2)
+    return within_limits(genotype, network, limits, images)
+
+
+def fit_in_words(space: str, network: NetworkConfig, limits: Limits, size: NetworkSize) -> str:
+    """Say how wide and deep a network is that fits its limits."""
+    return f"{_shape_in_words(space, network)} fit {limits}: {size}"
 
 
 def of_same_cost(
@@ -114,6 +141,28 @@ def ladder(space: str, network: NetworkConfig) -> Iterator[NetworkConfig]:
 
 def _of_width(network: NetworkConfig, channels: int) -> NetworkConfig:
     return network.model_copy(update={"channels": channels})
+
+
+def _depth(space: str, network: NetworkConfig) -> tuple[str, int, int] | None:
+    """Return the key of a network's depth in a space, its value, and what is shallow; None: networks have one depth."""
+    for key, shallow in definition_of(space).depth(deep=False).items():
+        return key, getattr(network.of(space), key), shallow
+    return None
+
+
+def _shallower(space: str, network: NetworkConfig) -> list[NetworkConfig]:
+    """The network, and then those with fewer cells."""
+    known = _depth(space, network)
+    if known is None:
+        return [network]
+    key, own, shallow = known
+    return [network, *(network.model_copy(update={key: depth}) for depth in range(own - 1, shallow - 1, -1))]
+
+
+def _shape_in_words(space: str, network: NetworkConfig) -> str:
+    """Say how wide and deep a network is: `channels=24 and cells=5`."""
+    known = _depth(space, network)
+    return f"channels={network.channels}" + ("" if known is None else f" and {known[0]}={known[1]}")
 
 
 def _largest(fits: Callable[[int], bool], most: int, step: int) -> int:

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from smallgroup.phases.training.config import Limits
-from smallgroup.phases.training.size import ladder, of_same_cost, size_of, within_limits
+from smallgroup.phases.training.size import filling_limits, ladder, of_same_cost, size_of, within_limits
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces import definition_of
 from smallgroup.spaces.config import NetworkConfig
@@ -87,14 +87,14 @@ def test_what_fits_stays_as_it_is(space: str) -> None:
         assert within_limits(CELLS[space], NETWORK, limits, IMAGES) is NETWORK
 
 
-@pytest.mark.parametrize(("space", "key"), [("nas-bench-201", "cells_per_stage"), ("darts", "cells")])
-def test_where_nothing_fits_it_is_said(space: str, key: str) -> None:
+@pytest.mark.parametrize(("space", "key", "depth"), [("nas-bench-201", "cells_per_stage", 1), ("darts", "cells", 3)])
+def test_where_nothing_fits_it_is_said(space: str, key: str, depth: int) -> None:
     step = STEP[space]
     least = size_of(CELLS[space], wide(step), IMAGES)
     sentence = (
-        f"a network must have at most {least.parameters - 1:,} parameters, but with channels={step} this one still has "
-        f"{least.parameters:,} parameters and {least.multiply_adds:,} multiply-adds, 1 parameters too many; a lower "
-        f"training.network.{key} "
+        f"a network must have at most {least.parameters - 1:,} parameters, but with channels={step} and {key}={depth} "
+        f"this one still has {least.parameters:,} parameters and {least.multiply_adds:,} multiply-adds, 1 parameters "
+        f"too many; a lower training.network.{key} "
     )
     with pytest.raises(ValueError, match=sentence):
         within_limits(CELLS[space], NETWORK, Limits(parameters=least.parameters - 1), IMAGES)
@@ -154,7 +154,25 @@ def test_a_refusal_says_which_limit_is_short_by_how_much() -> None:
     assert least.flash_kb is not None
     assert least.ram_kb is not None
     limits = Limits(flash_kb=least.flash_kb + 1, ram_kb=least.ram_kb - 0.5)
-    with pytest.raises(
-        ValueError, match=r"RAM \(int8\), 0.5 KB of RAM \(int8\) too many; a lower training.network.cells"
-    ):
+    with pytest.raises(ValueError, match=r"channels=2 and cells=3 .* RAM \(int8\), 0.5 KB of RAM \(int8\) too many"):
         within_limits(CELLS["darts"], NETWORK, limits, IMAGES)
+
+
+def test_depth_and_width_give_the_largest_network_that_fits() -> None:
+    """Of all that are no deeper and no wider, down to what the space calls shallow: by trying each of them."""
+    cell, network = CELLS["darts"], wide(8).model_copy(update={"cells": 6})
+    every = [network.model_copy(update={"channels": c, "cells": n}) for n in (6, 5) for c in (4, 6, 8)]
+    counted = [(each, size_of(cell, each, IMAGES, memory=True)) for each in every]
+    asked = next(size for each, size in counted if (each.channels, each.cells) == (8, 5))
+    for limited in ("parameters", "ram_kb"):
+        limits = Limits(**{limited: getattr(asked, limited)})
+        fitting = [(size.parameters, each.cells, each) for each, size in counted if size.within(limits)]
+        assert within_limits(cell, network, limits, IMAGES) == max(fitting, key=lambda one: one[:2])[2], limited
+
+
+def test_limits_are_filled_by_a_network_of_any_width() -> None:
+    """Whether the given one is narrower or wider."""
+    cell = CELLS["nas-bench-201"]
+    limits = Limits(flash_kb=size_of(cell, wide(11), IMAGES, memory=True).flash_kb)
+    for given in (2, 11, 16):
+        assert filling_limits(cell, wide(given), limits, IMAGES) == wide(11)
