@@ -112,8 +112,8 @@ def run(
     Networks are trained from scratch. Without options, handwritten digits: a few minutes. The folder is that of the
     search, with the trainings in `training`, `resnet` and `random`. A time budget is for everything together: the
     search takes 12 % at most, and what is left is shared between the play-off and the trainings. The size of the
-    network follows the time. Baselines have about the same multiply-adds and are trained with the same settings for
-    the same number of steps.
+    network follows the time. Baselines have about the same multiply-adds (under limits in KB the ResNet is the
+    largest that fits) and are trained with the same settings for the same number of steps.
     """
     from smallgroup.cli import early  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
