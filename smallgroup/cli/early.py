@@ -123,8 +123,9 @@ def check_mutual(texts: Sequence[str], wanted: Wanted, learners: int | None, wei
 
 def _check_trained(texts: Sequence[str], wanted: Wanted) -> tuple[Config, tuple[Genotype, ...]]:
     wanted.check()
-    cells = tuple(genotypes.resolve(text)[1] for text in texts)
+    # A search whose plugins are not imported is refused with their names, which its config has and its cell has not.
     wanted = replace(wanted, base=keys_for_training(texts[0], wanted.given()))
+    cells = tuple(genotypes.resolve(text)[1] for text in texts)
     config = wanted.resolved({"space": cells[0].space}, wanted.out)
     check_possible(config.run.device)
     wanted.check_folder()
@@ -243,9 +244,16 @@ def check_reported(folders: Sequence[Path]) -> None:
     """Refuse runs whose plugins are not imported: their page would take the place of one that says more."""
     check_runs(folders)
     for folder in folders:
-        try:
-            load_own(folder / CONFIG)
-        except NotRegisteredError:
-            raise
-        except (ValueError, OSError):
-            continue  # what is damaged is said on the page
+        if (missing := missing_plugin(folder)) is not None:
+            raise missing
+
+
+def missing_plugin(folder: Path) -> NotRegisteredError | None:
+    """What a run needs of a plugin that is not imported; None too where its config cannot be read at all."""
+    try:
+        load_own(folder / CONFIG)
+    except NotRegisteredError as error:
+        return error
+    except (ValueError, OSError):
+        return None  # what is damaged is said on the page
+    return None

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from smallgroup import pages
+from smallgroup.cli.early import missing_plugin
 from smallgroup.cli.output import say
 from smallgroup.config import check_run
 from smallgroup.registry import import_plugins, imported_plugins
@@ -23,6 +24,8 @@ def run(folder: Path, port: int) -> None:
     if not 0 <= port <= 65535:
         raise ValueError(f"0 <= port <= 65535 must hold, but got port={port}")
     check_run(folder)  # refused now rather than in the browser
+    if (missing := missing_plugin(folder)) is not None:
+        say(f"warning: {missing}; without it the page has less to show", err=True)
     read = partial(_live_page, imported_plugins())
     with Apart(read, DEADLINE) as reader, make_server(partial(reader.call, str(folder)), port) as server:
         reader.start()

@@ -44,7 +44,8 @@ def to_plain(genotype: Genotype) -> Any:  # noqa: ANN401 -- what JSON can hold
 def from_plain(space: object, data: object) -> Genotype:
     """Read what `to_plain` gives."""
     if not isinstance(space, str) or space not in SPACES:
-        raise ValueError(f"space must be one of {', '.join(SPACES)}, but got {show(space)}")
+        hint = "; a space of a plugin is registered by --plugin MODULE" if isinstance(space, str) else ""
+        raise ValueError(f"space must be one of {', '.join(SPACES)}, but got {show(space)}{hint}")
     return definition_of(space).from_plain(data)
 
 

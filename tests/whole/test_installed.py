@@ -1,10 +1,13 @@
 """Plugins as users have them: smallgroup as an installed wheel, outside the repository, with real processes."""
 
+import html
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,13 +48,33 @@ class Place:
     folder: Path
     packages: list[Path]
 
-    def call(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    def _command(self, *arguments: str) -> tuple[list[str], dict[str, str]]:
         path = os.pathsep.join(str(one) for one in self.packages)
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
-        command = [sys.executable, "-m", "smallgroup", *arguments]
+        return [sys.executable, "-m", "smallgroup", *arguments], environment
+
+    def call(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        command, environment = self._command(*arguments)
         return subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=300, cwd=self.folder, env=environment
         )
+
+    def watched(self, *arguments: str) -> tuple[str, str]:
+        """The page of a run that `watch` serves, and what the command says on standard error."""
+        command, environment = self._command(*arguments)
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder, env=environment
+        ) as process:
+            assert process.stdout is not None
+            try:
+                address = process.stdout.readline().split()[0]
+                with urllib.request.urlopen(address, timeout=100) as answer:  # of this machine
+                    page = answer.read().decode()
+            finally:
+                process.send_signal(signal.SIGINT)
+                said = process.communicate(timeout=100)[1]
+        assert process.returncode == 0, said
+        return page, said
 
     def done(self, *arguments: str) -> str:
         result = self.call(*arguments)
@@ -140,6 +163,21 @@ def test_with_the_plugin_a_run_is_resumed_shown_and_trained(sharp: Place) -> Non
     assert (sharp.folder / "run" / "training" / "result.json").exists()
 
 
+def test_a_watched_run_says_which_plugin_its_page_needs(sharp: Place) -> None:
+    wanted = "needs method 'sharp', which is not registered here; import what registers it by --plugin sharp.py"
+    before = (sharp.folder / "imported").read_text()
+    page, said = sharp.watched("watch", "run")
+    assert said.startswith("warning: run/config.yaml needs method")
+    assert wanted in said
+    assert wanted in html.unescape(page)
+    assert (sharp.folder / "imported").read_text() == before
+    page, said = sharp.watched("watch", "run", "--plugin", "sharp.py")
+    assert said == "stopped\n"
+    assert "not registered" not in page
+    # What needs the config, and so the method: its option among the keys that differ from the recipe.
+    assert "methods.sharp.temperature" in page
+
+
 @pytest.mark.slow  # processes that load torch, one after the other
 def test_workers_of_a_study_import_it_too(sharp: Place) -> None:
     (sharp.folder / "sharp.yaml").write_text(STUDY)
@@ -199,3 +237,9 @@ def test_the_method_and_the_space_of_the_page_on_methods(wheel: Path, tmp_path: 
     place.done("train", "run", *plugins, *training)
     assert (tmp_path / "run" / "training" / "result.json").exists()
     assert "needs method 'cooling'" in place.refused("search", "--out", "run", "--resume", "--plugin=chain.py")
+    # What takes the cell or the model alone needs the space alone.
+    needed = "but got 'chain'; a space of a plugin is registered by --plugin MODULE"
+    for command in (["describe", "run"], ["predict", "run", "run"]):
+        assert needed in place.refused(*command)
+    assert "import what registers it by --plugin cooling.py --plugin chain.py" in place.refused("train", "run")
+    place.done("describe", "run", "--plugin=chain.py")
