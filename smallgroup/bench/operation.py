@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from smallgroup.runtime.checks import check_choice, check_counts
-from smallgroup.spaces import MAIN_SPACES, definition_of
-from smallgroup.spaces.darts.definition import DartsDefinition
+from smallgroup.spaces import definition_of, definitions
 
 if TYPE_CHECKING:
     from smallgroup.bench.timing import Call
@@ -25,7 +24,7 @@ class MeasuredOperation:
     size: int = 32
 
     def __post_init__(self) -> None:
-        check_choice("space", self.space, MAIN_SPACES)
+        check_choice("space", self.space, [one.name for one in definitions() if one.strides])
         check_counts(channels=self.channels, batch=self.batch, size=self.size)
         if self.stride > 1 and self.channels % definition_of(self.space).width_step:
             raise ValueError(f"channels must be even where a skip connection halves the size, but got {self.channels}")
@@ -54,11 +53,12 @@ class MeasuredOperation:
 
 
 def every_operation(**sizes: int) -> list[MeasuredOperation]:
-    """All but `none`, which nobody computes; in NAS-Bench-201 no operation has a stride."""
+    """All but `none`, which nobody computes, of the spaces that say at which strides they have them."""
     return [
-        MeasuredOperation(space=space, operation=name, stride=stride, **sizes)
-        for space in MAIN_SPACES
-        for name in next(iter(definition_of(space).kinds.values())).operations
-        for stride in ((1, 2) if space == DartsDefinition.name else (1,))
+        MeasuredOperation(space=space.name, operation=name, stride=stride, **sizes)
+        for space in definitions()
+        if space.strides
+        for name in next(iter(space.kinds.values())).operations
+        for stride in space.strides
         if name != "none"
     ]

@@ -1,22 +1,18 @@
 """`bench ops`: every operation of the spaces by itself, forward and backward."""
 
 from collections.abc import Sequence
-from functools import partial
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.func import functional_call
 
 from smallgroup.bench.cases import BenchRow, contenders, row
 from smallgroup.bench.operation import MeasuredOperation
 from smallgroup.bench.timing import Call, TurnWatch, alternate
 from smallgroup.runtime import stream
-from smallgroup.spaces import SPACES, DartsSpace
-from smallgroup.spaces.darts import operations as darts
+from smallgroup.spaces import definition_of
 from smallgroup.spaces.edges import MixedEdge, MixedNodes
 from smallgroup.spaces.kinds import Kind
-from smallgroup.spaces.layers import SEARCH
-from smallgroup.spaces.nas_bench_201 import operations as nas_bench_201
 from smallgroup.spaces.space import Mixture
 from smallgroup.spaces.weights import initial_weights
 
@@ -29,12 +25,13 @@ QUICK_LEAST = 0.005
 def on_an_edge(asked: MeasuredOperation, *, channels_last: bool) -> Call:
     """An edge of the space on which this operation alone is left: what a supernet would run."""
     layout = torch.channels_last if channels_last else torch.contiguous_format
-    known = next(iter(SPACES[asked.space].kinds.values())).operations
+    definition = definition_of(asked.space)
+    known = next(iter(definition.kinds.values())).operations
     chosen = torch.tensor([[name == asked.operation for name in known]])
     kind = Kind("edge", ((0, 1),), known)
     with torch.device("meta"):
         edge = MixedNodes(
-            kind, asked.channels, [asked.stride], make=partial(_make, asked), build_edge=MixedEdge, mask=chosen
+            kind, asked.channels, [asked.stride], make=definition.operation, build_edge=MixedEdge, mask=chosen
         )
     weights = initial_weights(edge, stream("bench", "weights"), memory_format=layout)
     own = [tensor.requires_grad_() for tensor in weights.values()]
@@ -57,12 +54,6 @@ def on_an_edge(asked: MeasuredOperation, *, channels_last: bool) -> Call:
         return [output.detach(), *found[: 1 + len(filters)]]
 
     return call
-
-
-def _make(asked: MeasuredOperation, name: str, channels: int, stride: int) -> nn.Module:
-    if asked.space == DartsSpace.name:
-        return darts.build(name, channels, stride, SEARCH)
-    return nas_bench_201.build(name, channels, SEARCH)
 
 
 def measure(

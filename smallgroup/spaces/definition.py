@@ -12,7 +12,7 @@ from smallgroup.spaces.kinds import Kind
 
 if TYPE_CHECKING:
     import torch
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from smallgroup.spaces.network import DerivedNetwork
     from smallgroup.spaces.space import Space
@@ -53,6 +53,8 @@ class SpaceDefinition:
     """Whether its networks can drop paths in training."""
     width_step: ClassVar[int] = 1
     """What the channels of its networks must be a multiple of."""
+    strides: ClassVar[tuple[int, ...]] = ()
+    """The strides that `bench ops` measures its operations with; none: it measures none of them."""
     short_training: ClassVar[Mapping[str, Any]] = {}
     """Keys of `network_config` with which its networks learn fast in a short training."""
     baselines: ClassVar[Mapping[str, Any]] = {}
@@ -178,7 +180,11 @@ class SpaceDefinition:
 
         return with_next_best(self.at_any_size(), genotype, scores)
 
-    # Whether this machine computes as it did.
+    # Its operations and the machine.
+
+    def operation(self, name: str, channels: int, stride: int) -> "nn.Module":
+        """Return an operation of an edge as the supernet has it; only for spaces with `strides`."""
+        raise NotImplementedError
 
     def canary(self) -> "Mapping[str, Callable[[torch.Generator], list[Tensor]]]":
         """By name, computations that no other space has: their bits say whether libraries round as they did."""

@@ -1,6 +1,6 @@
 """Layers that supernets and derived networks share, in the style of either."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -26,6 +26,8 @@ class Style:
 SEARCH = Style(affine=False, running_statistics=False, norm_after_pool=True)
 """No buffers: a supernet is a pure function of its weights, and probes of it leave no trace."""
 FULL = Style(affine=True, running_statistics=True, norm_after_pool=False)
+POOLINGS: dict[str, Callable[[int], nn.Module]] = {"average": nn.AdaptiveAvgPool2d, "maximum": nn.AdaptiveMaxPool2d}
+"""What makes a vector of the last map, by name; called with the size of what is left, 1."""
 
 
 def batch_norm(channels: int, style: Style, *, affine: bool | None = None) -> nn.BatchNorm2d:

@@ -91,15 +91,16 @@ def test_the_group_opens_no_file() -> None:
         assert not [call for call in calls if ast.unparse(call.func).rpartition(".")[2] == "open"], file
 
 
-OF_SPACES = ("spaces/", "recipes/", "study/built_in/", "bench/", "cli/commands/bench.py")
-"""Where a space may be known by name: its folder, what runs are made of, and what is measured."""
+OF_SPACES = ("spaces/", "recipes/", "study/built_in/")
+OF_SPACES += ("bench/plans.py", "bench/outcome/arms.py", "cli/commands/bench.py")
+"""Where a space may be known by name: its folder, the lists of what is run and measured, and a help text."""
 
 
 def spaces_named_in(place: str, text: str) -> list[str]:
     """What a file says of a built-in space by name or by type, that the space itself should say."""
     own = place.startswith("spaces/nas_bench_201/") or place == "spaces/__init__.py"  # the list of what is built in
     named = [] if own or place.startswith(OF_SPACES[1:]) else re.findall(r"(?i)nas[_-]?bench[_-]?201", text)
-    if not place.endswith(".py") or place.startswith(OF_SPACES):
+    if not place.endswith(".py") or place.startswith("spaces/"):
         return named
     tree = ast.parse(text)
     imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]

@@ -6,7 +6,7 @@ stages, `pooling` what makes a vector of the last map.
 """
 
 from collections.abc import Callable
-from typing import cast
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,18 +14,28 @@ from torch.nn import functional
 
 from smallgroup.phases.training.trainee import Build
 from smallgroup.runtime import stream
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.design import NetworkDesign
 from smallgroup.spaces.genotype import Genotype
-from smallgroup.spaces.nas_bench_201.design import NasBench201Design
-from smallgroup.spaces.nas_bench_201.network import POOLINGS
+from smallgroup.spaces.layers import POOLINGS
 from smallgroup.spaces.network import DerivedNetwork
 from smallgroup.spaces.weights import initialise
+
+
+class PlainDesign(Protocol):
+    """What these networks take of the design of a derived network of a space with stages."""
+
+    images: ImageSpec
+    channels: int
+    cells_per_stage: int
+    halvings: int
+    pooling: str
 
 
 class _Plain(DerivedNetwork):
     """A body that ends in a vector per image, and a linear layer."""
 
-    def __init__(self, layers: list[nn.Module], width: int, design: NasBench201Design) -> None:
+    def __init__(self, layers: list[nn.Module], width: int, design: PlainDesign) -> None:
         super().__init__()
         self.body = nn.Sequential(*layers, POOLINGS[design.pooling](1))
         self.classifier = nn.Linear(width, design.images.classes)
@@ -40,7 +50,7 @@ def _conv(inputs: int, outputs: int, stride: int = 1) -> list[nn.Module]:
     return [nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]
 
 
-def _stem(design: NasBench201Design) -> list[nn.Module]:
+def _stem(design: PlainDesign) -> list[nn.Module]:
     layers = _conv(design.images.channels, design.channels)
     for _ in range(design.halvings):
         layers.append(nn.MaxPool2d(2, ceil_mode=True))
@@ -66,14 +76,14 @@ class Residual(nn.Module):
         return functional.relu(self.body(x) + self.shortcut(x))
 
 
-def _cnn(design: NasBench201Design) -> DerivedNetwork:
+def _cnn(design: PlainDesign) -> DerivedNetwork:
     """Three convolutions with pooling between them, each twice as wide as the one before."""
     c = design.channels
     layers = [*_stem(design), *_conv(c, 2 * c), nn.MaxPool2d(2, ceil_mode=True), *_conv(2 * c, 4 * c)]
     return _Plain(layers, 4 * c, design)
 
 
-def _resnet(design: NasBench201Design) -> DerivedNetwork:
+def _resnet(design: PlainDesign) -> DerivedNetwork:
     """A stem and three stages of residual blocks, each twice as wide as the one before."""
     layers, inputs = _stem(design), design.channels
     for stage in range(3):
@@ -84,7 +94,7 @@ def _resnet(design: NasBench201Design) -> DerivedNetwork:
     return _Plain(layers, inputs, design)
 
 
-def _builder(make: Callable[[NasBench201Design], DerivedNetwork]) -> Build:
+def _builder(make: Callable[[PlainDesign], DerivedNetwork]) -> Build:
     def build(
         _: Genotype,
         design: NetworkDesign,
@@ -94,7 +104,7 @@ def _builder(make: Callable[[NasBench201Design], DerivedNetwork]) -> Build:
         device: torch.device | str | None = None,
     ) -> DerivedNetwork:
         with torch.device("meta"):
-            network = make(cast(NasBench201Design, design))  # arms are networks of this space
+            network = make(cast(PlainDesign, design))  # arms are networks of such a space
         where = torch.device("cpu" if device is None else device)
         if where.type != "meta":
             initialise(network, generator or stream("network", "weights"), where)

@@ -119,10 +119,10 @@ def ops(
     quick: Quick = False,
     json: options.Json = False,
 ) -> None:
-    """Every operation of darts and nas-bench-201 by itself.
+    """Every operation of every space that builds single operations, by itself.
 
-    With strides 1 and 2: output, and gradients of input and weights. By default 16 channels and a batch of 32 images of
-    32x32, as at the beginning of a supernet. Spaces of your own are not in it: they need not build single operations.
+    With the strides that a space has: output, and gradients of input and weights. By default 16 channels and a batch of
+    32 images of 32x32, as at the beginning of a supernet.
     """
     from smallgroup.bench import operation  # noqa: PLC0415
     from smallgroup.cli.bench_asked import BenchRequest  # noqa: PLC0415

@@ -19,7 +19,7 @@ from smallgroup.spaces.kinds import Kind
 
 if TYPE_CHECKING:
     import torch
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from smallgroup.spaces.darts.network import DartsNetwork
     from smallgroup.spaces.darts.space import DartsSpace
@@ -38,6 +38,7 @@ class DartsDefinition(SpaceDefinition):
     auxiliaries: ClassVar[tuple[str, ...]] = AUXILIARIES
     drops_paths: ClassVar[bool] = True
     width_step: ClassVar[int] = 2  # skip connections that halve the size need even channels
+    strides: ClassVar[tuple[int, ...]] = (1, 2)
     short_training: ClassVar[Mapping[str, Any]] = {"cells": 5, "auxiliary": "none"}
 
     def space(self, config: SpaceConfig, images: ImageSpec) -> "DartsSpace":
@@ -127,6 +128,13 @@ class DartsDefinition(SpaceDefinition):
         normal, reduce = (self.kinds[kind] for kind in ("normal", "reduce"))
         yield from (replace(genotype, normal=cell) for cell in _neighbors(normal, genotype.normal, scores["normal"]))
         yield from (replace(genotype, reduce=cell) for cell in _neighbors(reduce, genotype.reduce, scores["reduce"]))
+
+    def operation(self, name: str, channels: int, stride: int) -> "nn.Module":
+        """Return an operation of an edge as the supernet has it."""
+        from smallgroup.spaces.darts.operations import build  # noqa: PLC0415 -- it loads torch
+        from smallgroup.spaces.layers import SEARCH  # noqa: PLC0415 -- it loads torch
+
+        return build(name, channels, stride, SEARCH)
 
     def canary(self) -> "Mapping[str, Callable[[torch.Generator], list[Tensor]]]":
         """Stem, separable and dilated convolutions, pooling, and mixed operations."""

@@ -18,7 +18,7 @@ from smallgroup.spaces.reading import show
 
 if TYPE_CHECKING:
     import torch
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from smallgroup.spaces.nas_bench_201.network import NasBench201Network
     from smallgroup.spaces.nas_bench_201.space import NasBench201Space
@@ -35,6 +35,7 @@ class NasBench201Definition(SpaceDefinition):
     config: ClassVar[type[SpaceConfig]] = NasBench201Config
     network_config: ClassVar[type[NetworkConfig]] = NasBench201NetworkConfig
     network_design: ClassVar[type[NetworkDesign]] = NasBench201Design
+    strides: ClassVar[tuple[int, ...]] = (1,)
     short_training: ClassVar[Mapping[str, Any]] = {
         "cells_per_stage": 1,
         "halvings": "auto",
@@ -148,6 +149,13 @@ class NasBench201Definition(SpaceDefinition):
             other = next_best_operation(scores["cell"][edge], OPERATIONS, operation)
             if other is not None:
                 yield Cell((*genotype.operations[:edge], other, *genotype.operations[edge + 1 :])).pruned()
+
+    def operation(self, name: str, channels: int, stride: int) -> "nn.Module":  # noqa: ARG002 -- all have stride 1
+        """Return an operation of an edge as the supernet has it."""
+        from smallgroup.spaces.layers import SEARCH  # noqa: PLC0415 -- it loads torch
+        from smallgroup.spaces.nas_bench_201.operations import build  # noqa: PLC0415 -- it loads torch
+
+        return build(name, channels, SEARCH)
 
     def canary(self) -> "Mapping[str, Callable[[torch.Generator], list[Tensor]]]":
         """The residual block between two stages."""

@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from smallgroup.spaces.drop_path import Key
-from smallgroup.spaces.layers import FULL, batch_norm
+from smallgroup.spaces.layers import FULL, POOLINGS, batch_norm
 from smallgroup.spaces.layout import laid_out
 from smallgroup.spaces.nas_bench_201.cell import EDGES, Cell
 from smallgroup.spaces.nas_bench_201.design import NasBench201Design
@@ -13,10 +13,6 @@ from smallgroup.spaces.network import DerivedNetwork
 
 REDUCTIONS = {"residual": ResidualReduction, "pool": PoolReduction}
 """What stands between two stages: the benchmark's residual block, or a convolution and max pooling."""
-
-
-POOLINGS = {"average": nn.AdaptiveAvgPool2d, "maximum": nn.AdaptiveMaxPool2d}
-"""What makes a vector of the last map: the benchmark's average, or the maximum."""
 
 
 class NasBench201Network(DerivedNetwork):

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 class Robust(DartsDefinition):
     """What the four have in common: cells, networks and files of the DARTS space, and genotypes of their own."""
 
+    strides: ClassVar[tuple[int, ...]] = ()  # all of its operations are those of the DARTS space
+
     def space(self, config: SpaceConfig, images: ImageSpec) -> "DartsSpace":
         """Return the space at a size, for such images."""
         from smallgroup.spaces.robust.space import BY_NAME  # noqa: PLC0415 -- it loads torch
