@@ -73,6 +73,7 @@ def stage_2(work: Workings) -> None:
             work.problem.begin(k, name, objective, w)
             found = gradients(objective, w, work.problem.a(k), of_weights=True)
             work.checks.note(k, 2, name, found)
+            work.problem.show(k, name, found)
             parts.append(found.weights)
         work.found.w[k] = work.move_w(k, work.checks.usable(k, 2, parts))
 
@@ -95,8 +96,10 @@ def direct_and_own(work: Workings, k: int, product: MixedProduct | None) -> None
     """
     a, w = work.problem.a(k), work.found.w[k]
     second_order = product is not None and (bool(a) or work.teaching.labels_move)
-    found = gradients(work.problem.third(k), w.after, a, of_weights=second_order, of_architecture=True)
+    seen = second_order or work.problem.is_shown(k)
+    found = gradients(work.problem.third(k), w.after, a, of_weights=seen, of_architecture=True)
     work.checks.note(k, 3, "val", found)
+    work.problem.show(k, "val", found)
     work.checks.keep_direct(k, found)
     if product is None or not second_order:
         return

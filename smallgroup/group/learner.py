@@ -33,6 +33,10 @@ class Apply(Protocol):
         Called before the first pass of each training phase ("v", "w", "w_unlabeled"). `loss()` evaluates the
         loss of that phase at the current weights and this architecture, both constant, through this very `apply`:
         for a disturbance that is found by looking at the loss. It stays what it is until the next iteration.
+    see_gradients(phase, gradients)
+        Called with the gradient of the loss on labels in W, by name, None for a weight that took no part: in phase
+        "w", and in "val", where it is computed for this hook if nothing else needs it. None in place of a function
+        counts as missing.
     penalty(architecture) -> scalar
         Added to the validation loss that the architecture follows. No weight sees it, and reports leave it out.
     combine(losses, architecture, size, phase) -> scalar
@@ -98,6 +102,16 @@ class Learner:
         begin = getattr(self.apply, "begin_phase", None)
         if begin is not None:
             begin(phase, architecture, loss)
+
+    @property
+    def sees_gradients(self) -> bool:
+        """Whether the learner wants to see gradients of its weights."""
+        return getattr(self.apply, "see_gradients", None) is not None
+
+    def see_gradients(self, phase: Phase, gradients: Mapping[str, Tensor | None]) -> None:
+        """Show the learner the gradient of a loss on labels in its weights, if it wants to see it."""
+        if self.sees_gradients and phase in ("w", "val"):
+            self.apply.see_gradients(phase, gradients)  # type: ignore[union-attr]
 
     def penalty(self, architecture: Tensors) -> Tensor | None:
         """What is added to the validation loss for the architecture alone, if anything."""

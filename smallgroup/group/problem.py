@@ -15,7 +15,7 @@ from smallgroup.group.hypergradients import MixedProduct
 from smallgroup.group.inputs import Inputs
 from smallgroup.group.learner import Learner
 from smallgroup.group.member import Member
-from smallgroup.group.objectives import Objective
+from smallgroup.group.objectives import Gradients, Objective
 from smallgroup.group.task import Task
 from smallgroup.group.teaching import Teaching
 from smallgroup.group.tensors import Point, Tensors, constants
@@ -157,6 +157,14 @@ class Problem:
         """Let the learner look at the loss of a training phase where it stands."""
         weights, architecture = constants(weights), constants(self.a(k))
         self.members[k].learner.begin_phase(phase, architecture, lambda: objective(weights, architecture).value)
+
+    def is_shown(self, k: int) -> bool:
+        """Whether the learner wants to see the gradients of its weights."""
+        return self.members[k].learner.sees_gradients
+
+    def show(self, k: int, phase: Phase, found: Gradients) -> None:
+        """Let the learner see the gradient of a loss in its weights."""
+        self.members[k].learner.see_gradients(phase, found.weights)
 
     # Labelling.
 

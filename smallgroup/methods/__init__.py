@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from smallgroup.methods.decisions import Continue, Decision, EpochEnd, Measured, Progress, Rebuild, Rollback, Stop
     from smallgroup.methods.fair_darts import FairDarts
     from smallgroup.methods.gdas import Gdas
-    from smallgroup.methods.method import Architecture, ArchitectureOptimizer, Method, Noise
+    from smallgroup.methods.method import Architecture, ArchitectureOptimizer, Method, Noise, OperationGradients
     from smallgroup.methods.p_darts import PDarts
     from smallgroup.methods.pc_darts import PcDarts
     from smallgroup.methods.relaxed import Relaxed
@@ -24,7 +24,7 @@ else:
             "decisions": ["Continue", "Decision", "EpochEnd", "Measured", "Progress", "Rebuild", "Rollback", "Stop"],
             "fair_darts": ["FairDarts"],
             "gdas": ["Gdas"],
-            "method": ["Architecture", "ArchitectureOptimizer", "Method", "Noise"],
+            "method": ["Architecture", "ArchitectureOptimizer", "Method", "Noise", "OperationGradients"],
             "p_darts": ["PDarts"],
             "pc_darts": ["PcDarts"],
             "relaxed": ["Relaxed"],
@@ -50,6 +50,7 @@ METHODS: "Registry[Method]" = Registry(
         "gdas": "smallgroup.methods.gdas:Gdas",
         "merge-nas": "smallgroup.methods.merge_nas:MergeNas",
         "noisy-darts": "smallgroup.methods.noisy_darts:NoisyDarts",
+        "oles": "smallgroup.methods.oles:Oles",
         "p-darts": "smallgroup.methods.p_darts:PDarts",
         "parsec": "smallgroup.methods.parsec:Parsec",
         "pc-darts": "smallgroup.methods.pc_darts:PcDarts",
@@ -78,6 +79,7 @@ __all__ = [
     "Measured",
     "Method",
     "Noise",
+    "OperationGradients",
     "PDarts",
     "PcDarts",
     "Progress",

@@ -9,7 +9,7 @@ deterministic, differentiable function of the architecture and of them. So every
 every resumed run, sees the same draw.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -27,6 +27,8 @@ Architecture = Mapping[str, Tensor]
 """Named tensors; by default `alpha_<kind>`, [edges, operations], for every kind of cell of the space."""
 Noise = Mapping[str, Tensor]
 """The random numbers of one pass."""
+OperationGradients = Sequence[Sequence[Tensor | None]]
+"""For every operation those of its weights; None for a weight that took no part."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,18 @@ class Method:
         if key not in self.seen:
             self.seen[key] = find().detach()
         return self.seen[key]
+
+    def compare_gradients(self, training: OperationGradients, validation: OperationGradients) -> None:
+        """Look at how the weights are pulled by the training loss and by the validation loss.
+
+        Called in every step that computes both. Entry i of each is of the same operation: all of them that have
+        weights, edge by edge and cell by cell. `frozen` is the answer to them.
+        """
+
+    @property
+    def frozen(self) -> Tensor | None:
+        """[operations that have weights, as above]: True for those whose weights stay as they are; None: none."""
+        return None
 
     # Losses.
 

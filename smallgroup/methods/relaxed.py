@@ -11,10 +11,11 @@ from torch import Tensor
 from torch.func import functional_call
 
 from smallgroup.methods.decisions import Rebuild
-from smallgroup.methods.method import Architecture, Method, Noise
+from smallgroup.methods.method import Architecture, Method, Noise, OperationGradients
 from smallgroup.runtime import Phase, stream
 from smallgroup.runtime.bounds import check_parameters
 from smallgroup.spaces.costs import costs
+from smallgroup.spaces.edges import weights_of_operations
 from smallgroup.spaces.space import Masks, Mixture, Space, Transform
 from smallgroup.spaces.weights import initial_weights
 
@@ -46,6 +47,8 @@ class Relaxed:
         self.stage = 0
         self._changes: dict[str, int] = {}
         self._noise: dict[tuple[Phase | None, int], Noise] = {}
+        self._gradients: dict[Phase, OperationGradients] = {}
+        """Those of this step that the method has not compared yet."""
         method.start(space)
         self._build({kind: method.mask(kind) for kind in space.kinds})
 
@@ -55,6 +58,7 @@ class Relaxed:
         self.supernet = self.space.supernet(self.method.build_edge, self._built)
         check_parameters(sum(parameter.numel() for parameter in self.supernet.parameters()))
         self._costs: dict[str, Tensor] | None = None
+        self._weights_of_operations: list[list[str]] | None = None
 
     def __copy__(self) -> "Relaxed":
         """A copy that stays as it is while this one goes on: a frozen learner."""
@@ -88,12 +92,20 @@ class Relaxed:
         if inputs.dim() != 4 or inputs.shape[1] != channels:
             raise ValueError(f"images must be [batch, {channels}, height, width], but got {tuple(inputs.shape)}")
         inputs = inputs.contiguous(memory_format=self.memory_format)
+        weights = self._with_frozen(weights)
         logits = []
         for sample in range(self.method.samples):
             mixtures = self.method.mix(architecture, self.noise(architecture, phase, sample), phase)
             self._bind(mixtures, phase, sample)
             logits.append(self._supernet_logits(weights, inputs, mixtures))
         return logits[0] if len(logits) == 1 else torch.stack(logits)
+
+    def _with_frozen(self, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """The weights, those as constants that the method has frozen: without a gradient no optimizer moves them."""
+        if (frozen := self.method.frozen) is None:
+            return weights
+        names = {name for own, stays in zip(self._operations, frozen.tolist(), strict=True) if stays for name in own}
+        return {name: tensor.detach() if name in names else tensor for name, tensor in weights.items()}
 
     def derived_logits(self, weights: Mapping[str, Tensor], genotype: Any, inputs: Tensor) -> Tensor:  # noqa: ANN401
         """Logits of a genotype's cells alone, with the weights of the supernet: what discretisation costs."""
@@ -111,6 +123,8 @@ class Relaxed:
 
     def begin_step(self, step: int) -> None:
         """Make the random numbers those of iteration `step`."""
+        if step != self.step:  # in the order a-v-w a step begins twice, and the two halves have a gradient each
+            self._gradients = {}
         self.step = step
         self._noise = {}
         self.method.seen.clear()
@@ -131,6 +145,16 @@ class Relaxed:
                 return loss()
         finally:
             self._noise[phase, sample] = drawn
+
+    @property
+    def see_gradients(self) -> Callable[[Phase, Mapping[str, Tensor | None]], None] | None:
+        """Collect gradients of the weights for a method that compares them; None: nobody looks at them."""
+        return None if type(self.method).compare_gradients is Method.compare_gradients else self._see_gradients
+
+    def _see_gradients(self, phase: Phase, gradients: Mapping[str, Tensor | None]) -> None:
+        self._gradients[phase] = [[gradients[name] for name in own] for own in self._operations]
+        if self._gradients.keys() == {"w", "val"}:
+            self.method.compare_gradients(self._gradients.pop("w"), self._gradients.pop("val"))
 
     def penalty(self, architecture: Architecture) -> Tensor | None:
         """What the method adds to the validation loss."""
@@ -220,6 +244,13 @@ class Relaxed:
     def scores(self, architecture: Architecture) -> dict[str, Tensor]:
         """How good the method holds each operation of each edge to be, by kind, in main memory."""
         return self.method.scores(on_host(architecture))
+
+    @property
+    def _operations(self) -> list[list[str]]:
+        """The names of the weights of every operation that has some; looked for once."""
+        if self._weights_of_operations is None:
+            self._weights_of_operations = weights_of_operations(self.supernet)
+        return self._weights_of_operations
 
     @property
     def costs(self) -> dict[str, Tensor]:

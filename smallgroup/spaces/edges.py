@@ -144,6 +144,17 @@ class MixedNodes(MixedEdges):
         return self._mixing[e].finish(backend.mix([term for _, term in terms], weights), x, choice)
 
 
+def weights_of_operations(supernet: nn.Module) -> list[list[str]]:
+    """For every operation of every mixed edge that has weights, their names in the supernet."""
+    found = [
+        [f"{name}.operations.{operation}.{own}" for own, _ in module.named_parameters()]
+        for name, edge in supernet.named_modules()
+        if isinstance(edge, MixedEdge)
+        for operation, module in edge.operations.items()
+    ]
+    return [names for names in found if names]
+
+
 def _part(inputs: Tensor, first: int | None) -> Tensor:
     return inputs if first is None else inputs[:, :first]
 

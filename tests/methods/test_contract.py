@@ -1,5 +1,7 @@
 """The built-in methods keep to the contract."""
 
+import torch
+
 from smallgroup.methods import METHODS, Darts, DartsMinus, FairDarts, Gdas, Method, PcDarts, PDarts
 from smallgroup.methods.asap import Asap
 from smallgroup.methods.bayes_nas import BayesNas
@@ -11,12 +13,15 @@ from smallgroup.methods.drop_nas import DropNas
 from smallgroup.methods.dsnas import Dsnas
 from smallgroup.methods.merge_nas import MergeNas
 from smallgroup.methods.noisy_darts import NoisyDarts
+from smallgroup.methods.oles import Oles
 from smallgroup.methods.parsec import Parsec
 from smallgroup.methods.proxyless import Proxyless
 from smallgroup.methods.r_darts import RDarts
 from smallgroup.methods.sdarts_adv import SdartsAdv
 from smallgroup.methods.sdarts_rs import SdartsRs
 from smallgroup.methods.snas import Snas
+from smallgroup.spaces import Space
+from smallgroup.spaces.edges import weights_of_operations
 from smallgroup.testing import MethodContract
 
 CHEAPEST = ("nas-bench-201",)
@@ -160,6 +165,23 @@ class TestRDarts(MethodContract):
         return RDarts(drop_path=0.4)
 
 
+class HalfStopped(Oles):
+    """Every other operation is stopped from the start: gradients of the modes agree about weights that stay."""
+
+    def start(self, space: Space) -> None:
+        super().start(space)
+        with torch.device("meta"):
+            operations = weights_of_operations(space.supernet(self.build_edge, {}))
+        self.state["frozen"] = torch.arange(len(operations)) % 2 == 0
+
+
+class TestOles(MethodContract):
+    spaces = CHEAPEST
+
+    def method(self) -> Method:
+        return HalfStopped()
+
+
 class TestDartsPt(MethodContract):
     spaces = CHEAPEST
 
@@ -168,5 +190,5 @@ class TestDartsPt(MethodContract):
 
 
 def test_every_built_in_method_is_tested_here() -> None:
-    tested = {type(case().method()) for case in MethodContract.__subclasses__() if case.__module__ == __name__}
+    tested = {METHODS[case().method().name] for case in MethodContract.__subclasses__() if case.__module__ == __name__}
     assert tested == set(METHODS.values())

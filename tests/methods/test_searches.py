@@ -20,6 +20,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "dr-nas": {"parts": [2, 1], "kept": [2]},
     "dsnas": {"margin": 0.001},
     "noisy-darts": {},
+    "oles": {"every": 1, "least": 0.9},
     "parsec": {"children": 2},
     "proxyless": {"every": 1, "gates": "two"},
     "r-darts": {

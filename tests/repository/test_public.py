@@ -13,7 +13,7 @@ PUBLIC = {
     ),
     "smallgroup.methods": (
         "METHODS Architecture ArchitectureOptimizer Continue Darts DartsMinus Decision EpochEnd FairDarts Gdas "
-        "Measured Method Noise PDarts PcDarts Progress Rebuild Relaxed Rollback Stop register"
+        "Measured Method Noise OperationGradients PDarts PcDarts Progress Rebuild Relaxed Rollback Stop register"
     ),
     "smallgroup.spaces": (
         "GROUND_TRUTHS SPACES DartsSpace DerivedNetwork Genotype GroundTruth ImageSpec Kind MixedNodes "
