@@ -1,5 +1,6 @@
 """OLES: Jiang et al., Operation-Level Early Stopping for Robustifying Differentiable NAS, NeurIPS 2023."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -50,7 +51,7 @@ class Oles(Method):
         return self.state.get("frozen")
 
 
-def _cosine(training: list[Tensor | None], validation: list[Tensor | None]) -> float | None:
+def _cosine(training: Sequence[Tensor | None], validation: Sequence[Tensor | None]) -> float | None:
     """The mean over filters; None without any. A bias before a batch norm has no gradient but rounding."""
     found = [
         float(cosine_similarity(a.flatten().double(), b.flatten().double(), dim=0))
