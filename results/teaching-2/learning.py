@@ -45,7 +45,7 @@ def read(store: Store) -> dict[str, dict[int, Rows]]:
     for line in planned(name, study).lines:
         for seed, runs in line.runs.items():
             if line.name in found and store.result(runs.search) is not None:
-                found[line.name][seed] = list(read_current_rows(store.place(runs.search)))
+                found[line.name][seed] = list(read_current_rows(store.place(runs.search) / "metrics.jsonl"))
     return found
 
 
