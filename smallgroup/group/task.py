@@ -17,7 +17,7 @@ class Task(ABC):
     `outputs` are what a learner's `apply` returns, after `normalized`: one floating-point tensor whose first dimension
     is the batch. What is handed to peers is one such tensor too, a *table*. Methods must be pure and differentiable by
     torch, twice. A loss is a mean over the batch: doubling every input must not change it. Row i of the outputs learns
-    from row i of a table alone.
+    from row i of a table and of the labels alone.
     `smallgroup.testing.TaskContract` tests all of this.
 
     The group never looks inside a table. It needs `slope` alone, which is computed from `pupil_loss`.

@@ -121,6 +121,22 @@ class TaskContract:
         )
         torch.testing.assert_close(one[0], two[0], msg=rule)
 
+    def test_a_row_learns_from_its_own_labels(self) -> None:
+        """Labels [n] broadcast against outputs [n, 1] would teach every input the mean of all labels."""
+        task, _, outputs, _ = self._made()
+        labels = self._labels()
+        if not isinstance(labels, Tensor):
+            pytest.skip("only labels that are a tensor can be given to other rows")
+        # Given to other rows, but never changed: a mean may be over those labels alone that count.
+        others, rolled = torch.cat([labels[:1], labels[1:].roll(1, 0)]), labels.roll(1, 0)
+        _, one = self._with_gradient(lambda made: task.loss(made, labels), outputs)
+        _, two = self._with_gradient(lambda made: task.loss(made, others), outputs)
+        rule = "the gradient of loss in a row of the outputs must not depend on the labels of other rows"
+        torch.testing.assert_close(one[0], two[0], msg=rule)
+        shapes = f"labels of shape {tuple(labels.shape)} broadcast against outputs of shape {tuple(outputs.shape)}"
+        same = torch.isclose(task.loss(outputs, labels), task.loss(outputs, rolled), rtol=1e-9, atol=0)
+        assert torch.equal(labels, rolled) or not same, f"loss must depend on whose label is whose; are {shapes}?"
+
     def test_the_loss_on_nothing_is_that_on_the_table_of_nothing(self) -> None:
         """Values and gradients, if a task has a faster way."""
         task, inputs, outputs, _ = self._made()

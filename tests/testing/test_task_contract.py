@@ -1,5 +1,6 @@
 """The built-in tasks and one of a user's own keep to the contract, and it notices those that do not."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -294,3 +295,45 @@ def test_the_contract_notices_tables_that_are_broadcast() -> None:
     contract.task = HandsOverNumbers  # type: ignore[method-assign]
     with pytest.raises(AssertionError, match=r"table of shape \(4,\) broadcast against outputs of shape \(4, 1\)"):
         contract.test_a_row_learns_from_its_own_row_of_a_table()
+
+
+class OneNumber(Regression):
+    """A number per input, [n], for outputs [n, 1]."""
+
+    def label_shape(self, outputs: Tensor) -> Sequence[int]:
+        return outputs.shape[:1]
+
+    def loss(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        return super().loss(outputs, labels.unsqueeze(1))
+
+
+class BroadcastsItsLabels(OneNumber):
+    """It says that labels are [n], and its loss broadcasts them to [n, n]."""
+
+    def loss(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        return (outputs - labels).square().mean()
+
+
+class LearnsLabelsOfOthers(OneNumber):
+    def loss(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        return super().loss(outputs, labels.roll(1))
+
+
+class NumberPerInput(TestRegression):
+    __test__ = False
+    shape = (1,)
+
+    def labels(self, size: int, generator: torch.Generator) -> Tensor:
+        return torch.randn(size, generator=generator, dtype=torch.float64)
+
+
+def test_the_contract_notices_labels_that_are_broadcast() -> None:
+    contract = NumberPerInput()
+    contract.task = OneNumber  # type: ignore[method-assign]
+    contract.test_a_row_learns_from_its_own_labels()
+    contract.task = BroadcastsItsLabels  # type: ignore[method-assign]
+    with pytest.raises(AssertionError, match=r"labels of shape \(4,\) broadcast against outputs of shape \(4, 1\)"):
+        contract.test_a_row_learns_from_its_own_labels()
+    contract.task = LearnsLabelsOfOthers  # type: ignore[method-assign]
+    with pytest.raises(AssertionError, match="must not depend on the labels of other rows"):
+        contract.test_a_row_learns_from_its_own_labels()
