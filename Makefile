@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := -m pip install --quiet --constraint constraints/tested.txt
 MINIMUM ?= .venv-minimum
 
-.PHONY: run test lint types suite test-all quick test-minimum dist clean
+.PHONY: run test lint types suite test-all quick test-minimum docs dist clean
 
 run: $(VENV)/.installed
 	$(BIN)/smallgroup run
@@ -48,6 +48,10 @@ $(MINIMUM)/.installed: pyproject.toml constraints/minimum.txt
 		hypothesis pytest pytest-xdist
 	@touch $@
 
+# The site, offline and with every warning an error.
+docs: $(VENV)/.installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 # An sdist, and a wheel that is built from it, both checked and tried in an environment of their own.
 dist: $(VENV)/.installed-dev
 	rm -rf dist
@@ -69,4 +73,4 @@ $(VENV)/.installed-dev: pyproject.toml constraints/tested.txt | $(BIN)/python
 	@touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) $(MINIMUM) build dist .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(MINIMUM) build dist site .mypy_cache .pytest_cache .ruff_cache
