@@ -13,9 +13,12 @@ from smallgroup.group.found import Found
 from smallgroup.group.hypergradients import ZERO, obstacle
 from smallgroup.group.objectives import Gradients
 from smallgroup.group.problem import Setting
+from smallgroup.group.task import describe, name_of
 from smallgroup.group.tensors import Vector, norm, present, read, summed, total, unread_norm
 
 PENALTY = "the gradient of the penalty"
+HANDED = "a label for peers"
+"""Of any task: soft labels, predictions or maps."""
 
 
 class _Later(NamedTuple):
@@ -75,9 +78,9 @@ class Checks:
         self._check_width(k, outputs)
         finite = outputs.isfinite().all() & table.isfinite().all()
         if self._defers:
-            self._later.append(_Later(k, 2, "a soft label", torch.where(finite, 0.0, math.inf)))
+            self._later.append(_Later(k, 2, HANDED, torch.where(finite, 0.0, math.inf)))
         elif not bool(finite):
-            raise NonFiniteError(k, 2, "a soft label", self._step)
+            raise NonFiniteError(k, 2, HANDED, self._step)
         self._found.own_p[k] = outputs, table
 
     def keep_sensitivity(self, k: int, tables: Sequence[Tensor]) -> None:
@@ -167,6 +170,8 @@ class Checks:
 
     def _check_width(self, k: int, outputs: Tensor) -> None:
         width = self._task.width(outputs)
+        if width is not None and (not isinstance(width, int) or isinstance(width, bool)):
+            raise TypeError(f"{name_of(self._task, 'width')} must return an integer or None, but got {describe(width)}")
         if width is None:
             return
         self._widths[k] = width

@@ -95,7 +95,7 @@ def test_a_value_that_is_not_finite_ends_a_step_at_its_end_and_changes_nothing(t
     before = [t.clone() for one in group.learners for t in (*one.w.values(), *(one.v or {}).values())]
     with pytest.raises(NonFiniteError, match="the loss of pass 'v' of learner 0"):
         group.step((x * math.nan, y), x, (x, y))
-    with pytest.raises(NonFiniteError, match="a soft label of learner 0"):
+    with pytest.raises(NonFiniteError, match="a label for peers of learner 0"):
         group.step((x, y), x * math.inf, (x, y))
     with pytest.raises(NonFiniteError, match="the loss of pass 'val' of learner 0"):
         group.step((x, y), x, (x * math.nan, y))

@@ -28,8 +28,8 @@ class DenseClassification(Task):
     def __init__(
         self, *, class_dim: int = 1, ignore: int = -100, counted: Callable[[Inputs], Tensor] | None = None
     ) -> None:
-        if class_dim not in (1, -1):
-            raise ValueError(f"class_dim must be 1 (maps) or -1 (sequences), but got {class_dim}")
+        if type(class_dim) is not int or class_dim not in (1, -1):  # True and 1.0 equal 1
+            raise ValueError(f"class_dim must be 1 (maps) or -1 (sequences), but got {class_dim!r}")
         if counted is not None and not callable(counted):
             raise TypeError(f"counted must be a function of the inputs, but got {type(counted).__name__}")
         if not isinstance(ignore, int) or isinstance(ignore, bool):

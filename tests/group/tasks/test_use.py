@@ -281,6 +281,11 @@ MASK: Any = torch.ones(2)
         (lambda: GaussianRegression(mean=NAN), "-infinity < mean < infinity must hold, but got mean=nan"),
         (lambda: GaussianRegression(variance=None), "variance must be a number, but got NoneType"),  # type: ignore[arg-type]
         (lambda: Regression(mean="a"), "mean must be a number, but got str"),  # type: ignore[arg-type]
+        (
+            lambda: DenseClassification(class_dim=True),
+            r"class_dim must be 1 \(maps\) or -1 \(sequences\), but got True",
+        ),
+        (lambda: DenseClassification(class_dim=1.0), r"class_dim must be 1 .*, but got 1.0"),  # type: ignore[arg-type]
         (lambda: DenseClassification(ignore=None), "ignore must be an integer, but got NoneType"),  # type: ignore[arg-type]
         (lambda: DenseClassification(ignore=0.5), "ignore must be an integer, but got float"),  # type: ignore[arg-type]
         (lambda: DenseClassification(class_dim=2), r"class_dim must be 1 \(maps\) or -1 \(sequences\), but got 2"),

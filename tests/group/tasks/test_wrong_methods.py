@@ -54,6 +54,8 @@ WRONG: dict[str, tuple[str, Callable[[Any], Any], str]] = {
     ),
     "a number for all": ("hand_over", Tensor.mean, rf"hand_over of Mine {TABLE} torch.float64 of shape \(\)"),
     "a table of integers": ("hand_over", Tensor.long, rf"hand_over of Mine {TABLE} torch.int64 of shape \(7, 4\)"),
+    "a width that is a tensor": ("width", torch.tensor, "width of Mine must return an integer or None, but got"),
+    "a width that is text": ("width", str, "width of Mine must return an integer or None, but got str"),
     "no outputs": ("normalized", lambda _: None, "normalized of Mine must return its outputs as one floating-point"),
 }
 
