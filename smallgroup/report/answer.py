@@ -1,41 +1,36 @@
 """What a run found, before all else."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from smallgroup.phases.search.config import ANSWERS
 from smallgroup.report.cells import draw_cell, drawn
 from smallgroup.report.compare import SeedPairs, contributions, differently_trained, head_start
-from smallgroup.report.markup import Markup, joined, tag
+from smallgroup.report.markup import Markup, render
 from smallgroup.report.next_steps import next_steps
 from smallgroup.report.origins import missing_of, seconds_by_part
 from smallgroup.report.run import BASELINES, VERDICT, Run, at, number_at, section_at, table_at, whole
 from smallgroup.report.shapes import Drawing, svg
-from smallgroup.report.words import count, duration, fact, percent, section, signed, sized, sourced
+from smallgroup.report.words import Fact, SourcedText, count, duration, percent, signed, sized
 from smallgroup.runtime.bounds import MOST
 from smallgroup.spaces.ground_truth import accuracy_on, caveat_of, cells_compared_with
 
 
 def answer(run: Run, prefix: str = "", told: Markup | None = None) -> Markup:
     """The cell that was found or trained, its numbers, why this one, what teaching changed, and what to do next."""
-    facts = _search_facts(run) if run.kind == "search" else _training_facts(run)
-    return section(
-        f"{prefix}answer",
-        "The answer",
-        _standing(run),
-        *(tag("p", f"{words[0].upper()}{words[1:]}.", class_="warning") for words in missing_of(run)),
-        tag(
-            "div",
-            tag("div", tag("dl", *facts, class_="facts"), *verdicts(run), why(run), told, next_steps(run)),
-            tag("div", *(captioned(drawing) for drawing in cells_of(run)), class_="cells"),
-            class_="split",
-        ),
+    return render(
+        "answer.html",
+        anchor=f"{prefix}answer",
+        standing=_standing(run),
+        missing=[f"{words[0].upper()}{words[1:]}." for words in missing_of(run)],
+        facts=_search_facts(run) if run.kind == "search" else _training_facts(run),
+        verdicts=[SourcedText(sentence, f"{VERDICT}: verdicts") for sentence in run.verdicts],
+        why=why(run),
+        gained=told,
+        next_steps=next_steps(run),
+        cells=captioned(run),
     )
-
-
-def verdicts(run: Run) -> list[Markup]:
-    """How the network found compares with the baselines of a whole run."""
-    return [tag("p", sourced(sentence, f"{VERDICT}: verdicts")) for sentence in run.verdicts]
 
 
 def cells_of(run: Run) -> list[Drawing]:
@@ -51,21 +46,21 @@ def cells_of(run: Run) -> list[Drawing]:
     return [draw_cell(cell, whose) for cell in drawn(run.cell, scores).values()]
 
 
-def captioned(drawing: Drawing) -> Markup:
-    """A drawing below its title."""
-    return tag("figure", tag("figcaption", drawing.title.capitalize()), svg(drawing), class_="cell-figure")
+def captioned(run: Run) -> list[tuple[str, Markup]]:
+    """The drawings of its cell, each after its title."""
+    return [(drawing.title.capitalize(), svg(drawing)) for drawing in cells_of(run)]
 
 
-def _standing(run: Run) -> Markup | None:
+def _standing(run: Run) -> str:
     if run.state == "finished":
-        return None
+        return ""
     done, all_ = len(run.epochs), at(run.facts, "course", "epochs")
     far = f"{done} of {all_} epochs" if isinstance(all_, int) else f"{done} epochs"
     words = "This run is going on" if run.state == "running" else "This run is not finished"
-    return tag("p", f"{words}: {far} are over. What stands here is how it stands now.", class_="warning", role="status")
+    return f"{words}: {far} are over. What stands here is how it stands now."
 
 
-def _search_facts(run: Run) -> list[Markup]:
+def _search_facts(run: Run) -> list[Fact]:
     result, size, training = run.result, run.given.size, run.parts.get("training")
     retained = run.retained
     facts = [_answering(run)]
@@ -78,13 +73,13 @@ def _search_facts(run: Run) -> list[Markup]:
     if training is not None:
         tested = number_at(training.result, "test_error")
         used = str(training.result.get("test_set") or "not tested yet")
-        facts.append(fact("Test error", percent(tested), "training/result.json: test_error", used))
+        facts.append(Fact("Test error", percent(tested), "training/result.json: test_error", used))
         facts += _balanced("Balanced test error", training.result, "training/result.json")
         for name in (one for one in BASELINES if one in run.parts):
             beside = number_at(run.parts[name].result, "test_error")
-            facts.append(fact(BASELINES[name], percent(beside), f"{name}/result.json: test_error", _beside(run, name)))
+            facts.append(Fact(BASELINES[name], percent(beside), f"{name}/result.json: test_error", _beside(run, name)))
     whose = "" if retained is None or retained == run.answering else f" of learner {retained}"
-    facts.append(fact("Validation error", percent(error), source, f"of W in the mixed network{whose}"))
+    facts.append(Fact("Validation error", percent(error), source, f"of W in the mixed network{whose}"))
     facts += _balanced("Balanced validation error", result, "result.json")
     facts += _true_facts(run)
     if training is not None and training.result:
@@ -101,23 +96,23 @@ def _search_facts(run: Run) -> list[Markup]:
     return [*facts, *_cost(run)]
 
 
-def _answering(run: Run) -> Markup:
+def _answering(run: Run) -> Fact:
     """Whose cell it is; a rule other than the paper's is named, and what it does."""
     retained = run.retained
     if not run.result or run.rule == "retained":
-        return fact(
+        return Fact(
             "Retained" if run.result else "Best so far",
             "nobody yet" if retained is None else f"learner {retained}",
             "result.json: retained" if run.result else "metrics.jsonl: lowest w_validation_loss of the last epoch",
             run.method(retained) if retained is not None else None,
         )
-    return fact("Answer", run.whose, "result.json: answer", f"by {run.rule}: {ANSWERS[run.rule]}")
+    return Fact("Answer", run.whose, "result.json: answer", f"by {run.rule}: {ANSWERS[run.rule]}")
 
 
-def _balanced(title: str, result: Mapping[str, Any], file: str) -> list[Markup]:
+def _balanced(title: str, result: Mapping[str, Any], file: str) -> list[Fact]:
     """The mean of the errors on each class; nothing for results of earlier versions."""
     error = number_at(result, "balanced_error")
-    return [] if error is None else [fact(title, percent(error), f"{file}: balanced_error", "mean over the classes")]
+    return [] if error is None else [Fact(title, percent(error), f"{file}: balanced_error", "mean over the classes")]
 
 
 def _beside(run: Run, name: str) -> str:
@@ -130,13 +125,13 @@ def _beside(run: Run, name: str) -> str:
     return f"does not compare: trained for {count(other)} steps, the cell found for {count(own)}"
 
 
-def _true_facts(run: Run) -> list[Markup]:
+def _true_facts(run: Run) -> list[Fact]:
     made = []
     for column in section_at(run.result, "true_accuracy"):
         words = accuracy_on(column)
         value = percent(number_at(run.result, "true_accuracy", column))
         source = f"result.json: true_accuracy.{column}"
-        made.append(fact(f"{words[0].upper()}{words[1:]}", value, source, _percentiles(run, column)))
+        made.append(Fact(f"{words[0].upper()}{words[1:]}", value, source, _percentiles(run, column)))
     return made
 
 
@@ -156,16 +151,16 @@ def _percentiles(run: Run, column: str) -> str | None:
     return "; ".join(parts) or None
 
 
-def _sizes(parameters: float | None, multiply_adds: float | None, source: str, words: str) -> list[Markup]:
+def _sizes(parameters: float | None, multiply_adds: float | None, source: str, words: str) -> list[Fact]:
     return [
-        fact("Parameters", sized(parameters), f"{source}, parameters = {count(parameters)}", words),
-        fact(
+        Fact("Parameters", sized(parameters), f"{source}, parameters = {count(parameters)}", words),
+        Fact(
             "Multiply-adds", sized(multiply_adds), f"{source}, multiply_adds = {count(multiply_adds)}", "for one image"
         ),
     ]
 
 
-def _cost(run: Run) -> list[Markup]:
+def _cost(run: Run) -> list[Fact]:
     result = run.result
     if result:
         seconds = number_at(result, "seconds")
@@ -177,29 +172,29 @@ def _cost(run: Run) -> list[Markup]:
         source = "times.jsonl"
     memory, file = run.peak_memory
     return [
-        fact(
+        Fact(
             "Time of the search" if run.kind == "search" else "Time",
             duration(seconds),
             f"{source}: seconds",
             None if steps is None else f"{count(steps)} steps",
         ),
-        fact(
+        Fact(
             "Memory", "not known" if memory is None else f"{memory:,.0f} MB", f"{file}: peak_memory_mb", "at its peak"
         ),
     ]
 
 
-def _training_facts(run: Run) -> list[Markup]:
+def _training_facts(run: Run) -> list[Fact]:
     result = run.result
     facts = []
     if "test_error" in result:
         used = str(result.get("test_set") or "")
-        facts.append(fact("Test error", percent(number_at(result, "test_error")), "result.json: test_error", used))
+        facts.append(Fact("Test error", percent(number_at(result, "test_error")), "result.json: test_error", used))
         facts += _balanced("Balanced test error", result, "result.json")
         best = number_at(result, "best_test_error")
         if best is not None:
             facts.append(
-                fact(
+                Fact(
                     "Best test error",
                     percent(best),
                     "result.json: best_test_error",
@@ -211,7 +206,7 @@ def _training_facts(run: Run) -> list[Markup]:
     last = rows[-1] if rows else None
     if last is not None and last.number("train_error") is not None:
         facts.append(
-            fact(
+            Fact(
                 "Training error",
                 percent(last.number("train_error")),
                 f"metrics.jsonl line {last.line}: train_error",
@@ -225,7 +220,7 @@ def _training_facts(run: Run) -> list[Markup]:
     return [*facts, *_networks(result), *_cost(run)]
 
 
-def _networks(result: Mapping[str, Any]) -> list[Markup]:
+def _networks(result: Mapping[str, Any]) -> list[Fact]:
     """Every network of a group, by its validation loss, which chose one of them, and its test error."""
     group = result.get("group")
     if not isinstance(group, list):
@@ -236,10 +231,20 @@ def _networks(result: Mapping[str, Any]) -> list[Markup]:
         for k, (loss, error) in enumerate(numbers)
     ]
     kept = f"validation loss and test error; {result.get('retained')} is kept for its validation loss"
-    return [fact("Networks", "; ".join(words), "result.json: group", kept)]
+    return [Fact("Networks", "; ".join(words), "result.json: group", kept)]
 
 
-def why(run: Run) -> Markup | None:
+@dataclass(frozen=True)
+class Reason:
+    """Why an answer is the answer: a sentence, whose numbers say where they come from."""
+
+    title: str
+    words: str
+    sources: list[SourcedText]
+    end: str = ""
+
+
+def why(run: Run) -> Reason | None:
     """Why this learner, or why this cell."""
     if run.kind != "search" or run.retained is None:
         return None
@@ -247,7 +252,7 @@ def why(run: Run) -> Markup | None:
         sentence = at(run.result, "answer", "sentence")
         if not isinstance(sentence, str):
             return None
-        return tag("p", tag("strong", "Why this cell: "), sourced(f"{sentence}.", "result.json: answer.sentence"))
+        return Reason("Why this cell: ", "", [SourcedText(f"{sentence}.", "result.json: answer.sentence")])
     if run.result:
         group = run.result.get("group")
         entries = group if isinstance(group, list) else []
@@ -263,10 +268,9 @@ def why(run: Run) -> Markup | None:
     if known.get(run.retained) != min(known.values(), default=0.0):
         return None  # a result that contradicts itself explains nothing
     if len(losses) == 1:
-        return tag("p", "It is the only learner.")
-    told = [sourced(f"learner {k} {loss:.4f}", sources[k]) for k, loss in known.items()]
-    spaced = joined(joined([", " if place else "", one]) for place, one in enumerate(told))
-    return tag("p", tag("strong", "Why this learner: "), words, spaced, " nats).")
+        return Reason("", "It is the only learner.", [])
+    told = [SourcedText(f"learner {k} {loss:.4f}", sources[k]) for k, loss in known.items()]
+    return Reason("Why this learner: ", words, told, " nats).")
 
 
 def contributed(setting: SeedPairs) -> Markup | None:
@@ -282,17 +286,11 @@ def contributed(setting: SeedPairs) -> Markup | None:
         words = f"{one.title}: {signed(one.mean, 3)} {one.unit} ({verdict})"
         if one.comparison.p is not None:
             words += f", Wilcoxon p = {one.comparison.p:.3g}, at best {one.comparison.smallest_p:.3g} with so few seeds"
-        items.append(tag("li", sourced(words, "result.json of the run minus that of its twin with lambda = 0")))
+        items.append(SourcedText(words, "result.json of the run minus that of its twin with lambda = 0"))
     caution = (
         "One seed each: a difference of this size may be chance."
         if n == 1
         else f"Means over {n} seeds, paired; p says how often chance alone would differ as much."
     )
     notes = (differently_trained(setting), caution, head_start(setting))
-    return tag(
-        "div",
-        tag("p", tag("strong", "What the group contributed"), ", against the same search with lambda = 0:"),
-        tag("ul", *items),
-        *(tag("p", words, class_="note") for words in notes if words),
-        class_="gained",
-    )
+    return render("gained.html", items=items, notes=[words for words in notes if words])

@@ -3,12 +3,13 @@
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from smallgroup.report import palette
-from smallgroup.report.markup import Child, Markup, table, tag
+from smallgroup.report.markup import Markup, render
 from smallgroup.report.run import Run, at, finite, whole
 from smallgroup.report.teaching import MOST_CLASSES, ClassView, TeachingByClass, teaching_of
-from smallgroup.report.words import percent, section, signed, tabs
+from smallgroup.report.words import percent, signed
 
 MOST_IMAGES = 24
 LARGEST_IMAGE = 60_000
@@ -16,12 +17,23 @@ LARGEST_IMAGE = 60_000
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
-def shaded(share: float | None, source: str, digits: int = 0, label: str | None = None) -> Markup:
-    """A share in percent as a field of a table: by number and by colour; `label` is its head on narrow screens."""
+@dataclass(frozen=True)
+class ShadedField:
+    """A field of a table that says a share by number and by colour."""
+
+    words: str = ""
+    shade: str | None = None
+    """The class that has its colour."""
+    source: str | None = None
+    label: str | None = None
+    """Its head on narrow screens."""
+
+
+def shaded(share: float | None, source: str, digits: int = 0, label: str | None = None) -> ShadedField:
+    """Return the field of a share in percent; an empty one where it is not known."""
     if share is None:
-        return tag("td", "", class_="shaded", data_label=label)
-    words = f"{share:.{digits}f}"
-    return tag("td", words, class_=f"shaded {palette.shade(share / 100)}", title=f"from {source}", data_label=label)
+        return ShadedField(label=label)
+    return ShadedField(f"{share:.{digits}f}", palette.shade(share / 100), f"from {source}", label)
 
 
 def teaching_section(run: Run, twin: Run | None, prefix: str) -> Markup | None:
@@ -54,12 +66,8 @@ def teaching_section(run: Run, twin: Run | None, prefix: str) -> Markup | None:
         else "It may have improved by itself: the same run with lambda = 0 given beside this one tells."
     )
     more = f" The {len(shown)} classes in which V differs most at the start; metrics.jsonl has {left_out} more."
-    return section(
-        f"{prefix}teaching",
-        "Who teaches whom",
-        tabs(f"{prefix}teach", panels, "view"),
-        about=about + (more if left_out else ""),
-    )
+    about += more if left_out else ""
+    return render("teaching.html", anchor=f"{prefix}teaching", about=about, name=f"{prefix}teach", panels=panels)
 
 
 def _rebuilt(run: Run, found: TeachingByClass) -> str:
@@ -91,35 +99,37 @@ def _story(run: Run, found: TeachingByClass, shown: Sequence[ClassView]) -> Mark
     head += ["labels of the strong, right" if found.truth else "labels of the strong, agreed on"]
     head += ["W of the weak: start", "W of the weak: end", "change"]
     head += ["end without teaching"] if with_twin else []
-    rows = [tag("tr", tag("th", one.name, scope="row"), *_told(run, found, one, head, twin=with_twin)) for one in shown]
-    return table(head, rows, "Who is strong and who is weak, by class", class_="classes cards", role="table")
+    rows = [_told(run, found, one, head[1:], twin=with_twin) for one in shown]
+    return render("story.html", head=head, rows=rows)
 
 
-def _told(run: Run, found: TeachingByClass, one: ClassView, head: Sequence[str], *, twin: bool) -> list[Markup]:
-    """The fields of a class; where nobody is strong, that and nothing else."""
+def _told(run: Run, found: TeachingByClass, one: ClassView, labels: Sequence[str], *, twin: bool) -> dict[str, object]:
+    """What a row says of a class; where nobody is strong, that and nothing else."""
     roles, first = one.roles, one.v["start"]
     if roles is None:
-        return [tag("td", f"no difference: {first[0]:.0f} % each", colspan=len(head) - 1, class_="none")]
-    labels = iter(head[1:])
+        return {"name": one.name, "none": f"no difference: {first[0]:.0f} % each"}
     counted = "metrics.jsonl: pseudo_labels, summed over epochs {} to {}".format(*found.labelled)
-    made = [
-        tag("td", _who(run, first, roles.strong), data_label=next(labels)),
-        tag("td", _who(run, first, roles.weak), data_label=next(labels)),
-        shaded(roles.quality, counted, label=next(labels)),
-        shaded(one.w["start"][roles.weak], "metrics.jsonl: w_recognised", label=next(labels)),
-        shaded(one.w["end"][roles.weak], "metrics.jsonl: w_recognised", label=next(labels)),
-        tag("td", f"{signed(roles.change, 0)} points", data_label=next(labels)),
-    ]
-    source = "metrics.jsonl of the run with lambda = 0: w_recognised"
-    return [*made, shaded(roles.twin, source, label=next(labels))] if twin else made
+    recognised = "metrics.jsonl: w_recognised"
+    after = [shaded(roles.twin, "metrics.jsonl of the run with lambda = 0: w_recognised", label=labels[-1])]
+    return {
+        "name": one.name,
+        "none": "",
+        "labels": labels,
+        "who": [_who(run, first, roles.strong), _who(run, first, roles.weak)],
+        "fields": [
+            shaded(roles.quality, counted, label=labels[2]),
+            shaded(one.w["start"][roles.weak], recognised, label=labels[3]),
+            shaded(one.w["end"][roles.weak], recognised, label=labels[4]),
+        ],
+        "change": f"{signed(roles.change, 0)} points",
+        "after": after if twin else [],
+    }
 
 
-def _who(run: Run, shares: Sequence[float], place: int) -> Markup:
+def _who(run: Run, shares: Sequence[float], place: int) -> tuple[int, str, str]:
     """A learner and its share, and who has the same: with three and more, two may be the strongest."""
     others = [str(run.learners[i]) for i, share in enumerate(shares) if share == shares[place] and i != place]
-    same = f" (as {', '.join(others)})" if others else ""
-    share = tag("span", f"{shares[place]:.0f} %", class_="whole")
-    return tag("span", f"learner {run.learners[place]}: ", share, same)
+    return run.learners[place], f"{shares[place]:.0f} %", f" (as {', '.join(others)})" if others else ""
 
 
 def _by_moment(run: Run, found: TeachingByClass, shown: Sequence[ClassView], role: str) -> Markup:
@@ -129,19 +139,18 @@ def _by_moment(run: Run, found: TeachingByClass, shown: Sequence[ClassView], rol
         "w": ("Recognised by W, percent by class", "w_recognised"),
         "labels": (f"Labels {labels[0]}, percent by class", f"pseudo_labels.{labels[1]}"),
     }[role]
-    head: list[Child] = ["class"]
-    head += [f"learner {k}, {moment}" for k in run.learners for moment in found.moments]
+    head = ["class", *(f"learner {k}, {moment}" for k in run.learners for moment in found.moments)]
     rows = []
     for one in shown:
         tables: dict[str, Mapping[str, Sequence[float | None]]] = {"v": one.v, "w": one.w, "labels": one.labels}
         values = tables[role]
-        cells = [
+        fields = [
             shaded(values[moment][place], f"{_line_of(run, k, epoch)}: {key}[{one.number}]")
             for place, k in enumerate(run.learners)
             for moment, epoch in found.moments.items()
         ]
-        rows.append(tag("tr", tag("th", one.name, scope="row"), *cells))
-    return table(head, rows, caption, class_="classes")
+        rows.append((one.name, fields))
+    return render("shaded_table.html", head=head, rows=rows, caption=caption, kind="classes")
 
 
 def _line_of(run: Run, learner: int, epoch: int) -> str:
@@ -164,32 +173,22 @@ def gallery_section(run: Run, prefix: str) -> Markup | None:
         f"The unlabelled images whose soft labels differed most in {when} (gallery.json), by Jensen-Shannon "
         "divergence as a part of the largest possible. Bars are the likeliest classes of each learner's V."
     )
-    return section(f"{prefix}gallery", "Disputed images", tag("div", *figures, class_="gallery"), about=about)
+    return render("gallery.html", anchor=f"{prefix}gallery", title="Disputed images", about=about, pictures=figures)
 
 
-def _picture(run: Run, entry: object) -> Markup | None:
+def _picture(run: Run, entry: object) -> dict[str, object] | None:
     picture, labels = at(entry, "picture"), at(entry, "labels")
     if not is_png(picture) or not isinstance(labels, list):
         return None
     divergence, true = finite(at(entry, "divergence")), whole(at(entry, "class"))
     name = at(entry, "name")
-    index = whole(at(entry, "image"))
-    title = str(name) if isinstance(name, str) else f"image {index}"
-    known = "" if true is None else f"truly {_class(run, true)}"
-    bars = [_bars(run, k, label) for k, label in enumerate(labels) if isinstance(label, list)]
-    about = "" if divergence is None else f"divergence {divergence:.2f}"
-    return tag(
-        "figure",
-        tag("img", src=f"data:image/png;base64,{picture}", alt=f"{title} {known}".strip(), width=72, height=72),
-        tag(
-            "figcaption",
-            tag("strong", title, class_="file"),
-            tag("span", known, class_="note"),
-            tag("span", about, class_="note"),
-        ),
-        *bars,
-        class_="picture",
-    )
+    return {
+        "png": picture,
+        "title": str(name) if isinstance(name, str) else f"image {whole(at(entry, 'image'))}",
+        "known": "" if true is None else f"truly {_class(run, true)}",
+        "about": "" if divergence is None else f"divergence {divergence:.2f}",
+        "learners": [(k, _bars(run, k, label)) for k, label in enumerate(labels) if isinstance(label, list)],
+    }
 
 
 def is_png(picture: object) -> bool:
@@ -206,7 +205,8 @@ def _class(run: Run, number: int) -> str:
     return run.classes[number] if number < len(run.classes) else f"class {number}"
 
 
-def _bars(run: Run, learner: int, label: Sequence[object]) -> Markup:
+def _bars(run: Run, learner: int, label: Sequence[object]) -> list[tuple[str, str, str]]:
+    """The class, the share and the look of each bar."""
     bars = []
     for pair in label[:3]:
         if not isinstance(pair, list) or len(pair) != 2:
@@ -215,49 +215,39 @@ def _bars(run: Run, learner: int, label: Sequence[object]) -> Markup:
         if number is None or share is None:
             continue
         look = f"{palette.shade(share)} of-{palette.series(learner)}"
-        bars.append(tag("li", tag("span", _class(run, number)), tag("span", f"{100 * share:.0f} %"), class_=look))
-    return tag("div", tag("span", f"learner {learner}", class_="who"), tag("ol", *bars, class_="bars"))
+        bars.append((_class(run, number), f"{100 * share:.0f} %", look))
+    return bars
 
 
 def confusion_section(run: Run, prefix: str) -> Markup | None:
     """What the trained network takes for what."""
-    table_ = run.result.get("confusion")
+    table = run.result.get("confusion")
     errors = run.result.get("class_errors")
     if not isinstance(errors, dict) or not errors:
         return None
     worst = sorted(((finite(error) or 0.0, str(name)) for name, error in errors.items()), reverse=True)[:MOST_CLASSES]
-    rows = [
-        tag("tr", tag("th", name, scope="row"), shaded(error, f"{run.front}result.json: class_errors[{name}]", 1))
-        for error, name in worst
-    ]
-    parts = [table(["class", "test error, %"], rows, "Test error by class, the hardest first", class_="classes")]
     names = list(map(str, errors))
-    if isinstance(table_, list) and len(table_) == len(names) <= MOST_CLASSES:
-        body = [
-            _confused(name, line, f"{run.front}result.json: confusion[{number}]")
-            for number, (name, line) in enumerate(zip(names, table_, strict=True))
+    confused = []
+    if isinstance(table, list) and len(table) == len(names) <= MOST_CLASSES:
+        source = f"{run.front}result.json: confusion"
+        confused = [
+            (name, _confused(line, f"{source}[{number}]"))
+            for number, (name, line) in enumerate(zip(names, table, strict=True))
         ]
-        parts.append(
-            table(
-                ["is \\ taken for", *names],
-                body,
-                "Test images by class and the class they were given",
-                class_="classes confusion",
-            )
-        )
-    return section(
-        f"{prefix}classes",
-        "Classes",
-        tag("div", *parts, class_="stack"),
+    return render(
+        "classes.html",
+        anchor=f"{prefix}classes",
         about=f"Test images: {percent(finite(run.result.get('test_error')))} wrong in all.",
+        errors=[(name, [shaded(error, f"{run.front}result.json: class_errors[{name}]", 1)]) for error, name in worst],
+        names=names,
+        confused=confused,
     )
 
 
-def _confused(name: str, line: object, source: str) -> Markup:
+def _confused(line: object, source: str) -> list[ShadedField]:
     counts = [finite(value) or 0.0 for value in line] if isinstance(line, list) else []
     total = sum(counts) or 1.0
-    fields = []
-    for place, one in enumerate(counts):
-        look = f"shaded {palette.shade(one / total)}" if one else "shaded"
-        fields.append(tag("td", f"{one:.0f}", class_=look, title=f"from {source}[{place}]"))
-    return tag("tr", tag("th", name, scope="row"), *fields)
+    return [
+        ShadedField(f"{one:.0f}", palette.shade(one / total) if one else None, f"from {source}[{place}]")
+        for place, one in enumerate(counts)
+    ]

@@ -1,9 +1,11 @@
 """What to do next: commands that work on the folder as it is."""
 
+import shlex
+
 from smallgroup.phases.training.place import ABOUT
-from smallgroup.report.markup import Markup, joined, tag
+from smallgroup.report.markup import Markup, render
 from smallgroup.report.run import Run
-from smallgroup.report.words import command, shown_path
+from smallgroup.report.words import shown_path
 from smallgroup.spaces.genotypes import FILE
 
 Step = tuple[str, list[str]]
@@ -15,10 +17,8 @@ def next_steps(run: Run) -> Markup | None:
     lines = steps_of(run)
     if not lines:
         return None
-    parts = [joined([tag("p", f"{words}:", class_="label"), command(*line)]) for words, line in lines]
-    relative = not run.folder.is_absolute()
-    note = tag("p", "To be typed in the folder in which this page was drawn.", class_="note") if relative else None
-    return tag("div", *parts, note, class_="next")
+    steps = [(words, shlex.join(line)) for words, line in lines]
+    return render("next_steps.html", steps=steps, relative=not run.folder.is_absolute())
 
 
 def steps_of(run: Run) -> list[Step]:

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 from smallgroup.report import palette
 from smallgroup.report.compare import flattened
-from smallgroup.report.markup import Markup, row_of, table, tag
+from smallgroup.report.markup import Markup, render
 from smallgroup.report.run import Run, at, finite, section_at
-from smallgroup.report.words import duration, section
+from smallgroup.report.words import duration
 
 PARTS = {
     "stage 1": "stage 1: V learns",
@@ -36,64 +36,43 @@ def time_section(run: Run, prefix: str) -> Markup | None:
     whole = sum(totals.values())
     if whole <= 0:
         return None
-    rows, pieces, before = [], [], 0.0
+    parts, before = [], 0.0
     for place, (name, seconds) in enumerate(totals.items()):
         share = 100 * seconds / whole
-        swatch = tag("span", "", class_=f"swatch of-{palette.series(place)}")
-        rows.append(
-            tag(
-                "tr",
-                tag("th", swatch, PARTS[name], scope="row"),
-                tag("td", duration(seconds), title=f"from {run.front}times.jsonl: seconds[{name}], summed"),
-                tag("td", f"{share:.1f} %"),
-            )
+        parts.append(
+            {
+                "title": PARTS[name],
+                "time": duration(seconds),
+                "share": share,
+                "words": f"{share:.1f} %",
+                "before": before,
+                "series": palette.series(place),
+                "colour": palette.paint(palette.series(place), standalone=False),
+                "source": f"{run.front}times.jsonl: seconds[{name}], summed",
+            }
         )
-        colour = palette.paint(palette.series(place), standalone=False)
-        told = tag("title", f"{PARTS[name]}: {share:.1f} %")
-        pieces.append(tag("rect", told, x=f"{before:.2f}", width=f"{share:.2f}", height=1, fill=colour))
         before += share
     memory, file = run.peak_memory
-    about = {"role": "img", "aria_label": "time by part, as in the table"}
-    bar = tag("svg", *pieces, class_="stacked", viewbox="0 0 100 1", preserveAspectRatio="none", **about)
-    body = [bar, table(["part", "time", "share"], rows, "Time by part of the work")]
-    if memory is not None:
-        source = f"{run.front}{file}: peak_memory_mb"
-        body.append(tag("p", f"Memory of the process at its peak: {memory:,.0f} MB ({source})."))
-    return section(f"{prefix}time", "Time and memory", *body)
+    peak = None if memory is None else f"{memory:,.0f} MB ({run.front}{file}: peak_memory_mb)"
+    return render("time.html", anchor=f"{prefix}time", parts=parts, peak=peak)
 
 
 def config_section(run: Run, prefix: str) -> Markup:
     """The resolved config, what differs from the recipe, versions, hardware, seeds, warnings."""
     config, departures = run.given.config, flattened(run.given.departures) if run.given.departures else {}
-    recipe = str(config.get("recipe") or "")
-    parts: list[Markup] = []
-    if departures:
-        usual = flattened(run.given.recipe)
-        rows = [
-            row_of([_plain(value), _plain(usual[key]) if key in usual else ""], first=key)
-            for key, value in departures.items()
-        ]
-        head = ["key", "this run", f"recipe {recipe}"]
-        parts.append(table(head, rows, f"What differs from the recipe {recipe}", class_="compared"))
-    elif config:
-        parts.append(tag("p", f"Nothing differs from the recipe {recipe}."))
-    parts.append(
-        table(["what", "value"], [_line(*pair) for pair in _origins(run)], "Versions, machine, seed", class_="compared")
+    usual = flattened(run.given.recipe)
+    return render(
+        "config.html",
+        anchor=f"{prefix}config",
+        recipe=str(config.get("recipe") or ""),
+        departures=[
+            (key, _plain(value), _plain(usual[key]) if key in usual else "") for key, value in departures.items()
+        ],
+        origins=_origins(run),
+        warnings=warnings_of(run),
+        events=events_of(run),
+        config="\n".join(f"{key}: {_plain(value)}" for key, value in flattened(config).items()) if config else "",
     )
-    every = warnings_of(run)
-    if every:
-        parts.append(tag("h3", "Warnings"))
-        parts.append(tag("ul", *(tag("li", words) for words in every), class_="warnings"))
-    else:
-        parts.append(tag("p", "No warnings."))
-    happened = events_of(run)
-    if happened:
-        parts.append(tag("h3", "What happened on the way"))
-        parts.append(tag("ul", *(tag("li", words) for words in happened), class_="warnings"))
-    if config:
-        lines = "\n".join(f"{key}: {_plain(value)}" for key, value in flattened(config).items())
-        parts.append(tag("details", tag("summary", "The whole config (config.yaml)"), tag("pre", lines)))
-    return section(f"{prefix}config", "Where it comes from", *parts)
 
 
 def _origins(run: Run) -> list[tuple[str, str, str]]:
@@ -118,10 +97,6 @@ def _origins(run: Run) -> list[tuple[str, str, str]]:
 def _entries(document: Mapping[str, object], key: str) -> list[tuple[str, str]]:
     part = document.get(key)
     return [(str(name), str(value)) for name, value in part.items()] if isinstance(part, Mapping) else []
-
-
-def _line(name: str, value: str, source: str) -> Markup:
-    return tag("tr", tag("th", name, scope="row"), tag("td", value, title=f"from {source}"))
 
 
 def warnings_of(run: Run) -> list[str]:

@@ -12,14 +12,14 @@ from smallgroup.report.answer import answer, contributed
 from smallgroup.report.classes import confusion_section, gallery_section, teaching_section
 from smallgroup.report.compare import pairs_of, settings_of, twin_of, weight
 from smallgroup.report.detail import DETAILS, Detail
-from smallgroup.report.markup import Child, Markup, embedded, joined, tag
+from smallgroup.report.markup import Markup, embedded, joined, render
 from smallgroup.report.origins import config_section, time_section
 from smallgroup.report.palette import shades, variables
 from smallgroup.report.play_off import play_off_section
 from smallgroup.report.run import BASELINES, Run
 from smallgroup.report.side_by_side import side_by_side
 from smallgroup.report.views import Frames, cells_section, curves_section, heat_section
-from smallgroup.report.words import STATES, section, tabs
+from smallgroup.report.words import STATES
 from smallgroup.version import __version__
 
 LARGEST = 3_000_000
@@ -48,14 +48,7 @@ def policy(*, live: bool) -> str:
 
 def problem_page(problem: str) -> str:
     """A page in the place of one that cannot be drawn: it says why."""
-    main = tag(
-        "main",
-        tag("header", tag("h1", "This run cannot be shown")),
-        tag("p", f"{problem}."),
-        tag("p", "It is tried again when this page is loaded again.", class_="note"),
-    )
-    head = tag("head", *_metas(live=True), tag("title", "This run cannot be shown - Smallgroup"), _style_element())
-    return "<!doctype html>\n" + tag("html", head, tag("body", main), lang="en") + "\n"
+    return str(render("problem.html", problem=problem, policy=policy(live=True), style=_style()))
 
 
 @dataclass(frozen=True)
@@ -63,7 +56,7 @@ class Drawn:
     """A page, and what of it changes while a run goes on: the main element, and the data that belongs to it."""
 
     text: str
-    main: Markup
+    main: str
     data: dict[str, Any]
 
     @cached_property
@@ -103,7 +96,7 @@ class _Shown:
         self.panels: list[tuple[str, Markup, Frames]] = []
         self.frames = Frames(detail)
         if len(runs) == 1:
-            self.top: list[Child] = [header(runs[0]), None, *run_sections(runs[0], self.frames, "", None, None)]
+            self.top = [header(runs[0]), *run_sections(runs[0], self.frames, "", None, None)]
             return
         self.top = side_by_side(runs, detail)
         pairs = pairs_of(runs)
@@ -121,16 +114,15 @@ class _Shown:
     def drawn(self, panels: int, *, live: bool) -> Drawn:
         """With the first of its panels."""
         shown = self.panels[:panels]
-        body = tabs("runs", [(name, markup) for name, markup, _ in shown], "run") if shown else None
-        every = section("runs", "Each run", body) if shown else None
-        main = tag("main", self.top[0], self._left_out(panels), *self.top[1:], every)
+        each = [(name, markup) for name, markup, _ in shown]
+        main = render("main.html", header=self.top[0], left_out=self._left_out(panels), parts=self.top[1:], panels=each)
         merged = Frames(
             self.detail, {k: v for frames in (self.frames, *(one[2] for one in shown)) for k, v in frames.cells.items()}
         )
         data = merged.data()
-        return Drawn(_whole_page(self.runs, main, data, live=live), main, data)
+        return Drawn(str(_whole_page(self.runs, main, data, live=live)), str(main), data)
 
-    def _left_out(self, panels: int) -> Markup | None:
+    def _left_out(self, panels: int) -> str:
         """What the page would hold if it were larger."""
         words = []
         if self.detail != DETAILS[0]:
@@ -141,32 +133,31 @@ class _Shown:
             which = "no run is" if not panels else f"{', '.join(missing)} {'are' if len(missing) > 1 else 'is'} not"
             words.append(f"{which} shown whole; smallgroup report with one folder draws it")
         if not words:
-            return None
+            return ""
         why = f"To stay below {LARGEST / 1e6:g} MB" if len(self.runs) <= WHOLE else f"With more than {WHOLE} runs"
-        return tag("p", f"{why}, this page shows less: {'; '.join(words)}.", class_="note left-out")
+        return f"{why}, this page shows less: {'; '.join(words)}."
 
 
-def _whole_page(runs: Sequence[Run], main: Markup, data: dict[str, Any], *, live: bool) -> str:
+def _whole_page(runs: Sequence[Run], main: Markup, data: dict[str, Any], *, live: bool) -> Markup:
     title = ", ".join(run.name for run in runs[:4]) + (" ..." if len(runs) > 4 else "")
-    head = tag("head", *_metas(live=live), tag("title", f"{title} - Smallgroup"), _style_element())
-    body = tag(
-        "body",
-        tag("a", "Skip to the answer", href="#answer", class_="skip"),
-        main,
-        tag("p", GONE, tag("span", class_="since"), ".", class_="gone", role="status") if live else None,
-        tag("p", class_="problem", role="status", hidden=True) if live else None,
-        tag("footer", tag("p", f"Drawn by smallgroup {__version__} from the files of the run.", class_="note")),
-        tag("script", embedded(data), type="application/json", id="data"),
-        tag("script", Markup(_asset("page.js"))),
-        data_live="yes" if live else None,
+    return render(
+        "page.html",
+        title=title,
+        policy=policy(live=live),
+        style=_style(),
+        script=_asset("page.js"),
+        main=main,
+        data=embedded(data),
+        live=live,
+        gone=GONE,
+        version=__version__,
     )
-    return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
 
 
-def run_sections(run: Run, frames: Frames, prefix: str, twin: Run | None, gained: Markup | None) -> list[Child]:
+def run_sections(run: Run, frames: Frames, prefix: str, twin: Run | None, gained: Markup | None) -> list[Markup]:
     """Everything about one run, links to its parts first; `prefix` keeps its anchors apart from those of others."""
     search = run.kind == "search"
-    parts: list[tuple[str, str, Child]] = [
+    parts: list[tuple[str, str, Markup | None]] = [
         ("Answer", "answer", answer(run, prefix, gained)),
         ("Play-off", "play-off", play_off_section(run, prefix) if search else None),
         ("Cells", "cells", cells_section(run, frames, prefix) if search else None),
@@ -179,12 +170,12 @@ def run_sections(run: Run, frames: Frames, prefix: str, twin: Run | None, gained
     for name, part in run.parts.items():
         own, title = f"{prefix}{name}-", {"training": "Training", **BASELINES}.get(name, name)
         inner = [curves_section(part, own, frames.detail), confusion_section(part, own), time_section(part, own)]
-        body = tag("details", tag("summary", f"{title}: curves, classes, time"), *inner, class_="printed")
-        parts.append((title, name, section(f"{prefix}{name}", title, body)))
+        body = render("part.html", anchor=f"{prefix}{name}", title=title, inner=joined(inner))
+        parts.append((title, name, body))
     parts += [("Time", "time", time_section(run, prefix)), ("Config", "config", config_section(run, prefix))]
     kept = [(title, anchor, part) for title, anchor, part in parts if part is not None]
-    links = [tag("li", tag("a", title, href=f"#{prefix}{anchor}")) for title, anchor, _ in kept]
-    nav = tag("nav", tag("ul", *links), aria_label=f"parts of {run.name}", class_="inner" if prefix else None)
+    links = [(title, f"{prefix}{anchor}") for title, anchor, _ in kept]
+    nav = render("nav.html", links=links, name=run.name, inner=bool(prefix))
     return [nav, *(part for _, _, part in kept)]
 
 
@@ -202,27 +193,13 @@ def header(run: Run, level: str = "h1") -> Markup:
         words.append("training from scratch")
     if "seed" in config:
         words.append(f"seed {config['seed']}")
-    badge = tag("span", STATES[run.state], class_=f"state {run.state}")
-    line = tag("p", " · ".join(filter(None, words)), class_="lead")
-    return tag("header", tag(level, run.name, " ", badge), line)
-
-
-def _metas(*, live: bool) -> list[Markup]:
-    return [
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy(live=live)),
-        tag("meta", name="referrer", content="no-referrer"),
-    ]
+    state = run.state, STATES[run.state]
+    return render("header.html", level=level, name=run.name, state=state, words=" · ".join(filter(None, words)))
 
 
 @cache
-def _style() -> str:
-    return variables() + shades() + _asset("page.css")
-
-
-def _style_element() -> Markup:
-    return tag("style", Markup(_style()))
+def _style() -> Markup:
+    return Markup(variables() + shades()) + _asset("page.css")
 
 
 def _hash(text: str) -> str:
@@ -230,5 +207,6 @@ def _hash(text: str) -> str:
 
 
 @cache
-def _asset(name: str) -> str:
-    return files("smallgroup.report").joinpath(name).read_text(encoding="utf-8")
+def _asset(name: str) -> Markup:
+    """Return a file of this package, which needs no cleaning."""
+    return Markup(files("smallgroup.report").joinpath(name).read_text(encoding="utf-8"))

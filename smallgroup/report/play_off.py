@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from smallgroup.report.markup import Markup, table, tag
+from smallgroup.report.markup import Markup, render
 from smallgroup.report.run import Run, at, number_at, whole
-from smallgroup.report.words import count, percent, section
+from smallgroup.report.words import count, percent
 from smallgroup.runtime.bounds import MOST
 
 
@@ -16,17 +16,7 @@ def play_off_section(run: Run, prefix: str = "") -> Markup | None:
         return None
     candidates = [one for one in found[: MOST["candidates"]] if isinstance(one, Mapping)]
     ranked = sorted(candidates, key=_place)
-    about = (
-        "Each candidate was trained from scratch on the training part and compared on the validation part; after "
-        "every round the better half went on. Seconds are CPU time of its steps and of measuring it."
-    )
-    head = ["candidate", "rounds", "steps", "CPU seconds", "validation error, %"]
-    return section(
-        f"{prefix}play-off",
-        "Play-off",
-        tag("p", about),
-        table(head, map(_row, ranked), "Candidates, the answer first", class_="compared"),
-    )
+    return render("play_off.html", anchor=f"{prefix}play-off", rows=[_row(one) for one in ranked])
 
 
 def _place(candidate: Mapping[str, Any]) -> tuple[float, float, float]:
@@ -36,13 +26,13 @@ def _place(candidate: Mapping[str, Any]) -> tuple[float, float, float]:
     return -rounds, 101.0 if error is None else error, 0.0 if loss is None else loss
 
 
-def _row(candidate: Mapping[str, Any]) -> Markup:
+def _row(candidate: Mapping[str, Any]) -> list[str]:
+    """Its name, and what the columns after it say."""
     seconds, steps = number_at(candidate, "seconds"), number_at(candidate, "steps")
-    return tag(
-        "tr",
-        tag("th", str(candidate.get("source", "")), scope="row"),
-        tag("td", str(whole(candidate.get("rounds")) or 0)),
-        tag("td", "" if steps is None else count(steps)),
-        tag("td", "" if seconds is None else f"{seconds:.1f}"),
-        tag("td", percent(number_at(candidate, "validation_error"))),
-    )
+    return [
+        str(candidate.get("source", "")),
+        str(whole(candidate.get("rounds")) or 0),
+        "" if steps is None else count(steps),
+        "" if seconds is None else f"{seconds:.1f}",
+        percent(number_at(candidate, "validation_error")),
+    ]

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import ClassVar
 
-from smallgroup.report.markup import Markup, tag
+from smallgroup.report.markup import Markup, render
 from smallgroup.report.palette import paint
 
 FONT = "ui-sans-serif,system-ui,Helvetica,Arial,sans-serif"
@@ -15,6 +17,7 @@ SIZE = 12.0
 class Polyline:
     """Straight pieces from point to point; None breaks it."""
 
+    element: ClassVar = "path"
     points: Sequence[tuple[float, float] | None]
     colour: str = "ink"
     width: float = 1.0
@@ -27,6 +30,7 @@ class Polyline:
 class Box:
     """A rectangle."""
 
+    element: ClassVar = "rect"
     x: float
     y: float
     width: float
@@ -41,6 +45,7 @@ class Box:
 class Disc:
     """A circle."""
 
+    element: ClassVar = "circle"
     x: float
     y: float
     radius: float
@@ -53,6 +58,7 @@ class Disc:
 class Label:
     """A line of text; `y` is its base line."""
 
+    element: ClassVar = "text"
     x: float
     y: float
     words: str
@@ -67,6 +73,7 @@ class Label:
 class Raster:
     """Coloured fields, row by row, stretched over a rectangle."""
 
+    element: ClassVar = "image"
     x: float
     y: float
     width: float
@@ -80,6 +87,7 @@ class Raster:
 class Group:
     """Shapes that belong together, with a text that says what they are."""
 
+    element: ClassVar = "g"
     shapes: "Sequence[Shape]"
     title: str = ""
     name: str = ""
@@ -106,99 +114,18 @@ class Drawing:
 
 def svg(drawing: Drawing, *, standalone: bool = False) -> Markup:
     """The drawing; within a page its colours follow those of the page, in a file of its own they are fixed."""
-    size = {"width": drawing.width, "height": drawing.height, "xmlns": "http://www.w3.org/2000/svg"}
-    own: dict[str, object] = dict(size) if standalone else {"class_": drawing.name}
     paper = Box(0, 0, drawing.width, drawing.height, fill="paper")
-    shapes = [paper, *drawing.shapes] if standalone else drawing.shapes
-    return tag(
-        "svg",
-        tag("title", drawing.title),
-        tag("desc", drawing.description),
-        *(_shape(shape, standalone=standalone) for shape in shapes),
+    return render(
+        "drawing.svg",
+        drawing=drawing,
+        shapes=[paper, *drawing.shapes] if standalone else drawing.shapes,
+        standalone=standalone,
         viewbox=f"0 0 {drawing.width:g} {drawing.height:g}",
-        role="group" if drawing.name == "cell" and not standalone else "img",
-        aria_label=f"{drawing.title}. {drawing.description}",
-        font_family=FONT,
-        font_size=SIZE,
-        **own,
-        **({} if standalone else {f"data_{key}": value for key, value in drawing.data.items()}),
-    )
-
-
-def _shape(shape: Shape, *, standalone: bool) -> Markup:
-    def colour(name: str) -> str:
-        return paint(name, standalone=standalone)
-
-    if isinstance(shape, Group):
-        inner = [_shape(one, standalone=standalone) for one in shape.shapes]
-        title = tag("title", shape.title) if shape.title else None
-        own: dict[str, object] = {} if standalone else {f"data_{key}": value for key, value in shape.data.items()}
-        if shape.focus and not standalone:
-            own |= {"tabindex": "0", "role": "img", "aria_label": shape.title}
-        return tag("g", title, *inner, class_=_name(shape.name, standalone), **own)
-    name = _name(shape.name, standalone) if not isinstance(shape, Raster) else None
-    if isinstance(shape, Polyline):
-        return tag(
-            "path",
-            d=_path(shape.points),
-            fill="none",
-            stroke=colour(shape.colour),
-            stroke_width=shape.width,
-            stroke_dasharray=shape.dash or None,
-            stroke_linejoin="round",
-            class_=name,
-        )
-    if isinstance(shape, Box):
-        return tag(
-            "rect",
-            x=shape.x,
-            y=shape.y,
-            width=shape.width,
-            height=shape.height,
-            rx=shape.corner or None,
-            fill=colour(shape.fill),
-            stroke=None if shape.stroke == "none" else colour(shape.stroke),
-            class_=name,
-        )
-    if isinstance(shape, Disc):
-        stroke = None if shape.stroke == "none" else colour(shape.stroke)
-        width = None if stroke is None else 1.5
-        return tag(
-            "circle",
-            cx=shape.x,
-            cy=shape.y,
-            r=shape.radius,
-            fill=colour(shape.fill),
-            stroke=stroke,
-            stroke_width=width,
-            class_=name,
-        )
-    if isinstance(shape, Label):
-        return tag(
-            "text",
-            shape.words,
-            x=shape.x,
-            y=shape.y,
-            fill=colour(shape.colour),
-            text_anchor=None if shape.anchor == "start" else shape.anchor,
-            font_size=None if shape.size == SIZE else shape.size,
-            font_weight="600" if shape.bold else None,
-            class_=name,
-        )
-    return tag(
-        "image",
-        x=shape.x,
-        y=shape.y,
-        width=shape.width,
-        height=shape.height,
-        preserveAspectRatio="none",
-        image_rendering="pixelated",
-        href=f"data:image/png;base64,{shape.png}",
-    )
-
-
-def _name(name: str, standalone: bool) -> str | None:
-    return None if standalone else name or None
+        font=FONT,
+        size=SIZE,
+        paint=partial(paint, standalone=standalone),
+        path=_path,
+    ).strip()
 
 
 def _path(points: Sequence[tuple[float, float] | None]) -> str:

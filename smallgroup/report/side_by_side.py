@@ -2,25 +2,25 @@
 
 from collections.abc import Callable, Sequence
 
-from smallgroup.report.answer import captioned, cells_of, contributed
+from smallgroup.report.answer import captioned, contributed
 from smallgroup.report.compare import SeedPairs, differing_keys, pairs_of, settings_of, weight
 from smallgroup.report.curves import final, overlays
 from smallgroup.report.detail import Detail
-from smallgroup.report.markup import Child, Markup, joined, table, tag
+from smallgroup.report.markup import Markup, render
 from smallgroup.report.run import Run, number_at, section_at
 from smallgroup.report.views import chart_figure
-from smallgroup.report.words import STATES, duration, percent, section, sized, sourced
+from smallgroup.report.words import STATES, SourcedText, duration, percent, sized
 from smallgroup.spaces.ground_truth import accuracy_on, caveat_of
 
 
-def side_by_side(runs: Sequence[Run], detail: Detail) -> list[Child]:
+def side_by_side(runs: Sequence[Run], detail: Detail) -> list[Markup]:
     """Table, what the group contributed, curves and cells of all of them."""
     return [several_header(runs), comparison(runs), *_group(runs), *_overlays(runs, detail), *_cells(runs)]
 
 
 def several_header(runs: Sequence[Run]) -> Markup:
     """Of a page on several runs."""
-    return tag("header", tag("h1", f"{len(runs)} runs"), tag("p", ", ".join(run.name for run in runs), class_="lead"))
+    return render("several_header.html", names=[run.name for run in runs])
 
 
 def comparison(runs: Sequence[Run]) -> Markup:
@@ -29,20 +29,10 @@ def comparison(runs: Sequence[Run]) -> Markup:
     for title, measure in _measures(runs):
         fields = [measure(run) for run in runs]
         if any(words for words, _ in fields):
-            cells = [
-                tag("td", sourced(words, source) if words else None)
-                for words, source in ((words, f"{run.name}/{s}") for (words, s), run in zip(fields, runs, strict=True))
-            ]
-            rows.append(tag("tr", tag("th", title, scope="row"), *cells))
-    names = ["", *(run.name for run in runs)]
-    parts: list[Child] = [table(names, rows, "Results of the runs", class_="compared")]
-    keys = differing_keys(runs)
-    if keys:
-        body = [
-            tag("tr", tag("th", key, scope="row"), *(tag("td", str(v)) for v in values)) for key, values in keys.items()
-        ]
-        parts.append(table(names, body, "Keys of their configs that differ", class_="compared"))
-    return section("answer", "Side by side", *parts)
+            named = zip(fields, runs, strict=True)
+            rows.append((title, [SourcedText(words, f"{run.name}/{source}") for (words, source), run in named]))
+    head = ["", *(run.name for run in runs)]
+    return render("side_by_side.html", head=head, rows=rows, keys=differing_keys(runs))
 
 
 RunField = Callable[[Run], tuple[str, str]]
@@ -126,14 +116,14 @@ def _accuracy(column: str) -> RunField:
     )
 
 
-def _group(runs: Sequence[Run]) -> list[Child]:
+def _group(runs: Sequence[Run]) -> list[Markup]:
     """What teaching changed, setting by setting: pairs that differ in more than the seed are no repetitions."""
-    told = [(setting, contributed(setting)) for setting in settings_of(pairs_of(runs))]
-    parts = [joined([_pairs(setting), markup]) for setting, markup in told if markup is not None]
-    return [section("group", "What the group contributed", *parts)] if parts else []
+    told = [(_pairs(setting), contributed(setting)) for setting in settings_of(pairs_of(runs))]
+    parts = [(words, markup) for words, markup in told if markup is not None]
+    return [render("group.html", parts_of=parts)] if parts else []
 
 
-def _pairs(setting: SeedPairs) -> Markup:
+def _pairs(setting: SeedPairs) -> str:
     """Which runs are compared."""
     pairs = list(setting.pairs.values())
     names = "; ".join(f"{pair.taught.name} against {pair.alone.name}" for pair in pairs)
@@ -141,21 +131,15 @@ def _pairs(setting: SeedPairs) -> Markup:
     words = f"Pairs that differ in lambda alone ({weight(pairs[0].taught) or 0:g} and 0): {names}."
     if again:
         words += f" Not counted, because a search with the same config and seed is there already: {again}."
-    return tag("p", words, class_="pairs")
+    return words
 
 
-def _overlays(runs: Sequence[Run], detail: Detail) -> list[Child]:
-    charts = overlays(runs)
-    if not charts:
-        return []
-    figures = [chart_figure(chart, "o-", detail) for chart in charts]
-    return [section("overlay", "Overlay", tag("div", *figures, class_="grid"), about="Legends switch runs off and on.")]
+def _overlays(runs: Sequence[Run], detail: Detail) -> list[Markup]:
+    figures = [chart_figure(chart, "o-", detail) for chart in overlays(runs)]
+    about = "Legends switch runs off and on."
+    return [render("grid.html", anchor="overlay", title="Overlay", about=about, figures=figures)] if figures else []
 
 
-def _cells(runs: Sequence[Run]) -> list[Child]:
-    figures = [
-        tag("div", tag("h3", run.name), *(captioned(drawing) for drawing in cells_of(run)), class_="stack")
-        for run in runs
-        if run.cell is not None
-    ]
-    return [section("found", "Cells found", tag("div", *figures, class_="grid"))] if figures else []
+def _cells(runs: Sequence[Run]) -> list[Markup]:
+    found = [(run.name, captioned(run)) for run in runs if run.cell is not None]
+    return [render("found.html", found=found)] if found else []

@@ -10,10 +10,9 @@ from smallgroup.report.charts import Chart, draw_chart, in_digits
 from smallgroup.report.curves import charts_of, thinned
 from smallgroup.report.detail import Detail
 from smallgroup.report.heat import draw_heat
-from smallgroup.report.markup import Markup, joined, table, tag
+from smallgroup.report.markup import Markup, render
 from smallgroup.report.run import Run, table_at
 from smallgroup.report.shapes import svg
-from smallgroup.report.words import section, tabs
 from smallgroup.spaces import SPACES, definition_of
 
 HINT = "Point at a row, or reach it with the tab key, for the alternatives."
@@ -79,30 +78,13 @@ def cells_section(run: Run, frames: Frames, prefix: str) -> Markup | None:
         drawing = draw_cell(course.cells[last], f"learner {course.learner}", slots, frame=name)
         title = f"Learner {course.learner}, {course.cells[last].title}"
         kept = " (retained)" if course.learner == run.retained and run.result else ""
-        figures.append(tag("figure", tag("figcaption", f"{title}{kept}"), svg(drawing), class_="cell-figure"))
+        figures.append((f"{title}{kept}", svg(drawing)))
     epochs = sorted({epoch for course in courses for epoch in course.cells})
-    slider = tag(
-        "div",
-        tag("label", "Epoch ", tag("output", str(epochs[-1]), class_="epoch"), for_=f"{prefix}slider"),
-        tag(
-            "input",
-            type="range",
-            id=f"{prefix}slider",
-            min=0,
-            max=len(epochs) - 1,
-            value=len(epochs) - 1,
-            data_epochs=",".join(map(str, epochs)),
-            aria_label="epoch whose cells are shown",
-        ),
-        tag("button", "Play", type="button", class_="play"),
-        class_="slider scripted",
-    )
     about = (
         "Each node is a lane; each row an operation on its way from a lane into a node. The thicker the way, the "
         "larger the operation's share of its edge, which stands at the right."
     ) + _thinned(run, len(epochs))
-    readout = tag("p", HINT, class_="note readout", aria_live="polite")
-    return section(f"{prefix}cells", "Cells", slider, readout, tag("div", *figures, class_="grid close"), about=about)
+    return render("cells.html", prefix=prefix, about=about, epochs=epochs, hint=HINT, figures=figures)
 
 
 def _frames(run: Run, course: CellCourse) -> dict[str, Any]:
@@ -131,69 +113,40 @@ def _frames(run: Run, course: CellCourse) -> dict[str, Any]:
 
 def chart_figure(chart: Chart, prefix: str, detail: Detail) -> Markup:
     """A chart, its legend, what the pointer reads off it, and its numbers."""
-    legend = [
-        tag(
-            "li",
-            tag(
-                "button",
-                _swatch(one.colour, one.dash),
-                one.name,
-                type="button",
-                data_series=number,
-                aria_pressed="true",
-                title=f"show or hide; from {one.file}: {one.source}",
-            ),
-        )
-        for number, one in enumerate(chart.series)
-    ]
-    return tag(
-        "figure",
-        tag("figcaption", chart.title, tag("span", f" ({chart.unit})", class_="unit") if chart.unit else None),
-        svg(draw_chart(chart)),
-        tag("p", chart.about, class_="note readout", aria_live="polite"),
-        tag("ul", *legend, class_="legend"),
-        numbers(chart, detail.rows),
-        class_="chart-figure",
-        id=f"{prefix}{chart.key}",
+    return render(
+        "chart.html",
+        chart=chart,
+        anchor=f"{prefix}{chart.key}",
+        svg=svg(draw_chart(chart)),
+        legend=[
+            (one, palette.paint(palette.series(one.colour), standalone=False), palette.dash(one.dash))
+            for one in chart.series
+        ],
+        head=[chart.x_name, *(one.name for one in chart.series)],
+        **_numbers(chart, detail.rows),
     )
 
 
-def _swatch(colour: int, dash: int) -> Markup:
-    line = tag(
-        "path",
-        d="M0 5L24 5",
-        stroke=palette.paint(palette.series(colour), standalone=False),
-        stroke_width=2.5,
-        stroke_dasharray=palette.dash(dash) or None,
-    )
-    return tag("svg", line, viewbox="0 0 24 10", width=24, height=10, aria_hidden="true")
-
-
-def numbers(chart: Chart, most: int) -> Markup:
-    """The numbers of a chart, each with its file and line."""
+def _numbers(chart: Chart, most: int) -> dict[str, object]:
+    """The numbers of a chart, each with its file and line, and words about them."""
     epochs = thinned(chart.epochs, most)
     rows = []
     for epoch in epochs:
-        cells = []
-        for one in chart.series:
-            point = one.at(epoch)
-            if point is None:
-                cells.append(tag("td", ""))
-            else:
-                source = f"{one.file} line {point.line}: {one.source}"
-                cells.append(tag("td", in_digits(point.value), title=source, data_line=point.line))
-        rows.append(tag("tr", tag("th", str(epoch), scope="row"), *cells))
+        points = [(one, one.at(epoch)) for one in chart.series]
+        fields = [
+            None
+            if point is None
+            else (in_digits(point.value), point.line, f"{one.file} line {point.line}: {one.source}")
+            for one, point in points
+        ]
+        rows.append((epoch, fields))
     left_out = len(chart.epochs) - len(epochs)
     files = list(dict.fromkeys(one.file for one in chart.series))
     file = files[0] if len(files) == 1 else "the metrics.jsonl of each run"
     more = f" {left_out} of {len(chart.epochs)} epochs are left out here; {file} has them." if left_out else ""
     sources = "; ".join(dict.fromkeys(one.source for one in chart.series))
-    return tag(
-        "details",
-        tag("summary", "Numbers"),
-        tag("p", f"Keys of {file}: {sources}. Each number names its line when pointed at.{more}", class_="note"),
-        table([chart.x_name, *(one.name for one in chart.series)], rows, f"{chart.title}: numbers", class_="numbers"),
-    )
+    about = f"Keys of {file}: {sources}. Each number names its line when pointed at.{more}"
+    return {"rows": rows, "sources": about}
 
 
 def curves_section(run: Run, prefix: str, detail: Detail) -> Markup | None:
@@ -206,7 +159,7 @@ def curves_section(run: Run, prefix: str, detail: Detail) -> Markup | None:
         "Point at a chart, or reach it with the tab key and move with the arrow keys, to read its numbers. Legends "
         "switch lines off and on."
     )
-    return section(f"{prefix}curves", "Curves", tag("div", *figures, class_="grid"), about=about)
+    return render("grid.html", anchor=f"{prefix}curves", title="Curves", about=about, figures=figures)
 
 
 def _thinned(run: Run, shown: int) -> str:
@@ -217,7 +170,7 @@ def _thinned(run: Run, shown: int) -> str:
 
 def heat_section(run: Run, frames: Frames, prefix: str) -> Markup | None:
     """Architecture weights over time, a panel per learner."""
-    panels: dict[int, list[Markup]] = {}
+    panels: dict[int, list[tuple[str, Markup, str]]] = {}
     shown = len(run.epochs)
     for course in courses_of(run, frames.detail.frames):
         if len(course.tables) < 2 or run.space(course.learner) not in SPACES:
@@ -226,14 +179,10 @@ def heat_section(run: Run, frames: Frames, prefix: str) -> Markup | None:
         shown = min(shown, len(course.tables))
         name = f"{prefix}{course.learner}-{course.kind}"
         drawing = draw_heat(kind, course.tables, f"learner {course.learner}", name if name in frames.cells else "")
-        caption = tag("figcaption", kind.title.capitalize())
-        readout = tag("p", drawing.description, class_="note readout", aria_live="polite")
-        panels.setdefault(course.learner, []).append(
-            tag("figure", caption, svg(drawing), readout, class_="heat-figure")
-        )
+        panels.setdefault(course.learner, []).append((kind.title.capitalize(), svg(drawing), drawing.description))
     if not panels:
         return None
-    made = [(f"Learner {k}", tag("div", joined(figures), class_="grid")) for k, figures in panels.items()]
+    made = [(f"Learner {k}", render("heat.html", figures=figures)) for k, figures in panels.items()]
     about = "What the search held of every operation of every edge, epoch by epoch (key scores of metrics.jsonl)."
     about += _thinned(run, shown)
-    return section(f"{prefix}weights", "Architecture weights", tabs(f"{prefix}heat", made, "learner"), about=about)
+    return render("weights.html", anchor=f"{prefix}weights", about=about, name=f"{prefix}heat", panels=made)
