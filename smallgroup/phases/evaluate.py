@@ -29,6 +29,8 @@ class Evaluation:
     """Whether each image was given another class than its own, in the order of their places."""
     confidence: list[float] = field(default_factory=list)
     """The probability of the class that each image was given, in the same order."""
+    given: list[int] = field(default_factory=list)
+    """The class that each image was given, in the same order."""
 
     @property
     def recognised(self) -> list[float]:
@@ -59,6 +61,7 @@ def evaluate(
     indices = mixed(indices)
     missed = torch.zeros(len(indices), dtype=torch.bool)
     confidence = torch.zeros(len(indices), dtype=torch.float64)
+    given = torch.zeros(len(indices), dtype=torch.int64)
     classes = len(dataset.classes)
     loss, count, hits_top5 = 0.0, 0, 0
     confusion = torch.zeros(classes, classes, dtype=torch.int64)
@@ -75,9 +78,11 @@ def evaluate(
             hits_top5 += int((top == y[:, None]).sum())
             confusion += torch.bincount(classes * y.cpu() + top[:, 0].cpu(), minlength=classes**2).view(classes, -1)
             missed[count : count + len(y)] = (top[:, 0] != y).cpu()
+            given[count : count + len(y)] = top[:, 0].cpu()
             confidence[count : count + len(y)] = log_q.amax(dim=1).cpu().double().exp()
             count += len(y)
     right = int(confusion.diagonal().sum())
     errors = (100 * (1 - right / count), 100 * (1 - hits_top5 / count))
     order = indices.argsort()
-    return Evaluation(loss / count, *errors, confusion.tolist(), missed[order].tolist(), confidence[order].tolist())
+    by_image = [each[order].tolist() for each in (missed, confidence, given)]
+    return Evaluation(loss / count, *errors, confusion.tolist(), *by_image)

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from smallgroup.phases.search.config import ANSWERS
-from smallgroup.report.cells import draw_cell, drawn
+from smallgroup.report.cells import DrawnCell, draw_cell, drawn
 from smallgroup.report.compare import SeedPairs, contributions, differently_trained, head_start
 from smallgroup.report.markup import Markup, render
 from smallgroup.report.next_steps import next_steps
 from smallgroup.report.origins import missing_of, seconds_by_part
 from smallgroup.report.run import BASELINES, VERDICT, Run, at, number_at, section_at, table_at, whole
 from smallgroup.report.shapes import Drawing, svg
+from smallgroup.report.verdict import verdicts_of
 from smallgroup.report.words import Fact, SourcedText, count, duration, percent, signed, sized
 from smallgroup.runtime.bounds import MOST
 from smallgroup.spaces.ground_truth import accuracy_on, caveat_of, cells_compared_with
@@ -23,6 +24,7 @@ def answer(run: Run, prefix: str = "", told: Markup | None = None) -> Markup:
         "answer.html",
         anchor=f"{prefix}answer",
         standing=_standing(run),
+        opening=verdicts_of(run, list(drawn_cells(run).values())),
         missing=[f"{words[0].upper()}{words[1:]}." for words in missing_of(run)],
         facts=_search_facts(run) if run.kind == "search" else _training_facts(run),
         verdicts=[SourcedText(sentence, f"{VERDICT}: verdicts") for sentence in run.verdicts],
@@ -33,17 +35,22 @@ def answer(run: Run, prefix: str = "", told: Markup | None = None) -> Markup:
     )
 
 
-def cells_of(run: Run) -> list[Drawing]:
-    """The cell of the answer."""
+def drawn_cells(run: Run) -> dict[str, DrawnCell]:
+    """The cell of the answer, with the scores that it was derived from where a line of metrics has them."""
     if run.cell is None:
-        return []
-    whose = "the network" if run.kind == "training" else run.whose
+        return {}
     scores = None
     if run.kind == "search" and run.answering is not None and run.epochs:  # of a consensus no line has the scores
         row = run.row(run.answering, run.epochs[-1])
         kinds = ("normal", "reduce", "cell")
         scores = {} if row is None else {kind: found for kind in kinds if (found := table_at(row, kind)) is not None}
-    return [draw_cell(cell, whose) for cell in drawn(run.cell, scores).values()]
+    return drawn(run.cell, scores)
+
+
+def cells_of(run: Run) -> list[Drawing]:
+    """The drawings of the cell of the answer."""
+    whose = "the network" if run.kind == "training" else run.whose
+    return [draw_cell(cell, whose) for cell in drawn_cells(run).values()]
 
 
 def captioned(run: Run) -> list[tuple[str, Markup]]:

@@ -12,8 +12,10 @@ from smallgroup.report.shapes import Box, Disc, Drawing, Group, Label, Polyline,
 from smallgroup.spaces import definition_of
 from smallgroup.spaces.genotype import Genotype
 
-LEFT, LANE, ROW, NODE, TOP = 14.0, 22.0, 25.0, 24.0, 30.0
+LEFT, LANE, ROW, NODE, TOP = 14.0, 22.0, 28.0, 24.0, 30.0
 PILL = 146.0
+GAUGE = PILL - 20
+"""The length of a share of 1."""
 StrengthTable = Sequence[Sequence[float | None]]
 """[edges, operations]: scores, None for what has been removed."""
 
@@ -93,9 +95,17 @@ def slots_of(cells: Sequence[DrawnCell]) -> tuple[int, ...]:
     return tuple(max(len(cell.nodes[i]) if i < len(cell.nodes) else 0 for cell in cells) for i in range(most))
 
 
-def width_of(share: float | None) -> float:
-    """How thick a way is."""
-    return 2.0 if share is None else 1.0 + 7.0 * share
+def decidedness(share: float, operations: int) -> float:
+    """Return how far a share is from the uniform level, 0, to certainty, 1."""
+    uniform = 1 / max(1, operations)
+    return max(0.0, (share - uniform) / (1 - uniform)) if operations > 1 else 1.0
+
+
+def width_of(way: "Way | None") -> float:
+    """Return how thick a way is: the thicker, the more decided its edge is."""
+    if way is None or way.share is None:
+        return 2.0
+    return 1.0 + 7.0 * decidedness(way.share, len(way.shares))
 
 
 def draw_cell(cell: DrawnCell, whose: str, slots: Sequence[int] | None = None, frame: str = "") -> Drawing:
@@ -111,7 +121,7 @@ def draw_cell(cell: DrawnCell, whose: str, slots: Sequence[int] | None = None, f
     shapes: list[Shape] = [*_lanes(lanes, first, places, ends)]
     for number, row, y in places.rows:
         ways = cell.nodes[number - first] if number - first < len(cell.nodes) else ()
-        shapes.append(_way(ways[row] if row < len(ways) else None, number, y, pill, bus))
+        shapes.append(_way(ways[row] if row < len(ways) else None, number, y, (pill, bus), scripted=bool(frame)))
     for number in range(first, lanes):
         rows = [y for node, _, y in places.rows if node == number]
         y = places.nodes[number]
@@ -133,7 +143,11 @@ def draw_cell(cell: DrawnCell, whose: str, slots: Sequence[int] | None = None, f
     names = ", ".join(f"{number}: {name}" for number, name in enumerate(cell.inputs))
     shapes.append(Label(LEFT + LANE * first + 2, TOP - 12, names, "muted"))
     title = f"{cell.title} of {whose}"
-    data = {"frame": frame, "left": LEFT, "lane": LANE, "pill": pill, "bottom": bottom} if frame else {}
+    data = (
+        {"frame": frame, "left": LEFT, "lane": LANE, "pill": pill, "gauge": PILL - 20, "bottom": bottom}
+        if frame
+        else {}
+    )
     return Drawing(bus + 10, bottom + 14, shapes, title, described(cell), data, "cell")
 
 
@@ -184,18 +198,19 @@ def _lanes(lanes: int, first: int, places: _Places, ends: Mapping[int, float]) -
     return shapes
 
 
-def _way(way: Way | None, node: int, y: float, pill: float, bus: float) -> Group:
+def _way(way: Way | None, node: int, y: float, between: tuple[float, float], *, scripted: bool) -> Group:
     """One row. An empty one is drawn as well, and hidden, for the epochs in which it is not."""
+    pill, bus = between
     name = way.operation if way else "none"
     colour, share = palette.operation(name), way.share if way else None
     x = LEFT + LANE * (way.source if way else 0)
-    quiet = name == "none"
+    quiet, width = name == "none", width_of(way)
     shapes: list[Shape] = [
-        Polyline([(x, y), (pill, y)], "paper", width_of(share) + 3, name="halo"),
+        Polyline([(x, y), (pill, y)], "paper", width + 3, name="halo"),
         # A rim: yellow on white paper would hardly be seen without.
-        Polyline([(x, y), (pill, y)], "muted", 0.0 if quiet else width_of(share) + 1.2, name="rim"),
-        Polyline([(x, y), (pill, y)], colour, width_of(share), "4 3" if quiet else "", name="ride"),
-        Polyline([(pill + PILL, y), (bus, y)], colour, width_of(share), "4 3" if quiet else "", name="tail"),
+        Polyline([(x, y), (pill, y)], "muted", 0.0 if quiet else width + 1.2, name="rim"),
+        Polyline([(x, y), (pill, y)], colour, width, "4 3" if quiet else "", name="ride"),
+        Polyline([(pill + PILL, y), (bus, y)], colour, width, "4 3" if quiet else "", name="tail"),
         Disc(x, y, 4, fill=colour, stroke="muted", name="stop"),
         Box(pill, y - 10, PILL, 20, fill=colour, corner=10, name="pill"),
         Label(pill + 10, y + 4, name, palette.on(colour), name="operation"),
@@ -203,5 +218,18 @@ def _way(way: Way | None, node: int, y: float, pill: float, bus: float) -> Group
             pill + PILL - 10, y + 4, "" if share is None else f"{share:.2f}", palette.on(colour), "end", name="share"
         ),
     ]
+    if scripted or share is not None:
+        shapes += _gauge(pill + 10, y + 12.5, share, len(way.shares) if way else 0)
     title = way.words(node) if way else "no operation"
     return Group(shapes, title, "edge" if way else "edge empty", {"node": node, "y": y}, focus=True)
+
+
+def _gauge(x: float, y: float, share: float | None, operations: int) -> list[Shape]:
+    """A share as a bar, with a tick at the uniform level; empty for epochs in which it is not known."""
+    level = x + GAUGE / max(1, operations)
+    known = share is not None
+    return [
+        Polyline([(x, y), (x + GAUGE, y)], "grid", 2.0, name="scale"),
+        Polyline([(x, y), (x + GAUGE * (share or 0.0), y)] if known else [], "ink", 2.0, name="gauge"),
+        Polyline([(level, y - 2.5), (level, y + 2.5)] if known else [], "ink", 1.5, name="uniform"),
+    ]

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 from smallgroup.report import palette
+from smallgroup.report.axes import axis_of, in_digits, tick_labels, whole_ticks
 from smallgroup.report.shapes import SIZE, Disc, Drawing, Group, Label, Polyline, Shape
 
 WIDTH, HEIGHT = 360.0, 210.0
@@ -14,8 +14,12 @@ LEFT, RIGHT, TOP, BOTTOM = 50.0, 12.0, 12.0, 38.0
 LEGEND_ROW = 16.0
 CHARACTER = 0.65 * SIZE
 """The width of a digit in a wide font; an axis with long numbers has more room beside it."""
-EXACT = 6
-"""Digits of a number that is read as such, and not as a place on an axis."""
+NAME = 14
+"""Letters of a name beside the end of its line; the legend has it whole."""
+NAMED = 12
+"""Lines up to which each is named at its end."""
+APART = 11.0
+"""Between two names, one above the other."""
 
 
 @dataclass(frozen=True)
@@ -80,13 +84,15 @@ class Chart:
 def draw_chart(chart: Chart, *, legend: bool = False) -> Drawing:
     """The drawing; a legend is for files, where no page has one beside it."""
     epochs, values = chart.epochs, chart.values
-    low, high, ticks = _axis(values, log=chart.log)
+    low, high, ticks = axis_of(values, chart.unit, log=chart.log)
     first, last = epochs[0], max(epochs[-1], epochs[0] + 1)
     labels = tick_labels(ticks)
     left = max(LEFT, 7 + CHARACTER * max(map(len, labels), default=0))
+    named = not legend and 1 < len(chart.series) <= NAMED
+    right = WIDTH - (8 + CHARACTER * max(len(shortened(one.name)) for one in chart.series) if named else RIGHT)
 
     def x(epoch: float) -> float:
-        return left + (epoch - first) / (last - first) * (WIDTH - left - RIGHT)
+        return left + (epoch - first) / (last - first) * (right - left)
 
     def y(value: float) -> float:
         place = math.log10(value) if chart.log else value
@@ -95,25 +101,29 @@ def draw_chart(chart: Chart, *, legend: bool = False) -> Drawing:
     shapes: list[Shape] = []
     for tick, words in zip(ticks, labels, strict=True):
         shapes += [
-            Polyline([(left, y(tick)), (WIDTH - RIGHT, y(tick))], "grid"),
+            Polyline([(left, y(tick)), (right, y(tick))], "grid"),
             Label(left - 5, y(tick) + 4, words, "muted", "end"),
         ]
     for epoch in chart.breaks:
         if first <= epoch < epochs[-1]:
             place = x(epoch + 0.5)
             shapes.append(Polyline([(place, TOP), (place, HEIGHT - BOTTOM)], "muted", 1, "2 3"))
-    for epoch in _whole_ticks(first, last):
+    for epoch in whole_ticks(first, last):
         shapes.append(Label(x(epoch), HEIGHT - BOTTOM + 15, str(epoch), "muted", "middle"))
-    shapes.append(
-        Label((left + WIDTH - RIGHT) / 2, HEIGHT - 4, f"↑ {axis_words(chart)}   → {chart.x_name}", "muted", "middle")
-    )
-    for number, one in enumerate(chart.series):
+    shapes.append(Label((left + right) / 2, HEIGHT - 4, f"↑ {axis_words(chart)}   → {chart.x_name}", "muted", "middle"))
+    lines = []
+    for one in chart.series:
         points: list[tuple[float, float] | None] = []
         for epoch in epochs:
             point = one.at(epoch)
             usable = point is not None and (not chart.log or point.value > 0)
             points.append((x(epoch), y(point.value)) if usable and point is not None else None)
-        shapes.append(_series(one, number, points))
+        lines.append(points)
+    ends = [next((point[1] for point in reversed(points) if point is not None), TOP) for points in lines]
+    heights = kept_apart(ends, TOP + 4, HEIGHT - BOTTOM) if named else ends
+    for number, (one, points, end) in enumerate(zip(chart.series, lines, heights, strict=True)):
+        name = Label(right + 4, end + 4, shortened(one.name), palette.series(one.colour)) if named else None
+        shapes.append(_series(one, number, points, name))
     height = HEIGHT
     if legend:
         for place, one in enumerate(chart.series):
@@ -125,7 +135,7 @@ def draw_chart(chart: Chart, *, legend: bool = False) -> Drawing:
             ]
         height += LEGEND_ROW * len(chart.series) + 6
     about = f"{chart.about} {len(chart.series)} lines over {chart.x_name}s {first} to {epochs[-1]}, {spanned(chart)}."
-    data = {"first": first, "last": last, "left": left, "right": WIDTH - RIGHT, "top": TOP, "bottom": HEIGHT - BOTTOM}
+    data = {"first": first, "last": last, "left": left, "right": right, "top": TOP, "bottom": HEIGHT - BOTTOM}
     return Drawing(WIDTH, height, shapes, chart.title, about, data, "chart")
 
 
@@ -140,7 +150,25 @@ def spanned(chart: Chart) -> str:
     return f"values from {in_digits(min(chart.values))} to {in_digits(max(chart.values))}{unit}"
 
 
-def _series(one: Series, number: int, points: Sequence[tuple[float, float] | None]) -> Group:
+def shortened(name: str) -> str:
+    """Return a name that has room beside a line."""
+    return name if len(name) <= NAME else f"{name[: NAME - 1]}…"
+
+
+def kept_apart(places: Sequence[float], low: float, high: float) -> list[float]:
+    """Return places as near to those wanted as lets names stand one above the other, between two ends."""
+    order = sorted(range(len(places)), key=lambda i: places[i])
+    made = list(places)
+    before = low - APART
+    for i in order:
+        before = made[i] = max(made[i], before + APART)
+    after = high + APART
+    for i in reversed(order):
+        after = made[i] = min(made[i], after - APART)
+    return made
+
+
+def _series(one: Series, number: int, points: Sequence[tuple[float, float] | None], name: Label | None) -> Group:
     colour = palette.series(one.colour)
     line = Polyline(points, colour, 2, palette.dash(one.dash))
     alone = [
@@ -151,65 +179,4 @@ def _series(one: Series, number: int, points: Sequence[tuple[float, float] | Non
         and (place + 1 == len(points) or points[place + 1] is None)
     ]
     dots: list[Shape] = [Disc(px, py, 2.5, fill=colour) for px, py in alone]
-    return Group([line, *dots], one.name, "series", {"series": number})
-
-
-def in_digits(value: float, digits: int = EXACT) -> str:
-    """A number rounded to so many digits, without zeros at its end."""
-    if value == 0:
-        return "0"
-    if abs(value) >= 10000 or abs(value) < 0.001:
-        mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
-        return f"{mantissa.rstrip('0').removesuffix('.')}e{int(exponent)}"
-    return f"{value:.{digits}g}"
-
-
-def tick_labels(ticks: Sequence[float]) -> list[str]:
-    """Each tick as what it is: with as many digits as tell it to a thousandth of the way to the next."""
-    way = min((after - before for before, after in pairwise(ticks)), default=max(map(abs, ticks), default=0.0))
-    words: list[str] = []
-    for digits in range(4, 17):
-        words = [in_digits(tick, digits) for tick in ticks]
-        if all(abs(float(one) - tick) <= way / 1000 for one, tick in zip(words, ticks, strict=True)):
-            break
-    return words
-
-
-def _axis(values: Sequence[float], *, log: bool) -> tuple[float, float, list[float]]:
-    """Lower and upper end, and the round numbers between them."""
-    low, high = min(values), max(values)
-    if log:
-        low, high = math.log10(low), math.log10(high)
-        pad = 0.05 * (high - low) or 0.3
-        low, high = low - pad, high + pad
-        powers = [10.0**power for power in range(math.ceil(low), math.floor(high) + 1)]
-        if len(powers) < 2:
-            powers = _rounded_between(low, high)
-        return low, high, powers[:: max(1, len(powers) // 5)]
-    if low >= 0 and low < 0.5 * high:
-        low = 0.0
-    pad = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
-    low, high = (low if low == 0 else low - pad), high + pad
-    step = _round_step((high - low) / 4)
-    return low, high, [step * i for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
-
-
-def _rounded_between(low: float, high: float) -> list[float]:
-    """Three numbers evenly between two logarithms, with as few digits as leave them about where they are."""
-    places = [low + share * (high - low) for share in (0.1, 0.5, 0.9)]
-    numbers: list[float] = []
-    for digits in range(1, 16):
-        numbers = [float(f"{10**place:.{digits}e}") for place in places]
-        if all(abs(math.log10(n) - place) <= 0.05 * (high - low) for n, place in zip(numbers, places, strict=True)):
-            break
-    return numbers
-
-
-def _round_step(rough: float) -> float:
-    power = 10.0 ** math.floor(math.log10(rough))
-    return next((factor * power for factor in (1, 2, 2.5, 5) if factor * power >= rough), 10 * power)
-
-
-def _whole_ticks(first: int, last: int) -> list[int]:
-    step = max(1, math.ceil(_round_step(max(1, (last - first) / 6))))
-    return list(range(first, last + 1, step))
+    return Group([line, *dots, *([name] if name else [])], one.name, "series", {"series": number})

@@ -173,22 +173,56 @@ def gallery_section(run: Run, prefix: str) -> Markup | None:
         f"The unlabelled images whose soft labels differed most in {when} (gallery.json), by Jensen-Shannon "
         "divergence as a part of the largest possible. Bars are the likeliest classes of each learner's V."
     )
-    return render("gallery.html", anchor=f"{prefix}gallery", title="Disputed images", about=about, pictures=figures)
+    return render(
+        "gallery.html", anchor=f"{prefix}gallery", title="Disputed images", about=about, pictures=figures, half=False
+    )
 
 
 def _picture(run: Run, entry: object) -> dict[str, object] | None:
-    picture, labels = at(entry, "picture"), at(entry, "labels")
-    if not is_png(picture) or not isinstance(labels, list):
+    labels = at(entry, "labels")
+    if (picture := _shown(entry)) is None or not isinstance(labels, list):
         return None
     divergence, true = finite(at(entry, "divergence")), whole(at(entry, "class"))
-    name = at(entry, "name")
     return {
-        "png": picture,
-        "title": str(name) if isinstance(name, str) else f"image {whole(at(entry, 'image'))}",
+        **picture,
         "known": "" if true is None else f"truly {_class(run, true)}",
         "about": "" if divergence is None else f"divergence {divergence:.2f}",
         "learners": [(k, _bars(run, k, label)) for k, label in enumerate(labels) if isinstance(label, list)],
     }
+
+
+def _shown(entry: object) -> dict[str, object] | None:
+    """The picture of an entry and what it is called; None where it is no picture."""
+    picture, name = at(entry, "picture"), at(entry, "name")
+    if not is_png(picture):
+        return None
+    return {"png": picture, "title": str(name) if isinstance(name, str) else f"image {whole(at(entry, 'image'))}"}
+
+
+def mistakes_section(run: Run, prefix: str) -> Markup | None:
+    """Test images that the trained network takes for another class."""
+    entries = run.mistakes.get("images")
+    if not isinstance(entries, list):
+        return None
+    pictures = []
+    for entry in entries[:MOST_IMAGES]:
+        true, given = whole(at(entry, "class")), whole(at(entry, "given"))
+        if (picture := _shown(entry)) is None or given is None:
+            continue
+        share = finite(at(entry, "confidence"))
+        known = f"taken for {_class(run, given)}" + ("" if true is None else f", is {_class(run, true)}")
+        about = "" if share is None else f"probability {100 * share:.0f} %"
+        pictures.append({**picture, "known": known, "about": about, "learners": []})
+    if not pictures:
+        return None
+    wrong = whole(run.mistakes.get("wrong"))
+    of = "" if wrong is None or wrong <= len(pictures) else f" of {wrong:,}"
+    about = (
+        f"{len(pictures)}{of} test images that the network classifies wrongly, the most certain first "
+        f"({run.front}mistakes.json)."
+    )
+    title = "Misclassified test images"
+    return render("gallery.html", anchor=f"{prefix}mistakes", title=title, about=about, pictures=pictures, half=True)
 
 
 def is_png(picture: object) -> bool:

@@ -9,8 +9,7 @@ from PIL import Image
 
 from smallgroup.report import palette
 from smallgroup.report.cells import StrengthTable, shares_of
-from smallgroup.report.charts import tick_labels
-from smallgroup.report.shapes import Drawing, Label, Raster, Shape
+from smallgroup.report.shapes import Drawing, Label, Polyline, Raster, Shape
 
 if TYPE_CHECKING:
     from smallgroup.spaces.kinds import Kind
@@ -29,12 +28,13 @@ def draw_heat(kind: "Kind", tables: Mapping[int, StrengthTable], whose: str, fra
     shapes: list[Shape] = []
     top = TOP
     every = [share for table in tables.values() for row in table for share in _shares(kind, row)]
-    lowest, highest = min(every, default=0.0), max(every, default=1.0)
-    span = (highest - lowest) or 1.0
+    uniform = 1 / len(kind.operations)
+    # From nothing to twice the uniform level at least: shares that hardly differ look alike.
+    highest = max(2 * uniform, *every) if every else 1.0
     for edge, (source, node) in enumerate(kind.edges):
         columns = [_column(kind, tables[epoch], edge) for epoch in epochs]
         rows = [[column[place] for column in columns] for place in range(len(kind.operations))]
-        colours = [[None if v is None else palette.scaled((v - lowest) / span) for v in row] for row in rows]
+        colours = [[None if v is None else palette.scaled(v / highest) for v in row] for row in rows]
         shapes.append(Raster(LEFT, top, WIDTH - LEFT - 8, band, colours, _png(colours)))
         last = {name: row[-1] for name, row in zip(kind.operations, rows, strict=True)}
         best = max(last, key=lambda name: last[name] or 0.0)
@@ -45,13 +45,14 @@ def draw_heat(kind: "Kind", tables: Mapping[int, StrengthTable], whose: str, fra
     shapes.append(Label(WIDTH - 8, top + 8, f"epoch {epochs[-1]}", "muted", "end"))
     legend = [[palette.scaled(place / 19) for place in range(20)]]
     shapes.append(Raster(LEFT, top + 16, 56, 8, legend, _png(legend)))
-    ends = [f"{end:.2f}" for end in (lowest, highest)]
-    if ends[0] == ends[1]:  # with so few digits it would say nothing
-        ends = tick_labels([lowest, highest])
-    shapes.append(Label(WIDTH - 8, top + 24, f"share {' to '.join(ends)}", "muted", "end"))
+    at = LEFT + 56 * uniform / highest
+    shapes.append(Polyline([(at, top + 13), (at, top + 27)], "ink", 1.5))
+    words = f"0 to {highest:.2f}, uniform {uniform:.2f}"
+    shapes.append(Label(WIDTH - 8, top + 24, words, "muted", "end"))
     about = (
         f"For each edge a band of {len(kind.operations)} strips, from top to bottom: {', '.join(kind.operations)}; "
-        "brighter is a larger share of the edge. Beside it the operation with the largest share at the end."
+        "brighter is a larger share of the edge. Beside it the operation with the largest share at the end. "
+        "The tick on the scale is the uniform level."
     )
     title = f"architecture weights of the {kind.title} of {whose}"
     data = {"frame": frame, "left": LEFT, "right": WIDTH - 8, "top": TOP, "band": band + GAP, "strip": strip}

@@ -5,6 +5,64 @@
   const set = (node, values) => Object.entries(values).forEach(([name, value]) => node.setAttribute(name, value));
   document.documentElement.classList.add("js");
 
+  // A tip at the pointer. Titles of drawings would be shown beside it, so a script takes them away; labels stay.
+  const tip = document.createElement("p");
+  set(tip, {class: "tip", role: "status"});
+  tip.hidden = true;
+  document.body.append(tip);
+  function say(told, x, y) {
+    tip.textContent = told;
+    tip.hidden = false;
+    const left = Math.max(4, Math.min(x + 14, innerWidth - tip.offsetWidth - 4));
+    const top = y + tip.offsetHeight + 20 > innerHeight ? Math.max(4, y - tip.offsetHeight - 12) : y + 16;
+    tip.style.left = `${left}px`;
+    tip.style.top = `${top}px`;
+  }
+  const hush = () => { tip.hidden = true; };
+  function tips(root, query, told) {
+    all(root, query).forEach((one) => {
+      one.addEventListener("pointermove", (event) => say(told(one), event.clientX, event.clientY));
+      one.addEventListener("focus", () => {
+        const box = one.getBoundingClientRect();
+        say(told(one), box.left, box.bottom - 12);
+      });
+      ["pointerleave", "blur"].forEach((event) => one.addEventListener(event, hush));
+    });
+  }
+  function points(root) {
+    const names = new Map(all(root, "g.point").map((one) => [one, one.querySelector("title").textContent]));
+    tips(root, "g.point", (one) => names.get(one));
+  }
+
+  // Leaderboards: heads sort, words filter.
+  const number_of = (words) => (words.trim() === "" ? NaN : Number(words));
+  function compare(a, b, down) {
+    if (a === "" || b === "") { return (a === "") - (b === ""); }  // what is not known comes last, both ways
+    const [x, y] = [number_of(a), number_of(b)];
+    const order = Number.isNaN(x) || Number.isNaN(y) ? (a < b ? -1 : a > b ? 1 : 0) : x - y;
+    return down ? -order : order;
+  }
+  function boards(root) {
+    all(root, ".board").forEach((board) => {
+      const body = board.querySelector("tbody"), rows = all(body, "tr"), heads = all(board, "thead th");
+      const input = board.querySelector("input"), count = board.querySelector("output");
+      const filter = () => {
+        const wanted = input.value.toLowerCase().split(/\s+/);
+        rows.forEach((row) => { row.hidden = !wanted.every((word) => row.textContent.toLowerCase().includes(word)); });
+        count.textContent = `${rows.filter((row) => !row.hidden).length} of ${rows.length} runs`;
+      };
+      input.addEventListener("input", filter);
+      heads.forEach((head, place) => head.querySelector("button").addEventListener("click", () => {
+        const down = head.getAttribute("aria-sort") === "ascending";
+        heads.forEach((one) => one.removeAttribute("aria-sort"));
+        set(head, {"aria-sort": down ? "descending" : "ascending"});
+        rows.sort((a, b) => compare(a.children[place].dataset.value, b.children[place].dataset.value, down));
+        body.append(...rows);
+      }));
+      filter();
+    });
+  }
+
   // Tabs: one panel at a time, arrow keys between them.
   function tabs(root) {
     const buttons = all(root, ":scope > [role=tablist] > [role=tab]");
@@ -77,7 +135,12 @@
       const [, source, name, edge] = row;
       const [colour, ink] = data.operations[name] || ["#8c959f", "#000000"];
       const part = share(course, frame, edge, name), y = +group.dataset.y, x = left + lane * source;
-      const width = part === null ? 2 : 1 + 7 * part, dash = name === "none" ? "4 3" : "none";
+      const known = (frame.shares[edge] || []).filter((one) => one !== null).length, uniform = 1 / known;
+      const decided = known > 1 ? Math.max(0, (part - uniform) / (1 - uniform)) : 1;
+      const width = part === null ? 2 : 1 + 7 * decided, dash = name === "none" ? "4 3" : "none";
+      const bar = pill + 10, length = +svg.dataset.gauge, below = y + 12.5, level = bar + length * uniform;
+      set(group.querySelector(".gauge"), {d: part === null ? "" : `M${bar} ${below}L${bar + length * part} ${below}`});
+      set(group.querySelector(".uniform"), {d: part === null ? "" : `M${level} ${y + 10}L${level} ${y + 15}`});
       ends[source] = y;
       set(group.querySelector(".halo"), {d: `M${x} ${y}L${pill} ${y}`, "stroke-width": width + 3});
       set(group.querySelector(".rim"), {d: `M${x} ${y}L${pill} ${y}`, "stroke-width": name === "none" ? 0 : width + 1.2});
@@ -89,9 +152,7 @@
       label.textContent = name;
       number.textContent = part === null ? "" : part.toFixed(2);
       [label, number].forEach((one) => set(one, {fill: ink}));
-      const told = words(course, frame, row);
-      group.querySelector("title").textContent = told;
-      set(group, {"aria-label": told});
+      set(group, {"aria-label": words(course, frame, row)});
     });
     frame.output.forEach((node) => { ends[node] = +svg.dataset.bottom; });
     all(svg, "g.lane").forEach((group) => {
@@ -103,7 +164,7 @@
   function cells(root) {
     all(root, ".slider").forEach((box) => {
       const part = box.closest(".part"), slider = box.querySelector("input"), output = box.querySelector("output");
-      const epochs = slider.dataset.epochs.split(",").map(Number), readout = part.querySelector(".readout");
+      const epochs = slider.dataset.epochs.split(",").map(Number);
       const show = () => {
         const epoch = epochs[+slider.value];
         output.textContent = epoch;
@@ -124,10 +185,6 @@
           show();
         }, 600);
       });
-      all(part, "g.edge").forEach((group) => ["pointerenter", "focus"].forEach((event) => group.addEventListener(event, () => {
-        const figure = group.closest("figure").querySelector("figcaption").textContent;
-        readout.textContent = `${figure}: ${group.querySelector("title").textContent}`;
-      })));
       if (+slider.value !== epochs.length - 1) { show(); }
     });
   }
@@ -135,25 +192,27 @@
   // Charts: the table of numbers is the data; a line follows the pointer or the arrow keys.
   function charts(root) {
     all(root, ".chart-figure").forEach((figure) => {
-      const svg = figure.querySelector("svg.chart"), readout = figure.querySelector(".readout");
+      const svg = figure.querySelector("svg.chart");
       const titles = all(figure, "table.numbers thead th").slice(1).map((one) => one.textContent);
       const unit = (figure.querySelector(".unit") || {textContent: ""}).textContent.trim();
       const rows = all(figure, "table.numbers tbody tr").map((row) => ({
         epoch: +row.querySelector("th").textContent, cells: all(row, "td")}));
-      const size = svg.dataset, about = readout.textContent;
+      const size = svg.dataset;
       const mark = document.createElementNS("http://www.w3.org/2000/svg", "path");
       set(mark, {stroke: "var(--ink)", "stroke-width": 1, class: "mark"});
       svg.append(mark);
       let place = rows.length - 1;
-      const show = (next) => {
+      const show = (next, pointer) => {
         place = Math.min(Math.max(next, 0), rows.length - 1);
         const row = rows[place], span = +size.last - +size.first;
         const x = +size.left + (row.epoch - +size.first) / span * (+size.right - +size.left);
         set(mark, {d: `M${x} ${size.top}L${x} ${size.bottom}`});
         const told = row.cells.map((cell, i) => cell.textContent && `${titles[i]} ${cell.textContent} (line ${cell.dataset.line})`);
-        readout.textContent = `Epoch ${row.epoch} ${unit}: ${told.filter(Boolean).join("; ")}`;
+        const box = svg.getBoundingClientRect(), scale = box.width / svg.viewBox.baseVal.width;
+        const [left, top] = pointer || [box.left + x * scale, box.top + 8];
+        say([`Epoch ${row.epoch} ${unit}`, ...told.filter(Boolean)].join("\n"), left, top);
       };
-      const hide = () => { mark.removeAttribute("d"); readout.textContent = about; };
+      const hide = () => { mark.removeAttribute("d"); hush(); };
       svg.setAttribute("tabindex", "0");
       svg.addEventListener("pointermove", (event) => {
         const box = svg.getBoundingClientRect(), scale = svg.viewBox.baseVal.width / box.width;
@@ -161,7 +220,7 @@
         const epoch = +size.first + share * (+size.last - +size.first);
         let best = 0;
         rows.forEach((row, i) => { if (Math.abs(row.epoch - epoch) < Math.abs(rows[best].epoch - epoch)) { best = i; } });
-        show(best);
+        show(best, [event.clientX, event.clientY]);
       });
       svg.addEventListener("pointerleave", hide);
       svg.addEventListener("blur", hide);
@@ -181,17 +240,18 @@
   // Heat maps: the share below the pointer, or below the arrow keys.
   function heats(root) {
     all(root, ".heat-figure").forEach((figure) => {
-      const svg = figure.querySelector("svg"), readout = figure.querySelector(".readout");
+      const svg = figure.querySelector("svg");
       const course = data.cells[svg.dataset.frame];
       if (!course) { return; }
       const epochs = Object.keys(course.epochs).map(Number).filter((e) => course.epochs[e].shares.length).sort((a, b) => a - b);
-      const size = svg.dataset, about = readout.textContent;
+      const size = svg.dataset;
       let at = [0, 0, epochs.length - 1];
-      const show = () => {
+      const show = (pointer) => {
+        const box = svg.getBoundingClientRect(), [left, top] = pointer || [box.left, box.top];
         const [edge, place, column] = at, frame = course.epochs[epochs[column]];
         const value = frame.shares[edge][place], [source, node] = course.edges[edge];
         const told = value === null ? "removed" : `share ${(value / 10000).toFixed(3)}`;
-        readout.textContent = `Epoch ${epochs[column]}, edge ${source} → ${node}, ${course.operations[place]}: ${told}`;
+        say(`Epoch ${epochs[column]}, edge ${source} → ${node}, ${course.operations[place]}: ${told}`, left, top);
       };
       const clip = (value, end) => Math.min(Math.max(value, 0), end - 1);
       svg.setAttribute("tabindex", "0");
@@ -202,7 +262,7 @@
         const place = clip(Math.floor((y - edge * +size.band) / +size.strip), course.operations.length);
         const column = clip(Math.floor((x - +size.left) / (+size.right - +size.left) * epochs.length), epochs.length);
         at = [edge, place, column];
-        show();
+        show([event.clientX, event.clientY]);
       });
       svg.addEventListener("keydown", (event) => {
         const columns = {ArrowRight: 1, ArrowLeft: -1}[event.key], strips = {ArrowDown: 1, ArrowUp: -1}[event.key];
@@ -213,13 +273,17 @@
         at = [Math.floor(strip / count), strip % count, clip(at[2] + (columns || 0), epochs.length)];
         show();
       });
-      ["pointerleave", "blur"].forEach((event) => svg.addEventListener(event, () => { readout.textContent = about; }));
+      ["pointerleave", "blur"].forEach((event) => svg.addEventListener(event, hush));
     });
   }
 
   function begin() {
     const main = document.querySelector("main");
-    [copies, cells, charts, heats].forEach((part) => part(main));
+    hush();
+    points(main);
+    all(main, "svg title").forEach((one) => one.remove());
+    tips(main, "g.edge", (one) => one.getAttribute("aria-label"));
+    [copies, cells, charts, heats, boards].forEach((part) => part(main));
     all(main, ".tabs").forEach(tabs);
   }
 

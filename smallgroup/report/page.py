@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from smallgroup.report.answer import answer, contributed
-from smallgroup.report.classes import confusion_section, gallery_section, teaching_section
+from smallgroup.report.classes import confusion_section, gallery_section, mistakes_section, teaching_section
 from smallgroup.report.compare import pairs_of, settings_of, twin_of, weight
 from smallgroup.report.detail import DETAILS, Detail
 from smallgroup.report.markup import Markup, embedded, joined, render
@@ -18,6 +18,7 @@ from smallgroup.report.palette import shades, variables
 from smallgroup.report.play_off import play_off_section
 from smallgroup.report.run import BASELINES, Run
 from smallgroup.report.side_by_side import side_by_side
+from smallgroup.report.trained import training_section
 from smallgroup.report.views import Frames, cells_section, curves_section, heat_section
 from smallgroup.report.words import STATES
 from smallgroup.version import __version__
@@ -156,22 +157,28 @@ def _whole_page(runs: Sequence[Run], main: Markup, data: dict[str, Any], *, live
 
 def run_sections(run: Run, frames: Frames, prefix: str, twin: Run | None, gained: Markup | None) -> list[Markup]:
     """Everything about one run, links to its parts first; `prefix` keeps its anchors apart from those of others."""
-    search = run.kind == "search"
+    search, training = run.kind == "search", run.parts.get("training")
+    tested, own = (run, "") if training is None else (training, "training-")
     parts: list[tuple[str, str, Markup | None]] = [
         ("Answer", "answer", answer(run, prefix, gained)),
+        ("Training", f"{own}curves", training_section(run, prefix, frames.detail)),
+        ("Classes", f"{own}classes", confusion_section(tested, f"{prefix}{own}")),
+        ("Mistakes", f"{own}mistakes", mistakes_section(tested, f"{prefix}{own}")),
         ("Play-off", "play-off", play_off_section(run, prefix) if search else None),
         ("Cells", "cells", cells_section(run, frames, prefix) if search else None),
         ("Teaching", "teaching", teaching_section(run, twin, prefix)),
         ("Images", "gallery", gallery_section(run, prefix)),
-        ("Curves", "curves", curves_section(run, prefix, frames.detail)),
+        ("Curves", "curves", curves_section(run, prefix, frames.detail) if search else None),
         ("Weights", "weights", heat_section(run, frames, prefix) if search else None),
-        ("Classes", "classes", confusion_section(run, prefix)),
     ]
     for name, part in run.parts.items():
-        own, title = f"{prefix}{name}-", {"training": "Training", **BASELINES}.get(name, name)
-        inner = [curves_section(part, own, frames.detail), confusion_section(part, own), time_section(part, own)]
-        body = render("part.html", anchor=f"{prefix}{name}", title=title, inner=joined(inner))
-        parts.append((title, name, body))
+        own, title = f"{prefix}{name}-", {"training": "Time of the training", **BASELINES}.get(name, name)
+        inner = [curves_section(part, own, frames.detail), confusion_section(part, own)] if name in BASELINES else []
+        inner += [time_section(part, own)]
+        words = f"{title}: curves, classes, time" if name in BASELINES else title
+        if any(inner):
+            body = render("part.html", anchor=f"{prefix}{name}", title=title, words=words, inner=joined(inner))
+            parts.append((title, name, body))
     parts += [("Time", "time", time_section(run, prefix)), ("Config", "config", config_section(run, prefix))]
     kept = [(title, anchor, part) for title, anchor, part in parts if part is not None]
     links = [(title, f"{prefix}{anchor}") for title, anchor, _ in kept]

@@ -10,6 +10,7 @@ NEUTRAL = {
     "card": ("#f6f8fa", "#1c2229"),
     "accent": ("#00588a", "#7cc7f2"),
     "warn": ("#8f3f00", "#f5a623"),
+    "good": ("#0b6b3a", "#4cd08a"),
 }
 LEARNERS = (
     ("#0072b2", "#56b4e9"),

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from smallgroup.data.errors import reason
 from smallgroup.phases.search.config import ANSWERS, AnswerRule
 from smallgroup.phases.search.place import GALLERY
+from smallgroup.phases.training.place import MISTAKES
 from smallgroup.runner import current, read_rows
 from smallgroup.runner.lock import held
 from smallgroup.runner.place import FACTS, METRICS, TIMES
@@ -122,6 +123,8 @@ class Run:
     """What it is called beside runs whose folders have the same name."""
     taken_back: tuple[MetricsRow, ...] = ()
     """Rows of epochs that a method took back."""
+    mistakes: Mapping[str, Any] = field(default_factory=dict)
+    """Misclassified test images of a training."""
     front: str = ""
     """What stands before the names of its files where it is a part of another run: its folder."""
 
@@ -185,11 +188,20 @@ class Run:
         return min(known)[1] if known else None
 
     @cached_property
-    def verdicts(self) -> list[str]:
-        """How the network found compares with each baseline, in sentences; none before a whole run is over."""
+    def _verdicts(self) -> list[Mapping[str, Any]]:
+        """What a whole run says of its baselines; none before it is over."""
         said = _document(self.folder / VERDICT, []).get("verdicts") if (self.folder / VERDICT).exists() else None
-        sentences = [at(one, "sentence") for one in said] if isinstance(said, list) else []
-        return [text for text in sentences[: len(BASELINES)] if isinstance(text, str)]
+        return [one for one in said[: len(BASELINES)] if isinstance(one, Mapping)] if isinstance(said, list) else []
+
+    @property
+    def verdicts(self) -> list[str]:
+        """How the network found compares with each baseline, in sentences."""
+        return [text for one in self._verdicts if isinstance(text := one.get("sentence"), str)]
+
+    @property
+    def compared(self) -> dict[str, str]:
+        """By baseline, what the comparison with it came to."""
+        return {str(one.get("baseline")): str(one.get("verdict")) for one in self._verdicts}
 
     @property
     def rule(self) -> AnswerRule:
@@ -287,6 +299,7 @@ def read_run(folder: Path, given: Given | None = None, parts: Mapping[str, Run] 
         facts=facts,
         times=tuple(values for _, values in _lines(folder / TIMES, problems)),
         gallery=_document(folder / GALLERY, problems),
+        mistakes=_document(folder / MISTAKES, problems),
         given=given or Given(),
         parts=parts or {},
         problems=tuple(problems),

@@ -1,16 +1,27 @@
 """What a page says of several runs together."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from smallgroup.report.answer import captioned, contributed
 from smallgroup.report.compare import SeedPairs, differing_keys, pairs_of, settings_of, weight
 from smallgroup.report.curves import final, overlays
 from smallgroup.report.detail import Detail
 from smallgroup.report.markup import Markup, render
-from smallgroup.report.run import Run, number_at, section_at
+from smallgroup.report.run import Run, finite, number_at, section_at
+from smallgroup.report.verdict import Verdict, of_teaching
 from smallgroup.report.views import chart_figure
-from smallgroup.report.words import STATES, SourcedText, duration, percent, sized
+from smallgroup.report.words import STATES, duration, percent, sized
 from smallgroup.spaces.ground_truth import accuracy_on, caveat_of
+
+SIDE_BY_SIDE = 4
+"""Runs up to which each has a column of its own; more are rows of a leaderboard."""
+MOST_KEYS = 8
+"""Keys of configs that are columns of a leaderboard."""
+RANKED = ("test error", "validation error")
+"""What a leaderboard is sorted by at first: the first of them that it has."""
+WEIGHT = "config.yaml: search.lambda"
 
 
 def side_by_side(runs: Sequence[Run], detail: Detail) -> list[Markup]:
@@ -23,27 +34,71 @@ def several_header(runs: Sequence[Run]) -> Markup:
     return render("several_header.html", names=[run.name for run in runs])
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What a table says of a run, what it is sorted by, and where it comes from; an empty text is not known."""
+
+    words: str
+    source: str
+    value: float | str | None = None
+    """What it is sorted by, where that is not the words."""
+
+    @property
+    def key(self) -> float | str:
+        """What a script sorts by."""
+        return self.words if self.value is None else repr(self.value)
+
+
+RunField = Callable[[Run], Measured]
+
+
 def comparison(runs: Sequence[Run]) -> Markup:
-    """The runs in a table, and the keys of their configs that differ."""
+    """The runs in a table, and the keys of their configs that differ; of many runs, a leaderboard."""
     rows = []
     for title, measure in _measures(runs):
-        fields = [measure(run) for run in runs]
-        if any(words for words, _ in fields):
-            named = zip(fields, runs, strict=True)
-            rows.append((title, [SourcedText(words, f"{run.name}/{source}") for (words, source), run in named]))
+        fields = [replace(found, source=f"{run.name}/{found.source}") for run in runs if (found := measure(run))]
+        if any(field.words for field in fields):
+            rows.append((title, fields))
+    keys, opening = differing_keys(runs), of_teaching(runs)
+    if len(runs) > SIDE_BY_SIDE:
+        return leaderboard(runs, rows, keys, opening)
     head = ["", *(run.name for run in runs)]
-    return render("side_by_side.html", head=head, rows=rows, keys=differing_keys(runs))
+    return render("side_by_side.html", head=head, rows=rows, keys=keys, opening=opening)
 
 
-RunField = Callable[[Run], tuple[str, str]]
-"""What a table says of a run, and where it has it from; an empty text is not known."""
+def leaderboard(
+    runs: Sequence[Run],
+    measures: Sequence[tuple[str, Sequence[Measured]]],
+    keys: Mapping[str, Sequence[object]],
+    opening: Sequence[Verdict],
+) -> Markup:
+    """A row per run, the best first; a script sorts it by any column and filters it."""
+    shown = list(keys.items())[:MOST_KEYS]
+    columns = [
+        *measures,
+        *((key, [Measured(str(value), "config.yaml", _sortable(value)) for value in values]) for key, values in shown),
+    ]
+    titles = [title for title, _ in columns]
+    by = next((title for title in RANKED if title in titles), None)
+    order = list(range(len(runs)))
+    if by is not None:
+        fields = columns[titles.index(by)][1]
+        values = [field.value if isinstance(field.value, float) else math.inf for field in fields]
+        order.sort(key=lambda place: values[place])
+    rows = [(runs[place].name, [fields[place] for _, fields in columns]) for place in order]
+    left_out = [key for key in keys if key not in titles]
+    return render("leaderboard.html", titles=titles, rows=rows, by=by, left_out=left_out, opening=opening)
+
+
+def _sortable(value: object) -> float | None:
+    return finite(value)
 
 
 def _measures(runs: Sequence[Run]) -> list[tuple[str, RunField]]:
     measures: list[tuple[str, RunField]] = [
-        ("state", lambda run: (STATES[run.state], "result.json, and whether a process holds .lock")),
-        ("learners", lambda run: (str(len(run.learners)), "metrics.jsonl: learner")),
-        ("lambda", lambda run: (_known(weight(run), "{:g}".format, search=run), "config.yaml: search.lambda")),
+        ("state", lambda run: Measured(STATES[run.state], "result.json, and whether a process holds .lock")),
+        ("learners", lambda run: Measured(str(len(run.learners)), "metrics.jsonl: learner")),
+        ("lambda", lambda run: _known(weight(run) if run.kind == "search" else None, "{:g}".format, WEIGHT)),
         ("retained", _retained),
         ("answer", _answer),
         ("validation error", _result("validation_error", percent)),
@@ -60,46 +115,45 @@ def _measures(runs: Sequence[Run]) -> list[tuple[str, RunField]]:
     return measures + [(_accuracy_title(column), _accuracy(column)) for column in columns]
 
 
-def _known(value: float | None, write: Callable[[float], str], search: Run | None = None) -> str:
-    return "" if value is None or (search is not None and search.kind != "search") else write(value)
+def _known(value: float | None, write: Callable[[float], str], source: str) -> Measured:
+    return Measured("" if value is None else write(value), source, value)
 
 
-def _retained(run: Run) -> tuple[str, str]:
+def _retained(run: Run) -> Measured:
     known = run.kind == "search" and run.retained is not None
     source = "result.json: retained" if run.result else "metrics.jsonl: lowest w_validation_loss of the last epoch"
-    return f"learner {run.retained}{'' if run.result else ', so far'}" if known else "", source
+    return Measured(f"learner {run.retained}{'' if run.result else ', so far'}" if known else "", source)
 
 
-def _answer(run: Run) -> tuple[str, str]:
+def _answer(run: Run) -> Measured:
     known = run.kind == "search" and bool(run.result)
     told = run.rule if run.answering is None else f"{run.rule}: {run.whose}"
-    return told if known else "", "result.json: answer"
+    return Measured(told if known else "", "result.json: answer")
 
 
 def _result(key: str, write: Callable[[float], str], *, trained: bool = False) -> RunField:
     """A number of the result; a trained one is that of the training within a run, or of a run that is one."""
 
-    def measure(run: Run) -> tuple[str, str]:
+    def measure(run: Run) -> Measured:
         within = run.kind == "search" and trained
         owner = run.parts.get("training") if within else run
         front = "training/" if within else ""
-        return "" if owner is None else _known(final(owner, key), write), f"{front}result.json: {key}"
+        return _known(None if owner is None else final(owner, key), write, f"{front}result.json: {key}")
 
     return measure
 
 
-def _memory(run: Run) -> tuple[str, str]:
+def _memory(run: Run) -> Measured:
     memory, file = run.peak_memory
-    return _known(memory, "{:,.0f}".format), f"{file}: peak_memory_mb"
+    return _known(memory, "{:,.0f}".format, f"{file}: peak_memory_mb")
 
 
 def _counted(key: str) -> RunField:
     """The size of the network that the config of a search would train: counted alike whether or not it was trained."""
 
-    def measure(run: Run) -> tuple[str, str]:
-        size = run.given.size
-        source = "config.yaml: training.network, counted from the cell"
-        return "" if size is None else sized(getattr(size, key)), source
+    def measure(run: Run) -> Measured:
+        size = None if run.given.size is None else float(getattr(run.given.size, key))
+        return _known(size, sized, "config.yaml: training.network, counted from the cell")
 
     return measure
 
@@ -110,9 +164,8 @@ def _accuracy_title(column: str) -> str:
 
 
 def _accuracy(column: str) -> RunField:
-    return lambda run: (
-        _known(number_at(run.result, "true_accuracy", column), percent),
-        f"result.json: true_accuracy.{column}",
+    return lambda run: _known(
+        number_at(run.result, "true_accuracy", column), percent, f"result.json: true_accuracy.{column}"
     )
 
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from smallgroup.report import palette
+from smallgroup.report.axes import in_digits
 from smallgroup.report.cells import DrawnCell, draw_cell, drawn, shares_of, slots_of
-from smallgroup.report.charts import Chart, draw_chart, in_digits
+from smallgroup.report.charts import Chart, draw_chart
 from smallgroup.report.curves import charts_of, thinned
 from smallgroup.report.detail import Detail
 from smallgroup.report.heat import draw_heat
@@ -15,6 +16,10 @@ from smallgroup.report.run import Run, table_at
 from smallgroup.report.shapes import svg
 from smallgroup.spaces import SPACES, definition_of
 
+HOW_TO_READ = (
+    "Point at a chart, or reach it with the tab key and move with the arrow keys, to read its numbers. Legends switch "
+    "lines off and on."
+)
 HINT = "Point at a row, or reach it with the tab key, for the alternatives."
 
 
@@ -81,8 +86,9 @@ def cells_section(run: Run, frames: Frames, prefix: str) -> Markup | None:
         figures.append((f"{title}{kept}", svg(drawing)))
     epochs = sorted({epoch for course in courses for epoch in course.cells})
     about = (
-        "Each node is a lane; each row an operation on its way from a lane into a node. The thicker the way, the "
-        "larger the operation's share of its edge, which stands at the right."
+        "Each node is a lane; each row an operation on its way from a lane into a node. The number is the operation's "
+        "share of its edge, and so is the bar below it, whose tick marks the uniform level: the share of an operation "
+        "about which nothing is decided. The thicker the way, the more is decided."
     ) + _thinned(run, len(epochs))
     return render("cells.html", prefix=prefix, about=about, epochs=epochs, hint=HINT, figures=figures)
 
@@ -155,11 +161,7 @@ def curves_section(run: Run, prefix: str, detail: Detail) -> Markup | None:
     if not charts:
         return None
     figures = [chart_figure(chart, prefix, detail) for chart in charts]
-    about = (
-        "Point at a chart, or reach it with the tab key and move with the arrow keys, to read its numbers. Legends "
-        "switch lines off and on."
-    )
-    return render("grid.html", anchor=f"{prefix}curves", title="Curves", about=about, figures=figures)
+    return render("grid.html", anchor=f"{prefix}curves", title="Curves", about=HOW_TO_READ, figures=figures)
 
 
 def _thinned(run: Run, shown: int) -> str:

@@ -84,6 +84,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("both")
     runs = make_run(folder / "taught"), make_run(folder / "alone", config={"lambda": 0}, error=14.0)
+    for name, error in (("training", 7.5), ("resnet", 7.6), ("random", 7.7)):
+        add_training(runs[0], name=name, error=error)
     return report(*runs, out=folder / "both.html")
 
 
@@ -132,11 +134,10 @@ def test_pointing_at_an_edge_tells_the_alternatives(browser: Any, made: Path) ->
         page = tab.open(made)
         edge = page.locator("#cells g.edge").first
         edge.locator(".operation").hover()
-        words = page.locator("#cells .readout").inner_text()
-        assert words.startswith("Learner 0, cell")
+        words = page.locator(".tip").inner_text()
         assert "alternatives: " in words
         page.locator("#cells g.edge").nth(1).focus()
-        assert page.locator("#cells .readout").inner_text() != words
+        assert page.locator(".tip").inner_text() != words
 
 
 def test_charts_are_read_by_pointer_and_by_keyboard(browser: Any, made: Path) -> None:
@@ -144,18 +145,20 @@ def test_charts_are_read_by_pointer_and_by_keyboard(browser: Any, made: Path) ->
     with Tab(browser) as tab:
         page = tab.open(made)
         figure = page.locator("#errors")
-        chart, readout = figure.locator("svg.chart"), figure.locator(".readout")
-        before = readout.inner_text()
+        chart, tip = figure.locator("svg.chart"), page.locator(".tip")
+        assert not tip.is_visible()
         box = chart.bounding_box()
-        chart.hover(position={"x": box["width"] * 0.97, "y": box["height"] / 2})
-        assert readout.inner_text().startswith("Epoch 4 (%): W learner 0 12.5 (line 7)")
+        chart.hover(position={"x": box["width"] * 0.75, "y": box["height"] / 2})
+        assert tip.inner_text().startswith("Epoch 4 (%)\nW learner 0 12.5 (line 7)")
         assert rows[6]["w_error"] == 12.5
+        box, place = chart.bounding_box(), tip.bounding_box()
+        assert 0 < place["x"] - (box["x"] + box["width"] * 0.75) < 30  # beside the pointer
         page.mouse.move(0, 0)
-        assert readout.inner_text() == before
+        assert not tip.is_visible()
         chart.focus()
         page.keyboard.press("ArrowLeft")
         page.keyboard.press("ArrowLeft")
-        assert readout.inner_text().startswith("Epoch 3")
+        assert tip.inner_text().startswith("Epoch 3")
 
 
 def test_legends_switch_lines_and_tabs_switch_panels(browser: Any, both: Path) -> None:
@@ -179,6 +182,28 @@ def test_legends_switch_lines_and_tabs_switch_panels(browser: Any, both: Path) -
         assert [panel.is_visible() for panel in panels.all()] == [True, False]
 
 
+def test_a_leaderboard_sorts_and_filters(browser: Any, tmp_path: Path) -> None:
+    folders = [
+        make_run(tmp_path / f"run-{seed}", config={"seed": seed}, error=10.0 + (3 * seed) % 5, epochs=1)
+        for seed in range(12)
+    ]
+    (folders[1] / "result.json").unlink()
+    with Tab(browser, width=360) as tab:
+        page = tab.open(report(*folders, out=tmp_path / "many.html"))
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        names = page.locator(".board tbody tr:not([hidden]) th")
+        assert names.all_inner_texts()[:3] == ["run-0", "run-5", "run-10"]
+        assert names.all_inner_texts()[-1] == "run-1"
+        head = page.locator(".board thead th").filter(has_text="validation error")
+        head.locator("button").click()
+        assert head.get_attribute("aria-sort") == "descending"
+        assert names.all_inner_texts()[:2] == ["run-3", "run-8"]
+        assert names.all_inner_texts()[-1] == "run-1"  # what is not known stays last
+        page.locator(".board input").fill("run-1 finished")
+        assert sorted(names.all_inner_texts()) == ["run-10", "run-11"]
+        assert page.locator(".board output").inner_text() == "2 of 12 runs"
+
+
 def test_heat_maps_tell_the_share_below_the_pointer(browser: Any, made: Path) -> None:
     rows = [json.loads(line) for line in (made.parent / "metrics.jsonl").read_text().splitlines()]
     with Tab(browser) as tab:
@@ -189,7 +214,7 @@ def test_heat_maps_tell_the_share_below_the_pointer(browser: Any, made: Path) ->
         picture.hover(position={"x": box["width"] - 2, "y": 1}, force=True)
         table = rows[6]["scores"]["cell"][0]
         told = f"Epoch 4, edge 0 → 1, none: share {table[0] / sum(table):.3f}"
-        assert figure.locator(".readout").inner_text() == told
+        assert page.locator(".tip").inner_text() == told
 
 
 def test_commands_are_copied(browser: Any, made: Path) -> None:
@@ -209,7 +234,7 @@ OUTSIDE = """() => Array.from(document.querySelectorAll('main *')).filter((one) 
 }).map((one) => one.outerHTML.slice(0, 120))"""
 COLLIDING = """() => {
   const found = [];
-  for (const svg of document.querySelectorAll('svg.cell, svg.chart, svg.heat')) {
+  for (const svg of document.querySelectorAll('svg.cell, svg.chart, svg.heat, svg.scatter')) {
     const frame = svg.getBoundingClientRect();
     if (!frame.width) continue;
     const boxes = Array.from(svg.querySelectorAll('text'))
@@ -300,6 +325,7 @@ LEFT_ALONE = """() => Array.from(document.querySelectorAll('header, h2, h3, .abo
 def test_paper_cuts_no_table_and_has_the_training(browser: Any, both: Path, tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run", classes=tuple(f"a long name of class {c}" for c in range(10)))
     add_training(folder)
+    add_training(folder, name="resnet")
     with Tab(browser, width=A4) as tab:
         page = tab.open(both)
         page.emulate_media(media="print")
@@ -310,7 +336,7 @@ def test_paper_cuts_no_table_and_has_the_training(browser: Any, both: Path, tmp_
         page.locator("details.printed > summary").click()
         assert page.evaluate(CUT) == []
         page.locator("details.printed > summary").click()
-        curves = page.locator("#training-training-errors svg.chart")
+        curves = page.locator("#resnet-training-errors svg.chart")
         assert not curves.is_visible()
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
         assert curves.is_visible()

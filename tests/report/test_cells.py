@@ -44,7 +44,7 @@ def test_the_same_cell_gives_the_same_bytes() -> None:
     one, other = (svg(draw_cell(cells["normal"], "DARTS_V2"), standalone=True) for _ in range(2))
     assert one == other
     # If this changes, drawings in papers change: only on purpose.
-    assert sha256(one.encode()).hexdigest()[:16] == "a60bf4a4aee5c538"
+    assert sha256(one.encode()).hexdigest()[:16] == "b20412cb67ce26df"
     assert "var(" not in one
     assert "class=" not in one
 
@@ -60,7 +60,7 @@ def test_nothing_lies_on_something_else() -> None:
             assert all(low >= 0 and high <= made.height for low, high in boxes)
 
 
-def test_a_way_begins_at_its_source_and_is_as_thick_as_its_share() -> None:
+def test_a_way_begins_at_its_source_and_is_as_thick_as_it_is_decided() -> None:
     cell = drawn(Cell.parse(CELLS[0]), {"cell": scores(1, 0)})["cell"]
     made = edges(draw_cell(cell, "learner 0"))
     ways = [way for node in cell.nodes for way in node]
@@ -71,11 +71,20 @@ def test_a_way_begins_at_its_source_and_is_as_thick_as_its_share() -> None:
         assert isinstance(ride, Polyline)
         assert ride.points[0] is not None
         starts.append(ride.points[0][0])
-        assert ride.width == pytest.approx(width_of(way.share))
+        assert ride.width == pytest.approx(width_of(way))
+        scale, gauge, uniform = (parts(group)[name] for name in ("scale", "gauge", "uniform"))
+        assert isinstance(scale, Polyline)
+        assert isinstance(gauge, Polyline)
+        assert isinstance(uniform, Polyline)
+        assert way.share is not None
+        ends = [line.points[-1][0] - scale.points[0][0] for line in (scale, gauge, uniform)]  # type: ignore[index]
+        assert [end / ends[0] for end in ends[1:]] == pytest.approx([way.share, 0.2])
         assert f"from node {way.source}" in group.title
         assert "alternatives: " in group.title
     assert [starts.index(start) for start in starts] == [0, 0, 2, 0, 2, 5]
-    assert width_of(0.5) > width_of(0.2) > 1
+    shares = [(("a", share), ("b", 1 - share)) for share in (0.4, 0.5, 0.75, 1.0)]
+    assert [width_of(Way(0, "a", 0, one)) for one in shares] == [1.0, 1.0, 4.5, 8.0]
+    assert width_of(Way(0, "a", 0)) == 2.0
 
 
 def test_shares_are_of_an_edge_and_leave_out_what_was_removed() -> None:

@@ -6,22 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from smallgroup.report.charts import (
-    BOTTOM,
-    HEIGHT,
-    LEFT,
-    RIGHT,
-    TOP,
-    WIDTH,
-    Chart,
-    ChartPoint,
-    Series,
-    _axis,
-    draw_chart,
-    in_digits,
-    tick_labels,
-)
-from smallgroup.report.shapes import Group, Label, Polyline, svg
+from smallgroup.report.axes import axis_of, in_digits, tick_labels
+from smallgroup.report.charts import BOTTOM, HEIGHT, LEFT, TOP, WIDTH, Chart, ChartPoint, Series, draw_chart, kept_apart
+from smallgroup.report.scatter import NetworkPoint, draw_scatter
+from smallgroup.report.shapes import Disc, Group, Label, Polyline, svg
 
 
 def chart(*values: float | None, log: bool = False, first: int = 0) -> Chart:
@@ -51,7 +39,8 @@ def test_points_lie_where_the_ticks_say() -> None:
     assert ticks[0.0] == pytest.approx(points[0][1])
     assert ticks[20.0] == pytest.approx(points[1][1])
     across = [point[0] for point in points if point is not None]
-    assert across == pytest.approx([LEFT + i / 3 * (WIDTH - LEFT - RIGHT) for i in range(4)])
+    right = float(str(made.data["right"]))
+    assert across == pytest.approx([LEFT + i / 3 * (right - LEFT) for i in range(4)])
     assert all(TOP <= point[1] <= HEIGHT - BOTTOM for point in points if point is not None)
     assert points[3] is not None
     assert points[3][1] < points[1][1]  # more is higher
@@ -77,8 +66,8 @@ def test_what_is_missing_is_a_gap_and_a_lonely_number_a_dot() -> None:
     )
     drawing = draw_chart(gaps)
     assert [point is None for point in line_of(drawing)] == [False, True, False]
-    dots = next(shape for shape in drawing.shapes if isinstance(shape, Group)).shapes[1:]
-    assert len(dots) == 2
+    own = next(shape for shape in drawing.shapes if isinstance(shape, Group)).shapes
+    assert len([shape for shape in own if isinstance(shape, Disc)]) == 2
 
 
 @pytest.mark.parametrize("values", [(5.0,), (5.0, 5.0), (0.0, 0.0), (-1.0, 1.0), (1e-9, 2e-9), (1e12, 3e12)])
@@ -122,22 +111,58 @@ def test_ticks_are_what_they_say(ticks: list[float], labels: list[str]) -> None:
 
 
 def test_long_numbers_have_room_beside_the_axis() -> None:
-    points = tuple(ChartPoint(epoch, 123456.0 + epoch / 100, 1) for epoch in range(3))
+    points = tuple(ChartPoint(epoch, 1.2345e-7 + epoch * 1e-8, 1) for epoch in range(3))
     made = draw_chart(Chart("it", "It", "", "", (Series("own", points, "x"),)))
-    assert 123456.01 in ticks_of(made)
-    starts = [shape.points[0] for shape in made.shapes if isinstance(shape, Polyline)]
-    assert all(point is not None and point[0] > LEFT + 10 for point in starts)
-    points = tuple(ChartPoint(epoch, 0.99985 + epoch / 20000, 1) for epoch in range(3))
-    made = draw_chart(Chart("it", "It", "", "", (Series("own", points, "x"),)))
-    (label, *_) = [shape for shape in made.shapes if isinstance(shape, Label) and len(shape.words) == 7]
-    assert label.x > 7 * 0.64 * label.size  # the widest digits that browsers are known to take
+    (label, *_) = [shape for shape in made.shapes if isinstance(shape, Label) and shape.anchor == "end"]
+    assert label.x > len(label.words) * 0.64 * label.size  # the widest digits that browsers are known to take
+
+
+@pytest.mark.parametrize(
+    ("values", "unit", "ends"),
+    [
+        ([0.9999, 1.0], "share", (0.0, 1.0)),
+        ([-0.01, 0.02], "cosine", (-1.0, 1.0)),
+        ([0.9999, 1.0], "", (0.94995, 1.04995)),
+        ([93.1, 93.2], "%", (88.49, 97.81)),
+        ([5.0], "%", (4.75, 5.25)),
+        ([1.0, 40.0], "%", (0.0, 42.0)),
+        ([1.5], "share", (1.425, 1.575)),  # no share, whatever it says
+    ],
+)
+def test_an_axis_does_not_make_much_of_little(values: list[float], unit: str, ends: tuple[float, float]) -> None:
+    low, high, ticks = axis_of(values, unit)
+    assert (low, high) == pytest.approx(ends)
+    assert len(ticks) >= 2
+    assert all(low - 1e-9 <= tick <= high + 1e-9 for tick in ticks)
+
+
+def test_lines_are_named_at_their_end_and_names_keep_apart() -> None:
+    made = draw_chart(chart(5.0, 1.001))
+    names = [shape for group in made.shapes if isinstance(group, Group) for shape in group.shapes[1:]]
+    assert [(name.words, name.colour) for name in names if isinstance(name, Label)] == [("own", "l0"), ("other", "l0")]
+    heights = [name.y for name in names if isinstance(name, Label)]
+    assert abs(heights[0] - heights[1]) >= 11
+    assert kept_apart([5.0, 5.0, 5.0], 0.0, 100.0) == [5.0, 16.0, 27.0]
+    assert kept_apart([99.0, 98.0], 0.0, 100.0) == [100.0, 89.0]
+
+
+def test_networks_are_points_with_names_and_the_axis_of_errors_begins_at_zero() -> None:
+    points = [NetworkPoint("searched", 2e6, 1.25, "a"), NetworkPoint("ResNet", 4e6, 1.25, "b", 1)]
+    made = draw_scatter(points)
+    groups = [shape for shape in made.shapes if isinstance(shape, Group)]
+    assert groups[1].title == "ResNet: test error 1.25 %, 4 M multiply-adds"
+    discs = [shape for group in groups for shape in group.shapes if isinstance(shape, Disc)]
+    assert discs[0].x < discs[1].x
+    assert discs[0].y == discs[1].y == pytest.approx(TOP + (HEIGHT - TOP - BOTTOM) * (1 - 1.25 / (1.25 * 1.05)))
+    labels = [shape.y for group in groups for shape in group.shapes if isinstance(shape, Label)]
+    assert abs(labels[0] - labels[1]) >= 11
 
 
 def test_a_line_stands_where_something_else_is_measured() -> None:
-    broken = replace(chart(1.0, 2.0, 3.0, 4.0), breaks=(0, 2, 3))
-    upright = [s for s in draw_chart(broken).shapes if isinstance(s, Polyline) and s.dash]
+    made = draw_chart(replace(chart(1.0, 2.0, 3.0, 4.0), breaks=(0, 2, 3)))
+    upright = [s for s in made.shapes if isinstance(s, Polyline) and s.dash]
     across = [point[0] for line in upright for point in line.points if point is not None]
-    step = (WIDTH - LEFT - RIGHT) / 3
+    step = (float(str(made.data["right"])) - LEFT) / 3
     # Between an epoch and the next one; after the last there is nothing to keep apart.
     assert across == pytest.approx([LEFT + place * step for place in (0.5, 0.5, 2.5, 2.5)])
 
@@ -152,7 +177,7 @@ def test_a_file_has_a_legend_and_fixed_colours() -> None:
 
 @pytest.mark.parametrize("values", [[0.1002, 0.1004, 0.1049], [0.114, 0.1149], [3e-7, 3.001e-7], [0.2, 0.7]])
 def test_a_narrow_logarithmic_axis_has_ticks_that_differ_and_lie_within(values: list[float]) -> None:
-    low, high, ticks = _axis(values, log=True)
+    low, high, ticks = axis_of(values, log=True)
     assert len(ticks) >= 2
     assert len(set(tick_labels(ticks))) == len(ticks)
     assert all(low <= math.log10(tick) <= high for tick in ticks)

@@ -23,10 +23,12 @@ def test_brighter_is_a_larger_share_and_what_is_removed_has_no_colour() -> None:
     assert rows[0][0] == palette.scaled(0.1 / 0.6)
     assert rows[3][1] is None
     assert (bands[-1].rows[0][0], bands[-1].rows[0][-1]) == (palette.scaled(0.0), palette.scaled(1.0))
-    assert "share 0.00 to 0.60" in [shape.words for shape in drawing.shapes if isinstance(shape, Label)]
+    assert "0 to 0.60, uniform 0.20" in [shape.words for shape in drawing.shapes if isinstance(shape, Label)]
 
 
-def test_the_legend_tells_shares_apart_that_are_close() -> None:
+def test_shares_that_hardly_differ_look_alike() -> None:
     close: list[float | None] = [0.1999, 0.2001, 0.2, 0.2, 0.2]
     drawing = draw_heat(KIND, {0: table(close), 1: table(close)}, "learner 0")
-    assert "share 0.1999 to 0.2001" in [shape.words for shape in drawing.shapes if isinstance(shape, Label)]
+    (band, *_) = [shape for shape in drawing.shapes if isinstance(shape, Raster)]
+    assert {row[0] for row in band.rows} == {palette.scaled(0.5)}  # the uniform level is the middle of the scale
+    assert "0 to 0.40, uniform 0.20" in [shape.words for shape in drawing.shapes if isinstance(shape, Label)]

@@ -18,7 +18,7 @@ def test_contrast_is_that_of_the_standard() -> None:
 @pytest.mark.parametrize("dress", [0, 1])
 def test_lines_and_words_can_be_read_on_paper_and_on_cards(dress: int) -> None:
     for ground in (NEUTRAL["paper"][dress], NEUTRAL["card"][dress]):
-        for name in ("ink", "muted", "accent", "warn"):
+        for name in ("ink", "muted", "accent", "warn", "good"):
             assert contrast(NEUTRAL[name][dress], ground) >= 4.5, name
         for pair in LEARNERS:
             assert contrast(pair[dress], ground) >= 4.5, pair

@@ -1,23 +1,14 @@
 """What a search writes down beside its metrics: facts, times by stage, and a gallery of disputed images."""
 
-import base64
 import json
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import torch
-from PIL import Image
-from torch import Tensor
-
-from smallgroup.data import FileImages
 from smallgroup.phases.facts import facts_of
+from smallgroup.phases.pictures import pictures_of
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.place import GALLERY
 from smallgroup.runner.recorder import Recorder
-
-LARGEST = 48
-"""Pixels of a side of a thumbnail."""
 
 
 def recorder(job: SearchJob, folder: Path) -> Recorder:
@@ -53,23 +44,10 @@ def files(job: SearchJob) -> dict[str, str]:
     if not disputed:
         return {}
     images, truth = job.data.unlabeled, job.metrics.taught.truth
-    pixels = images.fetch(torch.tensor([one["image"] for one in disputed]))
     entries = []
-    for one, picture in zip(disputed, pixels, strict=True):
-        entry = {**one, "picture": thumbnail(picture)}
-        if isinstance(images, FileImages):
-            entry["name"] = images.paths[one["image"]].rsplit("/", 1)[-1].encode(errors="replace").decode()
+    for one, picture in zip(disputed, pictures_of(images, [one["image"] for one in disputed]), strict=True):
+        entry = {**one, **picture}
         if truth is not None:
             entry["class"] = int(truth[one["image"]])
         entries.append(entry)
     return {GALLERY: json.dumps({"schema": 1, "epoch": job.epochs_done - 1, "images": entries}) + "\n"}
-
-
-def thumbnail(pixels: Tensor) -> str:
-    """A small PNG in base64, of uint8 [channels, height, width]."""
-    values = pixels.permute(1, 2, 0).contiguous().numpy()
-    picture = Image.fromarray(values[:, :, 0] if values.shape[2] == 1 else values)
-    picture.thumbnail((LARGEST, LARGEST))
-    with BytesIO() as file:
-        picture.save(file, "PNG", optimize=True)
-        return base64.b64encode(file.getvalue()).decode()

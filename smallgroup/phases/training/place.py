@@ -6,6 +6,8 @@ from pathlib import Path
 from smallgroup.runtime.text import shown
 
 WEIGHTS, ABOUT = "model.safetensors", "model.json"
+MISTAKES = "mistakes.json"
+"""Misclassified test images of a training, for its report."""
 TRAINING = "training"
 """The folder of the training within that of a whole run."""
 HELD_OUT = "not looked at: the errors are those of the held-out images"

@@ -10,10 +10,11 @@ from pydantic import TypeAdapter
 
 from smallgroup.data import FileImages
 from smallgroup.phases.evaluate import Evaluation
+from smallgroup.phases.pictures import pictures_of
 from smallgroup.phases.shown import ShownResult
 from smallgroup.phases.training.job import TrainingJob
 from smallgroup.phases.training.model import TrainedModel
-from smallgroup.phases.training.place import ABOUT, HELD_OUT, WEIGHTS
+from smallgroup.phases.training.place import ABOUT, HELD_OUT, MISTAKES, WEIGHTS
 from smallgroup.phases.training.size import NetworkSize, fit_in_words
 from smallgroup.phases.training.trainee import Trainee
 from smallgroup.runner import read_rows
@@ -24,6 +25,8 @@ from smallgroup.spaces.footprint import footprint
 from smallgroup.spaces.genotypes import from_plain, to_plain
 
 RESULT, WRONG = "result.json", "test.json"
+MOST_MISTAKES = 24
+"""Misclassified images that are kept for the report."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,27 @@ def read_wrong(folder: Path) -> list[bool] | None:
     return [bool(one) for one in wrong]
 
 
+def _write_mistakes(trainee: Trainee, found: Evaluation, folder: Path) -> None:
+    """Write the misclassified images about which the network is most certain, as small pictures for the report."""
+    assert trainee.data.tested is not None
+    images, indices = trainee.data.tested
+    places = indices.sort().values.tolist()
+    wrong = sorted((k for k, missed in enumerate(found.wrong) if missed), key=lambda k: (-found.confidence[k], k))
+    shown = wrong[:MOST_MISTAKES]
+    truth = images.labels
+    entries = [
+        {
+            "image": places[k],
+            "class": None if truth is None else int(truth[places[k]]),
+            "given": found.given[k],
+            "confidence": round(found.confidence[k], 4),
+            **picture,
+        }
+        for k, picture in zip(shown, pictures_of(images, [places[k] for k in shown]) if shown else [], strict=True)
+    ]
+    write_whole(folder / MISTAKES, json.dumps({"schema": 1, "wrong": len(wrong), "images": entries}) + "\n")
+
+
 def conclude(job: TrainingJob, *, seconds: float, folder: Path) -> TrainResult:
     """Look at the test images, and write the model and `result.json`."""
     found = None if job.data.tested is None else job.test()
@@ -167,6 +191,7 @@ def write_result(
     )
     model.write(folder, trainee.shipped)
     if found is not None:
+        _write_mistakes(trainee, found, folder)
         write_whole(folder / WRONG, json.dumps({"schema": 1, "wrong": [int(one) for one in found.wrong]}) + "\n")
     write_whole(folder / RESULT, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
     return result

@@ -11,7 +11,8 @@ import torch
 from smallgroup.api import search
 from smallgroup.config import resolve
 from smallgroup.jobs import make_job
-from smallgroup.phases.search.record import facts, files, thumbnail
+from smallgroup.phases.pictures import thumbnail
+from smallgroup.phases.search.record import facts, files
 from smallgroup.phases.search.taught import MOST_DISPUTED, TaughtCounts, divergence
 from smallgroup.runner import read_rows
 
