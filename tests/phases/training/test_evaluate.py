@@ -39,6 +39,7 @@ def test_every_measure_has_its_closed_form(classes: int) -> None:
     for label, row in zip(images.labels.tolist(), logits, strict=True):
         expected[label, int(row.argmax())] += 1
     assert found.confusion == expected.tolist()
+    assert found.given == [int(row.argmax()) for row in logits]
 
 
 def test_the_balanced_error_is_the_mean_over_the_classes_that_have_images() -> None:

@@ -16,6 +16,7 @@ from smallgroup.jobs import make_training
 from smallgroup.phases.evaluate import evaluate
 from smallgroup.phases.training import TrainingJob, read_model
 from smallgroup.phases.training.job import NonFiniteTrainingError
+from smallgroup.report.classes import is_png
 from smallgroup.runner import read_rows
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.config import NetworkConfig
@@ -291,6 +292,13 @@ def test_a_finished_training_says_all_and_its_model_does_the_same(tmp_path: Path
     assert result.class_errors is not None
     assert result.class_errors["3"] == pytest.approx(100 * (1 - found.confusion[3][3] / sum(found.confusion[3])))
     assert sum(sum(row) for row in found.confusion) == len(data.test)
+    mistakes = json.loads((tmp_path / "mistakes.json").read_text())
+    assert (mistakes["wrong"], len(mistakes["images"])) == (sum(found.wrong), min(24, sum(found.wrong)))
+    assert data.test.labels is not None
+    for one in mistakes["images"]:
+        assert (one["given"], one["class"]) == (found.given[one["image"]], int(data.test.labels[one["image"]]))
+        assert one["given"] != one["class"]
+        assert is_png(one["picture"])
     assert result.test_error_top5 is not None
     assert 0 <= result.test_error_top5 < result.test_error
     again = smallgroup.train(genotype, config, out=tmp_path, resume=True)
