@@ -187,7 +187,7 @@ def test_a_leaderboard_sorts_and_filters(browser: Any, tmp_path: Path) -> None:
         make_run(tmp_path / f"run-{seed}", config={"seed": seed}, error=10.0 + (3 * seed) % 5, epochs=1)
         for seed in range(12)
     ]
-    (folders[1] / "result.json").unlink()
+    (folders[1] / "result.json").unlink()  # not finished
     with Tab(browser, width=360) as tab:
         page = tab.open(report(*folders, out=tmp_path / "many.html"))
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
@@ -199,7 +199,7 @@ def test_a_leaderboard_sorts_and_filters(browser: Any, tmp_path: Path) -> None:
         assert head.get_attribute("aria-sort") == "descending"
         assert names.all_inner_texts()[:2] == ["run-3", "run-8"]
         assert names.all_inner_texts()[-1] == "run-1"  # what is not known stays last
-        page.locator(".board input").fill("run-1 finished")
+        page.locator(".board input").fill("run-1 retained:")
         assert sorted(names.all_inner_texts()) == ["run-10", "run-11"]
         assert page.locator(".board output").inner_text() == "2 of 12 runs"
 
