@@ -75,8 +75,8 @@ def leaderboard(
     """A row per run, the best first; a script sorts it by any column and filters it."""
     shown = list(keys.items())[:MOST_KEYS]
     columns = [
-        *measures,
-        *((key, [Measured(str(value), "config.yaml", _sortable(value)) for value in values]) for key, values in shown),
+        *sorted(measures, key=lambda one: RANKED.index(one[0]) if one[0] in RANKED else len(RANKED)),
+        *((key, [Measured(str(value), "config.yaml", finite(value)) for value in values]) for key, values in shown),
     ]
     titles = [title for title, _ in columns]
     by = next((title for title in RANKED if title in titles), None)
@@ -88,10 +88,6 @@ def leaderboard(
     rows = [(runs[place].name, [fields[place] for _, fields in columns]) for place in order]
     left_out = [key for key in keys if key not in titles]
     return render("leaderboard.html", titles=titles, rows=rows, by=by, left_out=left_out, opening=opening)
-
-
-def _sortable(value: object) -> float | None:
-    return finite(value)
 
 
 def _measures(runs: Sequence[Run]) -> list[tuple[str, RunField]]:
