@@ -10,7 +10,7 @@ from smallgroup.report.curves import final, overlays
 from smallgroup.report.detail import Detail
 from smallgroup.report.markup import Markup, render
 from smallgroup.report.run import Run, finite, number_at, section_at
-from smallgroup.report.verdict import Verdict, of_teaching
+from smallgroup.report.verdict import OpeningVerdict, of_teaching
 from smallgroup.report.views import chart_figure
 from smallgroup.report.words import STATES, duration, percent, sized
 from smallgroup.spaces.ground_truth import accuracy_on, caveat_of
@@ -35,7 +35,7 @@ def several_header(runs: Sequence[Run]) -> Markup:
 
 
 @dataclass(frozen=True)
-class Measured:
+class RunMeasure:
     """What a table says of a run, what it is sorted by, and where it comes from; an empty text is not known."""
 
     words: str
@@ -49,7 +49,7 @@ class Measured:
         return self.words if self.value is None else repr(self.value)
 
 
-RunField = Callable[[Run], Measured]
+RunField = Callable[[Run], RunMeasure]
 
 
 def comparison(runs: Sequence[Run]) -> Markup:
@@ -68,15 +68,15 @@ def comparison(runs: Sequence[Run]) -> Markup:
 
 def leaderboard(
     runs: Sequence[Run],
-    measures: Sequence[tuple[str, Sequence[Measured]]],
+    measures: Sequence[tuple[str, Sequence[RunMeasure]]],
     keys: Mapping[str, Sequence[object]],
-    opening: Sequence[Verdict],
+    opening: Sequence[OpeningVerdict],
 ) -> Markup:
     """A row per run, the best first; a script sorts it by any column and filters it."""
     shown = list(keys.items())[:MOST_KEYS]
     columns = [
         *sorted(measures, key=lambda one: RANKED.index(one[0]) if one[0] in RANKED else len(RANKED)),
-        *((key, [Measured(str(value), "config.yaml", finite(value)) for value in values]) for key, values in shown),
+        *((key, [RunMeasure(str(value), "config.yaml", finite(value)) for value in values]) for key, values in shown),
     ]
     titles = [title for title, _ in columns]
     by = next((title for title in RANKED if title in titles), None)
@@ -92,8 +92,8 @@ def leaderboard(
 
 def _measures(runs: Sequence[Run]) -> list[tuple[str, RunField]]:
     measures: list[tuple[str, RunField]] = [
-        ("state", lambda run: Measured(STATES[run.state], "result.json, and whether a process holds .lock")),
-        ("learners", lambda run: Measured(str(len(run.learners)), "metrics.jsonl: learner")),
+        ("state", lambda run: RunMeasure(STATES[run.state], "result.json, and whether a process holds .lock")),
+        ("learners", lambda run: RunMeasure(str(len(run.learners)), "metrics.jsonl: learner")),
         ("lambda", lambda run: _known(weight(run) if run.kind == "search" else None, "{:g}".format, WEIGHT)),
         ("retained", _retained),
         ("answer", _answer),
@@ -111,26 +111,26 @@ def _measures(runs: Sequence[Run]) -> list[tuple[str, RunField]]:
     return measures + [(_accuracy_title(column), _accuracy(column)) for column in columns]
 
 
-def _known(value: float | None, write: Callable[[float], str], source: str) -> Measured:
-    return Measured("" if value is None else write(value), source, value)
+def _known(value: float | None, write: Callable[[float], str], source: str) -> RunMeasure:
+    return RunMeasure("" if value is None else write(value), source, value)
 
 
-def _retained(run: Run) -> Measured:
+def _retained(run: Run) -> RunMeasure:
     known = run.kind == "search" and run.retained is not None
     source = "result.json: retained" if run.result else "metrics.jsonl: lowest w_validation_loss of the last epoch"
-    return Measured(f"learner {run.retained}{'' if run.result else ', so far'}" if known else "", source)
+    return RunMeasure(f"learner {run.retained}{'' if run.result else ', so far'}" if known else "", source)
 
 
-def _answer(run: Run) -> Measured:
+def _answer(run: Run) -> RunMeasure:
     known = run.kind == "search" and bool(run.result)
     told = run.rule if run.answering is None else f"{run.rule}: {run.whose}"
-    return Measured(told if known else "", "result.json: answer")
+    return RunMeasure(told if known else "", "result.json: answer")
 
 
 def _result(key: str, write: Callable[[float], str], *, trained: bool = False) -> RunField:
     """A number of the result; a trained one is that of the training within a run, or of a run that is one."""
 
-    def measure(run: Run) -> Measured:
+    def measure(run: Run) -> RunMeasure:
         within = run.kind == "search" and trained
         owner = run.parts.get("training") if within else run
         front = "training/" if within else ""
@@ -139,7 +139,7 @@ def _result(key: str, write: Callable[[float], str], *, trained: bool = False) -
     return measure
 
 
-def _memory(run: Run) -> Measured:
+def _memory(run: Run) -> RunMeasure:
     memory, file = run.peak_memory
     return _known(memory, "{:,.0f}".format, f"{file}: peak_memory_mb")
 
@@ -147,7 +147,7 @@ def _memory(run: Run) -> Measured:
 def _counted(key: str) -> RunField:
     """The size of the network that the config of a search would train: counted alike whether or not it was trained."""
 
-    def measure(run: Run) -> Measured:
+    def measure(run: Run) -> RunMeasure:
         size = None if run.given.size is None else float(getattr(run.given.size, key))
         return _known(size, sized, "config.yaml: training.network, counted from the cell")
 

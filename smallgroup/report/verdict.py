@@ -9,7 +9,7 @@ from smallgroup.report.compare import Contribution, SeedPairs, contributions, pa
 from smallgroup.report.run import BASELINES, VERDICT, Run
 from smallgroup.report.words import signed
 
-Side = Literal["better", "worse", "even", "open"]
+VerdictSide = Literal["better", "worse", "even", "open"]
 """`even`: not told apart, or better than some baselines only; `open`: nothing to compare with."""
 SIDES = {"better": "is better than", "worse": "is worse than", "not told apart": "is not told apart from"}
 """What `verdict.json` may say of a baseline."""
@@ -19,15 +19,15 @@ ALPHA = 0.05
 
 
 @dataclass(frozen=True)
-class Verdict:
+class OpeningVerdict:
     """A sentence, the color that goes with it, and where it comes from."""
 
-    side: Side
+    side: VerdictSide
     sentence: str
     source: str
 
 
-def verdicts_of(run: Run, cells: Sequence[DrawnCell]) -> list[Verdict]:
+def verdicts_of(run: Run, cells: Sequence[DrawnCell]) -> list[OpeningVerdict]:
     """What a page on one run opens with."""
     made = [against_baselines(run)]
     if run.kind == "search":
@@ -35,7 +35,7 @@ def verdicts_of(run: Run, cells: Sequence[DrawnCell]) -> list[Verdict]:
     return [one for one in made if one is not None]
 
 
-def against_baselines(run: Run) -> Verdict | None:
+def against_baselines(run: Run) -> OpeningVerdict | None:
     """How the network compares with the baselines of a whole run; None where it is no search."""
     if run.kind != "search":
         return None
@@ -49,10 +49,10 @@ def against_baselines(run: Run) -> Verdict | None:
             words = "Accuracy is open: no baseline was trained beside the network; smallgroup run trains them"
         else:
             words = "Accuracy is open: the network and its baselines have not been compared"
-        return Verdict("open", f"{words}.", f"the folder has no {source}")
+        return OpeningVerdict("open", f"{words}.", f"the folder has no {source}")
     parts = [f"{SIDES[side]} {_listed(names)}" for side, names in known.items()]
-    side: Side = "worse" if "worse" in known else "better" if set(known) == {"better"} else "even"
-    return Verdict(side, f"The network found {', and '.join(parts)}.", source)
+    side: VerdictSide = "worse" if "worse" in known else "better" if set(known) == {"better"} else "even"
+    return OpeningVerdict(side, f"The network found {', and '.join(parts)}.", source)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -60,7 +60,7 @@ def _listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def how_decided(cells: Sequence[DrawnCell]) -> Verdict | None:
+def how_decided(cells: Sequence[DrawnCell]) -> OpeningVerdict | None:
     """On how many edges of a cell the search is decided; None where its scores are not known."""
     shares = [
         way.share for cell in cells for ways in cell.nodes for way in ways if way.share is not None and way.shares
@@ -73,10 +73,10 @@ def how_decided(cells: Sequence[DrawnCell]) -> Verdict | None:
         f"The search is {state}: on {decided} of {len(shares)} edges of the cell the operation chosen has more than "
         f"half of the weight; the smallest share is {least:.2f}."
     )
-    return Verdict("better" if state == "decided" else "even", words, "metrics.jsonl: scores of the last epoch")
+    return OpeningVerdict("better" if state == "decided" else "even", words, "metrics.jsonl: scores of the last epoch")
 
 
-def of_teaching(runs: Sequence[Run]) -> list[Verdict]:
+def of_teaching(runs: Sequence[Run]) -> list[OpeningVerdict]:
     """What a page on several runs opens with: for each setting, whether teaching changed the error."""
     settings = settings_of(pairs_of(runs))
     found = [(setting, _main(contributions(setting))) for setting in settings]
@@ -89,14 +89,14 @@ def _main(measured: Sequence[Contribution]) -> Contribution | None:
     return by_title.get("test") or by_title.get("validation")
 
 
-def _taught(setting: SeedPairs, main: Contribution) -> Verdict:
+def _taught(setting: SeedPairs, main: Contribution) -> OpeningVerdict:
     n, p = len(setting.pairs), main.comparison.p
     better = main.mean < 0
-    side: Side = "even" if p is None or p >= ALPHA or main.mean == 0 else "better" if better else "worse"
+    side: VerdictSide = "even" if p is None or p >= ALPHA or main.mean == 0 else "better" if better else "worse"
     words = {"better": "is better than", "worse": "is worse than", "even": "is not told apart from"}[side]
     chance = "one pair of seeds cannot tell" if n == 1 else f"Wilcoxon p = {p:.3g}" if p is not None else "no p"
     sentence = (
         f"The search with teaching {words} the one without: {main.title} {signed(main.mean)} points "
         f"(n = {n}; {chance})."
     )
-    return Verdict(side, sentence, "result.json of each run")
+    return OpeningVerdict(side, sentence, "result.json of each run")
