@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from smallgroup import kernels
 from smallgroup.config import CONFIG, Config, keys_for_training, keys_of_any, load_own, overlaid, resolve
 from smallgroup.data import data_root
 from smallgroup.data.config import DataConfig
@@ -21,7 +20,14 @@ from smallgroup.display.display import Display
 from smallgroup.display.playoff import PlayOffDisplay
 from smallgroup.display.search import SearchDisplay
 from smallgroup.display.training import TrainingDisplay
-from smallgroup.jobs import LOWER_IN_SEARCH, LOWER_IN_TRAINING, make_job, make_training, training_data_of
+from smallgroup.jobs import (
+    LOWER_IN_SEARCH,
+    LOWER_IN_TRAINING,
+    make_job,
+    make_mutual,
+    make_training,
+    training_data_of,
+)
 from smallgroup.pages import REPORT, draw_all
 from smallgroup.phases.playoff.answer import answer_of, candidates_of
 from smallgroup.phases.playoff.job import PlayOffJob
@@ -32,7 +38,6 @@ from smallgroup.phases.search.result import conclude as conclude_search
 from smallgroup.phases.training import (
     GroupCells,
     GroupJob,
-    MutualJob,
     MutualResult,
     Peers,
     TrainResult,
@@ -46,18 +51,16 @@ from smallgroup.phases.training.mutual_result import conclude as conclude_mutual
 from smallgroup.phases.training.record import recorder as training_recorder
 from smallgroup.phases.training.result import conclude as conclude_training
 from smallgroup.places import check_for_run, check_part, holds_run, is_begun, nothing_to_resume
+from smallgroup.ranks import RankTask, dealt, environment_on, skips_of
 from smallgroup.report import notebook  # noqa: F401 -- registers what results show in notebooks
 from smallgroup.runner import Runner, Watcher, check_folder, check_identity, read_current_rows
 from smallgroup.runner.machine import machine
 from smallgroup.runner.place import METRICS
-from smallgroup.runner.skips import Skips
-from smallgroup.runtime import device
-from smallgroup.runtime.environment import Environment
+from smallgroup.runtime import device, world
 from smallgroup.runtime.files import check_not_link, remove_unfinished
 from smallgroup.runtime.memory import memory_explained
 from smallgroup.runtime.text import shown
 from smallgroup.spaces import genotypes
-from smallgroup.spaces.canary import canary
 from smallgroup.spaces.genotype import Genotype
 
 LEAST_SECONDS = 2.0
@@ -102,10 +105,12 @@ def search(
         return resolve(load_own(folder / CONFIG)).of_search()
 
     def carry_out(runner: Runner) -> SearchResult:
-        job = make_job(resolved)
+        task = RankTask("search", resolved.to_dict(), also)
+        count = len(resolved.learners)
+        job = dealt(task, runner.environment, count, lambda exchange: make_job(resolved, exchange=exchange))
         with _displays(SearchDisplay, watcher, progress=progress) as displays:
-            runner.recorders = (*displays, *recorders, search_recorder(job, runner.folder))
-            seconds = runner.run(job, resume=resume)
+            told = (*displays, *recorders, search_recorder(job, runner.folder))
+            seconds = replace(runner, recorders=told, world=world.current()).run(job, resume=resume)
         play = None
         if resolved.search.answer == "play-off":
             play = partial(
@@ -259,11 +264,12 @@ def train_mutually(
 
     def carry_out(runner: Runner) -> MutualResult:
         check_places(runner.folder, len(group.genotypes))
-        images = training_data_of(resolved)
-        job = MutualJob(resolved.training, images, group, seed=resolved.seed, device=device.current())
+        task = RankTask("mutual", resolved.to_dict(), _precision(resolved), group.dumps())
+        count = len(group.genotypes)
+        job = dealt(task, runner.environment, count, lambda exchange: make_mutual(resolved, group, exchange))
         with _displays(TrainingDisplay, watcher, progress=progress) as displays:
-            runner.recorders = (*displays, training_recorder(job, runner.folder))
-            seconds = runner.run(job, resume=resume)
+            told = (*displays, training_recorder(job, runner.folder))
+            seconds = replace(runner, recorders=told, world=world.current()).run(job, resume=resume)
         return conclude_mutual(job, seconds=seconds, folder=runner.folder)
 
     identity = {**resolved.of_training(), **group.to_dict()}
@@ -378,10 +384,7 @@ def _carried_out(
         check_place(folder, config, resume=resume)
         before = _device_before(folder) if resume else None
         with machine(config.run, before) as where, memory_explained(plan.advice):
-            # Hashes of what the CPU computes say nothing about another device, for which no bits are promised.
-            hashes = canary(*plan.also) if where.type == "cpu" else {}
-            path = kernels.describe(kernels.current())
-            environment = Environment.current(path, hashes, device.describe_device(where))
+            environment = environment_on(where, plan.also)
             runner = Runner(
                 folder,
                 identity=plan.identity,
@@ -390,7 +393,7 @@ def _carried_out(
                 minutes=config.run.checkpoint_minutes,
                 least_seconds=LEAST_SECONDS,
                 allow_drift=allow_drift,
-                skips=Skips(config.run.most_skipped if config.run.on_nonfinite == "skip" else 0),
+                skips=skips_of(config),
                 # The config comes last: where it is, all that a run is known by is.
                 files={**plan.files, CONFIG: config.to_yaml(environment.summary())},
             )

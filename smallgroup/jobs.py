@@ -8,13 +8,14 @@ from typing import Any
 from smallgroup.config import CONFIG, Config, load_own, resolve
 from smallgroup.data import SearchData, data_root, open_search_data
 from smallgroup.data.training_data import TrainingData, Views, open_group_data, open_training_data
+from smallgroup.group import Exchange
 from smallgroup.phases.passes import PassTime
 from smallgroup.phases.search import SearchJob
 from smallgroup.phases.search.labellers import Labellers, labellers_of
 from smallgroup.phases.search.learners import Searcher
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.phases.search.timing import pass_time_of, reckoned
-from smallgroup.phases.training import GroupCells, GroupJob, TrainingJob, cells
+from smallgroup.phases.training import GroupCells, GroupJob, MutualJob, Peers, TrainingJob, cells
 from smallgroup.phases.training.trainee import Build, Trainee
 from smallgroup.runner import CHECKPOINTS
 from smallgroup.runner.machine import machine
@@ -36,8 +37,11 @@ LOWER_IN_TRAINING = (
 """What to do when memory runs out."""
 
 
-def make_job(config: Config, data: SearchData | None = None) -> SearchJob:
-    """The search that a config describes, at its beginning; on other data than those it names, if given."""
+def make_job(config: Config, data: SearchData | None = None, exchange: Exchange | None = None) -> SearchJob:
+    """The search that a config describes, at its beginning; on other data than those it names, if given.
+
+    With an `exchange` other processes compute some of the learners.
+    """
     data = data or open_search_data(config.data_in_search, seed=config.seed, image_size=config.search.image_size)
     images = data.dataset.spec
     learners = [((one.space or config.space).build(images), config.build_method(one)) for one in config.learners]
@@ -52,7 +56,14 @@ def make_job(config: Config, data: SearchData | None = None) -> SearchJob:
         truth=truth,
         labellers=labellers,
         device=device.current(),
+        exchange=exchange,
     )
+
+
+def make_mutual(config: Config, group: Peers, exchange: Exchange | None = None) -> MutualJob:
+    """The networks that learn from one another, at their beginning; other processes may compute some of them."""
+    images, where = training_data_of(config), device.current()
+    return MutualJob(config.training, images, group, seed=config.seed, device=where, exchange=exchange)
 
 
 def read_labellers(folder: Path, data: SearchData) -> Labellers:

@@ -11,6 +11,7 @@ from smallgroup.cli.commands.model import evaluate, export, predict
 from smallgroup.cli.commands.search import run, search
 from smallgroup.cli.commands.study import study
 from smallgroup.cli.commands.train import mutual, train
+from smallgroup.cli.launching import check_launched
 from smallgroup.cli.plain_help import PlainCommand
 from smallgroup.version import __version__
 
@@ -46,6 +47,7 @@ def top(
     elif context.invoked_subcommand is None:
         typer.echo(context.get_help())
     else:
+        check_launched(context.invoked_subcommand)
         return
     raise typer.Exit
 

@@ -10,6 +10,7 @@ import typer
 
 from smallgroup.cli.app import app
 from smallgroup.cli.given import PLUGINS
+from smallgroup.cli.launching import is_follower
 from smallgroup.cli.output import say
 from smallgroup.cli.streams import guarded_streams
 from smallgroup.registry import import_plugins
@@ -47,10 +48,10 @@ def _run(words: list[str]) -> int:
     except Exception as error:
         if debug:
             say(*traceback.format_exc().rstrip().split("\n"), err=True)
-        else:
+        elif not is_follower():
             say(f"error: {_sentence(error)}", err=True)
         return _exit_code(error)
-    if code == INTERRUPTED:
+    if code == INTERRUPTED and not is_follower():
         say("error: interrupted", err=True)
     return code if isinstance(code, int) else FAILED if code else 0
 

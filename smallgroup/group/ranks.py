@@ -135,11 +135,11 @@ class RankExchange:
         self._meetings, self._unfinished = 0, False
         known = [failure for failure in failures if failure is not None]
         numbers = [failure for failure in known if isinstance(failure, NonFiniteError)]
-        if len(numbers) < len(known):
+        if others := [failure for failure in known if not isinstance(failure, FloatingPointError)]:
             # Whoever has met something else than numbers that are not finite raises that.
-            if own is not None and not isinstance(own, NonFiniteError):
-                return own
-            return next(failure for failure in known if not isinstance(failure, NonFiniteError))
+            return own if own is not None and not isinstance(own, FloatingPointError) else others[0]
+        if len(numbers) < len(known):  # outside of the stages of a group
+            return own if own is not None else known[0]
         first = min(numbers, key=lambda error: (error.stage, error.learner))
         is_own = isinstance(own, NonFiniteError) and (own.stage, own.learner) == (first.stage, first.learner)
         return own if is_own and own is not None else first
@@ -197,20 +197,24 @@ def _in_memory_order(table: Tensor) -> Tensor:
 
 
 def _told(failure: BaseException | None) -> list[int]:
-    """Return a failure as integers: 0, or 1 with where a number is not finite, or 2; then text."""
+    """Return a failure as integers: 0, or 1 with where a number is not finite, or 2, or 3 for other numbers; text."""
     if failure is None:
         text, head = "", [0, 0, 0, 0]
     elif isinstance(failure, NonFiniteError):
         text, head = failure.quantity, [1, failure.learner, failure.stage, failure.step]
+    elif isinstance(failure, FloatingPointError):
+        text, head = str(failure), [3, 0, 0, 0]
     else:
         text, head = f"{type(failure).__name__}: {failure}", [2, 0, 0, 0]
     letters = [ord(letter) for letter in text[:LONGEST]]
     return [*head, *letters, *[0] * (LONGEST - len(letters))]
 
 
-def _read_failure(rank: int, numbers: Sequence[int]) -> NonFiniteError | PeerError | None:
+def _read_failure(rank: int, numbers: Sequence[int]) -> FloatingPointError | PeerError | None:
     kind, learner, stage, step, *letters = numbers
     text = "".join(chr(letter) for letter in letters if letter)
     if kind == 1:
         return NonFiniteError(learner, stage, text, step)
+    if kind == 3:
+        return FloatingPointError(text)
     return PeerError(rank, text) if kind == 2 else None

@@ -6,17 +6,17 @@ The job says what a step is and what an epoch leaves behind; it knows nothing of
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from signal import Signals
-from typing import Any
+from typing import Any, NoReturn
 
 from smallgroup.runner.identity import check_identity
 from smallgroup.runner.lock import locked
 from smallgroup.runner.metrics import Metrics, check_free
 from smallgroup.runner.place import CHECKPOINTS, METRICS
-from smallgroup.runner.saved import parts_of
+from smallgroup.runner.saved import Saved, parts_of
 from smallgroup.runner.signals import watched
 from smallgroup.runner.skips import Skips
 from smallgroup.runner.watcher import Job, Watcher
@@ -24,6 +24,7 @@ from smallgroup.runtime.checkpoints import Checkpoint, Checkpoints
 from smallgroup.runtime.environment import Environment
 from smallgroup.runtime.files import check_not_link, remove_unfinished, write_whole
 from smallgroup.runtime.memory import is_out_of_memory
+from smallgroup.runtime.world import BETWEEN_STEPS, IN_STEP, JobState, LostRankError, Vote, World
 
 DRIFT = "the result may differ from that of an uninterrupted run: {}"
 
@@ -50,6 +51,8 @@ class Runner:
         skips: how many batches may be left out whose numbers are not finite (a `FloatingPointError`).
         files: by name, what is written into the folder when the run begins.
         recorders: who else is told how it goes, such as those who write it down.
+        world: the processes that run the job together. Rank 0 alone has files and watchers; the others take the same
+            steps, and do between them what all have voted for.
     """
 
     folder: Path
@@ -63,21 +66,25 @@ class Runner:
     skips: Skips = field(default_factory=Skips)
     files: Mapping[str, str] = field(default_factory=dict)
     recorders: Sequence[Watcher] = ()
+    world: World = field(default_factory=World)
 
     def run(self, job: Job, *, resume: bool = False) -> float:
         """Run the job to its end and give the seconds it took, over all its parts."""
-        with locked(self.folder), watched() as ending, closing(job):
+        leads = self.world.is_first
+        with locked(self.folder) if leads else nullcontext(), watched() as ending, closing(job):
             metrics, checkpoints = (
                 Metrics(self.folder / METRICS),
                 Checkpoints(self.folder / CHECKPOINTS, keep=self.keep),
             )
-            before = self._take_up(job, metrics, checkpoints, resume=resume)
+            before = self._take_up_together(job, metrics, checkpoints, resume=resume)
             start = saved = time.monotonic()
             first = True
             self._tell_all(lambda each: each.started(job))
 
             def save() -> None:
                 tensors, record = job.state()
+                if not leads:
+                    return
                 seconds = before + time.monotonic() - start
                 own = {"metrics": metrics.length, "seconds": seconds, "identity": dict(self.identity)}
                 own |= {"environment": asdict(self.environment), "metrics_sha256": metrics.digest()}
@@ -86,36 +93,64 @@ class Runner:
                 self._tell_all(lambda each: each.saved(job.step))
 
             while not job.finished:
-                rows, before_step = None, job.step
+                rows, before_step, where = None, job.step, 0
+                failure: BaseException | None = None
                 try:
                     rows = job.advance()
                 except Exception as error:
                     if not self._left_out(error, job):
-                        self._save_before(error, job, save)
-                        raise
+                        failure, where = error, IN_STEP
                 else:
                     if job.step > before_step:
                         self.skips.taken()
                 if rows is not None:
                     left_out = self.skips.of_epoch()
                     rows = [{**row, **left_out} for row in rows]
-                    with _told_what_is_left():
-                        for row in rows:
-                            metrics.append(row)
-                try:
-                    self._tell_of_step(job.step, before + time.monotonic() - start, rows)
-                except (Exception, SystemExit) as error:  # between two steps, with all rows written
-                    self._save_before(error, job, save)
-                    raise
+                can_save = True
+                if failure is None:
+                    failure, can_save = self._written_down(metrics, job, before + time.monotonic() - start, rows)
+                    where = 0 if failure is None else BETWEEN_STEPS
                 since = time.monotonic() - saved
-                due = since >= self.least_seconds or first or job.finished
-                if (rows is not None and due) or ending or since > 60 * self.minutes:
-                    with _told_what_is_left():
+                at_end = rows is not None and (since >= self.least_seconds or first or job.finished)
+                due = bool(where or ending or at_end or since > 60 * self.minutes)
+                agreed = self.world.vote(Vote(ending.signal or 0, save=can_save and due, failed=where))
+                if agreed.failed:
+                    self._fail(failure, job, save, can_save=agreed.save)
+                if agreed.save:
+                    with self.world.together(), _told_what_is_left():
                         save()
                     saved, first = time.monotonic(), False
-                if ending.signal is not None:  # also after the last step: what would follow this run must not begin
-                    raise Interrupted(ending.signal, job.step)
+                if agreed.signal:  # also after the last step: what would follow this run must not begin
+                    raise Interrupted(Signals(agreed.signal), job.step)
             return before + time.monotonic() - start
+
+    def _written_down(
+        self, metrics: Metrics, job: Job, seconds: float, rows: Sequence[Mapping[str, Any]] | None
+    ) -> tuple[BaseException | None, bool]:
+        """Write what a step leaves behind and tell of it; return what failed, and whether the step may be saved.
+
+        Without all its rows it may not.
+        """
+        if not self.world.is_first:
+            return None, True
+        try:
+            with _told_what_is_left():
+                for row in rows or ():
+                    metrics.append(row)
+        except Exception as error:
+            return error, False
+        try:
+            self._tell_of_step(job.step, seconds, rows)
+        except (Exception, SystemExit) as error:  # between two steps, with all rows written
+            return error, True
+        return None, True
+
+    def _fail(self, own: BaseException | None, job: Job, save: Callable[[], None], *, can_save: bool) -> NoReturn:
+        """End the run on all ranks because of what failed, here or on another rank."""
+        error = own or LostRankError("another rank failed between two steps, and so the run ends")
+        if can_save:
+            self._save_before(error, job, save)
+        raise error
 
     def _tell_of_step(self, step: int, seconds: float, rows: Sequence[Mapping[str, Any]] | None) -> None:
         self._tell_all(lambda each: each.stepped(step, seconds))
@@ -123,6 +158,8 @@ class Runner:
             self._tell_all(lambda each: each.ended_epoch(rows))
 
     def _tell_all(self, call: Callable[[Watcher], None]) -> None:
+        if not self.world.is_first:
+            return
         for each in [*self.recorders, *([self.watcher] if self.watcher else [])]:
             self._tell_one(each, call)
 
@@ -137,6 +174,8 @@ class Runner:
 
     def _tell(self, sentence: str) -> None:
         """Say what the user should know, to whoever listens."""
+        if not self.world.is_first:
+            return
         if self.watcher:
             self._tell_one(self.watcher, lambda each: each.told(sentence))
         else:
@@ -161,8 +200,30 @@ class Runner:
         except Exception as other:  # as where the disk is full: the first error counts
             error.add_note(f"no checkpoint could be written ({other}); --resume takes up the one before")
 
-    def _take_up(self, job: Job, metrics: Metrics, checkpoints: Checkpoints, *, resume: bool) -> float:
-        """Go on from the newest checkpoint, or begin; the seconds so far."""
+    def _take_up_together(self, job: Job, metrics: Metrics, checkpoints: Checkpoints, *, resume: bool) -> float:
+        """Go on from the newest checkpoint, or begin, on all ranks: rank 0 reads it. The seconds so far."""
+        seconds, found = 0.0, None
+        with self.world.together():
+            if self.world.is_first:
+                seconds, found = self._take_up(job, metrics, checkpoints, resume=resume)
+        state = self.world.pass_on(
+            None if found is None else JobState(found.tensors, {**found.record, "step": found.step})
+        )
+        with self.world.together():
+            if not self.world.is_first and state is not None:
+                there = Checkpoint(state.record["step"], dict(state.tensors), dict(state.record))
+                run, record = parts_of(there)
+                _load(job, there, record)
+                self._go_on_counting(run)
+        return seconds
+
+    def _go_on_counting(self, run: Saved) -> None:
+        self.skips.in_a_row, self.skips.in_epoch = run.skipped_in_a_row, run.skipped_in_epoch
+
+    def _take_up(
+        self, job: Job, metrics: Metrics, checkpoints: Checkpoints, *, resume: bool
+    ) -> tuple[float, Checkpoint | None]:
+        """Go on from the newest checkpoint, or begin; the seconds so far, and the checkpoint."""
         found = checkpoints.newest() if resume else None
         if found is None:
             if not resume:
@@ -175,7 +236,7 @@ class Runner:
             metrics.cut(0)
             for name, text in self.files.items():
                 write_whole(self.folder / name, text)
-            return 0.0
+            return 0.0, None
         run, record = parts_of(found)
         check_identity(self.identity, run.identity)
         drift = self._checked_drift(run.environment)
@@ -195,8 +256,8 @@ class Runner:
             if not (self.folder / name).exists():
                 write_whole(self.folder / name, text)
         self._tell_all(lambda each: each.resumed(found.step))
-        self.skips.in_a_row, self.skips.in_epoch = run.skipped_in_a_row, run.skipped_in_epoch
-        return run.seconds
+        self._go_on_counting(run)
+        return run.seconds, found
 
     def _check_whole(self) -> None:
         """Refuse to begin a part of a run, as its training, where its search would not have been resumed."""

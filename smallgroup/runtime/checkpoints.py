@@ -1,8 +1,9 @@
 """Checkpoints that are whole or not there: safetensors and JSON in a folder, with a manifest written last.
 
-    checkpoints/000000000120/tensors.safetensors   every tensor by name
-                             record.json           everything else
-                             manifest.json         the SHA-256 of both
+    checkpoints/000000000120/learner-0.safetensors  the tensors of a learner by name, where there are learners
+                             tensors.safetensors    all other tensors
+                             record.json            everything else
+                             manifest.json          the SHA-256 of all of them
 
 A checkpoint is written beside its place, brought to the disk, and moved there by one rename. One of the same step that
 is there already is set aside until then, as 000000000120.old. No pickle anywhere.
@@ -30,7 +31,8 @@ from smallgroup.runtime.files import (
 )
 from smallgroup.runtime.tensor_files import read_tensors, tensor_bytes, tensors_of
 
-SCHEMA = 1
+SCHEMAS = (1, 2)
+"""1: `tensors.safetensors` alone; 2: files of learners, and that one if there are other tensors."""
 TENSORS, RECORD, MANIFEST = "tensors.safetensors", "record.json", "manifest.json"
 LARGEST = {RECORD: 50_000_000, MANIFEST: 1_000_000}
 """Bytes; a thousandth of them is common."""
@@ -75,9 +77,11 @@ class Checkpoints:
         unfinished = unfinished_in(self.folder)
         unfinished.mkdir()
         try:
-            contents = {TENSORS: tensor_bytes(tensors), RECORD: json.dumps({"step": step, **record}).encode()}
+            contents = {name: tensor_bytes(part) for name, part in _by_file(tensors).items()}
+            schema = 1 if list(contents) == [TENSORS] else 2
+            contents[RECORD] = json.dumps({"step": step, **record}).encode()
             sums = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
-            contents[MANIFEST] = json.dumps({"schema": SCHEMA, "sha256": sums}).encode()
+            contents[MANIFEST] = json.dumps({"schema": schema, "sha256": sums}).encode()
             for name, content in contents.items():
                 _write(unfinished / name, content)
             bring_to_disk(unfinished)
@@ -126,6 +130,8 @@ class Checkpoints:
             shutil.rmtree(path, ignore_errors=True)
 
 
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,5}")
+_OF_TENSORS = re.compile(rf"{re.escape(TENSORS)}|learner-(?:{_NUMBER.pattern})\.safetensors")
 _PLACE = re.compile(rf"[0-9]{{12,18}}(?:{re.escape(_ASIDE)})?")
 
 
@@ -136,23 +142,42 @@ def _step_of(place: Path) -> int:
 def _read(place: Path) -> tuple[int, dict[str, Tensor], dict[str, Any]]:
     check_not_link(place)
     manifest = _object(MANIFEST, read_regular(place / MANIFEST, LARGEST[MANIFEST]))
-    if manifest.get("schema") != SCHEMA:
-        raise ValueError(f"its schema must be {SCHEMA}, but it is {str(manifest.get('schema'))[:20]}")
+    if (schema := manifest.get("schema")) not in SCHEMAS:
+        raise ValueError(f"its schema must be {' or '.join(map(str, SCHEMAS))}, but it is {str(schema)[:20]}")
     sums = manifest.get("sha256")
-    found = read_tensors(place / TENSORS)
+    if not isinstance(sums, dict):
+        raise ValueError(f"{MANIFEST} must hold checksums")
+    files = [TENSORS] if schema == 1 else sorted(name for name in sums if _OF_TENSORS.fullmatch(name))
     text = read_regular(place / RECORD, LARGEST[RECORD])
-    for name, content in ((RECORD, text), (TENSORS, found)):
-        if not isinstance(sums, dict) or hashlib.sha256(content).hexdigest() != sums.get(name):
-            raise ValueError(f"the checksum of {name} differs")
-    try:
-        tensors = tensors_of(found)
-    except ValueError as error:
-        raise ValueError(f"{TENSORS} cannot be read: {error}") from None
+    _check_sum(RECORD, text, sums)
+    tensors: dict[str, Tensor] = {}
+    for name in files:
+        found = read_tensors(place / name)
+        _check_sum(name, found, sums)
+        try:
+            tensors |= tensors_of(found)
+        except ValueError as error:
+            raise ValueError(f"{name} cannot be read: {error}") from None
     record = _object(RECORD, text)
     step = record.pop("step", None)
     if not isinstance(step, int) or step != _step_of(place):
         raise ValueError(f"its step must be that of its name, but it is {str(step)[:20]}")
     return step, tensors, record
+
+
+def _by_file(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
+    """Tensors by the file they go to; names of those of learner 3 begin with `3.`."""
+    files: dict[str, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        learner = name.partition(".")[0]
+        own = f"learner-{learner}.safetensors" if _NUMBER.fullmatch(learner) else TENSORS
+        files.setdefault(own, {})[name] = tensor
+    return files or {TENSORS: {}}
+
+
+def _check_sum(name: str, content: bytes, sums: Mapping[str, Any]) -> None:
+    if hashlib.sha256(content).hexdigest() != sums.get(name):
+        raise ValueError(f"the checksum of {name} differs")
 
 
 def _object(name: str, content: bytes) -> dict[str, Any]:

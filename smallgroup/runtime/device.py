@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional
 
 from smallgroup.runtime.device_names import AUTO, NoDeviceError, check_device_name, check_possible
+from smallgroup.runtime.launch import launched
 from smallgroup.runtime.text import shown
 
 CPU = torch.device("cpu")
@@ -20,6 +21,7 @@ def choose_device(name: str = AUTO, before: str | None = None) -> torch.device:
 
     `auto` is the device of `before`, if it names one that is there: a run is resumed where it was begun. Else it is the
     first CUDA device, else the CPU. It is never mps: there single operations are missing, and nothing here was run.
+    Under `torchrun` the local rank says which of several CUDA devices `auto` and `cuda` are.
     """
     check_device_name(name)
     check_possible(name)
@@ -28,14 +30,20 @@ def choose_device(name: str = AUTO, before: str | None = None) -> torch.device:
         earlier = "" if before is None else before.partition(" ")[0]
         wanted = earlier if earlier in ("cpu", "cuda", "mps") else "cuda"
         found = [device for device in present if device.type == wanted]
-        return found[0] if found else CPU
+        return found[_place() % len(found)] if found else CPU
     asked = torch.device(name)
     if asked.type == "cuda" and asked.index is None:
-        asked = torch.device("cuda", 0)
+        asked = torch.device("cuda", _place() % max(1, sum(device.type == "cuda" for device in present)))
     if asked not in present:
         names = ", ".join(map(str, present))
         raise NoDeviceError(f"device {name} must be there to be used, but this machine has {names}")
     return asked
+
+
+def _place() -> int:
+    """Which of the processes of this machine this one is; 0 if it is alone."""
+    launch = launched()
+    return 0 if launch is None else launch.local_rank
 
 
 def describe_device(device: torch.device) -> str:

@@ -111,13 +111,13 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_sentence(tmp_path: Path, cap
     before = (out / "metrics.jsonl").read_bytes()
     (out / "result.json").unlink()
     newest = max((out / "checkpoints").iterdir())
-    content = bytearray((newest / "tensors.safetensors").read_bytes())
+    content = bytearray((newest / "learner-0.safetensors").read_bytes())
     content[-1] ^= 1
-    (newest / "tensors.safetensors").write_bytes(bytes(content))
+    (newest / "learner-0.safetensors").write_bytes(bytes(content))
     code, _, log = run(capsys, "--out", str(out), "--resume")
     assert code == 0
     assert (
-        f"warning: checkpoint {newest} is damaged and passed over: the checksum of tensors.safetensors differs" in log
+        f"warning: checkpoint {newest} is damaged and passed over: the checksum of learner-0.safetensors differs" in log
     )
     assert "resumed after step 3" in log
     assert (out / "metrics.jsonl").read_bytes() == before

@@ -45,18 +45,18 @@ def linked(path: Path) -> None:
 
 
 DAMAGES: dict[str, Damage] = {
-    "a file is gone": lambda place: gone(place / "tensors.safetensors"),
+    "a file is gone": lambda place: gone(place / "learner-0.safetensors"),
     "the manifest is gone": lambda place: gone(place / "manifest.json"),
-    "a file was cut": lambda place: os.truncate(place / "tensors.safetensors", 99),
+    "a file was cut": lambda place: os.truncate(place / "learner-0.safetensors", 99),
     "a bit was flipped": lambda place: flip(place / "record.json"),
-    "a bit of a number was flipped": lambda place: flip_a_number(place / "tensors.safetensors"),
+    "a bit of a number was flipped": lambda place: flip_a_number(place / "learner-0.safetensors"),
     "a pipe in place of a file": lambda place: os.mkfifo(gone(place / "record.json")),
     "a huge record": lambda place: os.truncate(place / "record.json", 20 * 2**30),
     "a huge manifest": lambda place: os.truncate(place / "manifest.json", 20 * 2**30),
-    "huge tensors": lambda place: os.truncate(place / "tensors.safetensors", 20 * 2**30),
-    "a link in place of a file": lambda place: linked(place / "tensors.safetensors"),
+    "huge tensors": lambda place: os.truncate(place / "learner-0.safetensors", 20 * 2**30),
+    "a link in place of a file": lambda place: linked(place / "learner-0.safetensors"),
     "a device in place of a file": lambda place: gone(place / "manifest.json").symlink_to("/dev/zero"),
-    "a later version": lambda place: (place / "manifest.json").write_text('{"schema": 2, "sha256": {}}'),
+    "a later version": lambda place: (place / "manifest.json").write_text('{"schema": 3, "sha256": {}}'),
 }
 """Of the folder of a checkpoint."""
 

@@ -52,6 +52,15 @@ def test_kills_of_a_training_and_of_its_workers(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow  # many processes
+def test_kills_of_ranks_and_of_torchrun(tmp_path: Path) -> None:
+    """Rank 1, the agent that has started all of them, and rank 0."""
+    attacks = [Attack("of a worker", steps=2, event=1), Attack("SIGKILL", steps=1), Attack("of a worker", steps=1)]
+    report = chaos.torment(chaos.subjects("ranks", tmp_path / "images", 2), tmp_path, attacks)
+    assert report.mismatches == []
+    assert report.kills == 3
+
+
+@pytest.mark.slow  # many processes
 def test_kills_of_a_study(tmp_path: Path) -> None:
     """Its workers save and end, also when nobody can tell them to."""
     report = chaos.torment(study_of(rows=1), tmp_path, [Attack("SIGKILL", steps=1), Attack("SIGTERM", steps=3)])

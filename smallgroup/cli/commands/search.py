@@ -37,7 +37,7 @@ def search(
     and learner), checkpoints, genotype.json, result.json and report.html. Ctrl-C saves and ends; a second one ends at
     once.
     """
-    from smallgroup.cli import early  # noqa: PLC0415
+    from smallgroup.cli import early, launching  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
 
     given = options_of_run(
@@ -67,10 +67,14 @@ def search(
         allow_drift=allow_drift,
         tensorboard=tensorboard,
     )
-    early.check_search(wanted)
-    from smallgroup.cli.search import run as carry_out  # noqa: PLC0415
+    wanted = launching.restarted(wanted)
 
-    carry_out(wanted, as_json=json)
+    def act() -> None:
+        from smallgroup.cli.search import run as carry_out  # noqa: PLC0415 -- it loads torch
+
+        carry_out(wanted, as_json=json)
+
+    launching.carry_out(launching.asked("search", wanted), lambda: early.check_search(wanted), act)
 
 
 def run(
@@ -115,7 +119,7 @@ def run(
     network follows the time. Baselines have about the same multiply-adds (under limits in KB the ResNet is the
     largest that fits) and are trained with the same settings for the same number of steps.
     """
-    from smallgroup.cli import early  # noqa: PLC0415
+    from smallgroup.cli import early, launching  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
 
     given = options_of_run(
@@ -153,8 +157,13 @@ def run(
         allow_drift=allow_drift,
         tensorboard=tensorboard,
     )
+    wanted = launching.restarted(wanted)
     beside, rule = early.baselines_of(baselines), early.answer_of(answer)
-    early.check_whole_run(wanted, controls=controls)
-    from smallgroup.cli.run import run as carry_out  # noqa: PLC0415
 
-    carry_out(wanted, beside, rule, controls=controls, as_json=json)
+    def act() -> None:
+        from smallgroup.cli.run import run as carry_out  # noqa: PLC0415 -- it loads torch
+
+        carry_out(wanted, beside, rule, controls=controls, as_json=json)
+
+    asked = launching.asked("run", wanted, baselines=beside, answer=rule, controls=controls)
+    launching.carry_out(asked, lambda: early.check_whole_run(wanted, controls=controls), act)

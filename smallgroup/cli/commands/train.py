@@ -129,7 +129,7 @@ def mutual(
     `learner-0`, `learner-1`, ... As the control, the same networks are then trained alone, from the same initial
     weights with weight 0, in `alone` within it.
     """
-    from smallgroup.cli import early  # noqa: PLC0415
+    from smallgroup.cli import early, launching  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
 
     given = options_of_run(
@@ -142,7 +142,16 @@ def mutual(
         skip_bad_images=skip_bad_images or None,
     )
     wanted = Wanted(given, changes or (), config, out, None, None, resume=resume, allow_drift=allow_drift)
-    group = early.check_mutual(genotypes, wanted, learners, weight)
-    from smallgroup.cli.mutual import run as carry_out  # noqa: PLC0415
+    wanted = launching.restarted(wanted)
 
-    carry_out(genotypes, group, wanted, as_json=json)
+    def check() -> None:
+        early.check_mutual(genotypes, wanted, learners, weight)
+
+    def act() -> None:
+        group = early.check_mutual(genotypes, wanted, learners, weight)
+        from smallgroup.cli.mutual import run as carry_out  # noqa: PLC0415 -- it loads torch
+
+        carry_out(genotypes, group, wanted, as_json=json)
+
+    asked = launching.asked("mutual", wanted, genotypes=genotypes, learners=learners, weight=weight)
+    launching.carry_out(asked, check, act)

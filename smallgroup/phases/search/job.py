@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -26,7 +27,8 @@ from smallgroup.phases.search.learners import Searcher, make_searcher, of_learne
 from smallgroup.phases.search.marks import Marks
 from smallgroup.phases.search.metrics import EpochMetrics
 from smallgroup.phases.search.schedule import Course, StepKind, schedule_of
-from smallgroup.phases.search.sharing import share_learners
+from smallgroup.phases.search.sharing import check_same_decisions, share_learners
+from smallgroup.phases.sharing import meeting, telling
 from smallgroup.runtime.memory import check_batch
 from smallgroup.spaces import Space
 from smallgroup.spaces.ground_truth import GroundTruths
@@ -158,18 +160,21 @@ class SearchJob:
     def advance(self) -> Sequence[Mapping[str, Any]] | None:
         """One step; at the end of an epoch its metrics, a row per learner."""
         step = self._current
-        for searcher in self.searchers:
-            searcher.prepare(step)
+        with telling(self._exchange):
+            for searcher in self.searchers:
+                searcher.prepare(step)
         if not self._epoch_is_over:  # it is, if an earlier attempt failed after the step: then the rest is made up for
             report = self._take_step(step)
-            self.metrics.note(report)
+            # The others are told if they meet here again before they end the step.
+            with telling(self._exchange) if self._epoch_is_over else nullcontext():
+                self.metrics.note(report)
             for stage, seconds in report.seconds.items():
                 self._count(f"stage {stage}", seconds)
         if not self._epoch_is_over:
             return None
         start = time.perf_counter()
         self._share()
-        rows = self.metrics.rows(step // self.course.steps_per_epoch)
+        rows = self.metrics.rows(step // self.course.steps_per_epoch, self._exchange)
         went_back = self.decide(step, rows)
         self._count("evaluation", time.perf_counter() - start)
         if not went_back:
@@ -203,12 +208,17 @@ class SearchJob:
     def take(self, kind: StepKind, moving: Sequence[bool] | None = None) -> StepReport:
         """A step of the group that moves V alone, V and W, or also the architectures of those `moving`."""
         self._shared = False
-        train = self._read_train.batch(self.position)
+        with telling(self._exchange):
+            train = self._read_train.batch(self.position)
+            unlabeled = validation = None
+            if kind != "labellers" and self.group.setting.teaching.active:
+                unlabeled = self._read_unlabeled.batch(self.position)
+            if kind == "all":
+                validation = self._read_validation.batch(self.position)
+            if kind != "labellers":
+                self.group.lam = self.course.lam(self.position)
         if kind == "labellers":
             return self.group.step_labellers(train)
-        unlabeled = self._read_unlabeled.batch(self.position) if self.group.setting.teaching.active else None
-        self.group.lam = self.course.lam(self.position)
-        validation = self._read_validation.batch(self.position) if kind == "all" else None
         return self.group.step(
             train,
             unlabeled,
@@ -226,8 +236,11 @@ class SearchJob:
         deciding = [k for k, searcher in enumerate(self.searchers) if searcher.watches_epochs and not searcher.ended]
         before = {k: self.searchers[k].relaxed.marked() for k in deciding}
         try:
-            decisions = {k: self._decision(self.searchers[k], step, rows[k]) for k in deciding}
-            rebuilt = {k: self.searchers[k].rebuilt(how) for k, how in decisions.items() if isinstance(how, Rebuild)}
+            with meeting(self._exchange):
+                decisions = {k: self._decision(self.searchers[k], step, rows[k]) for k in deciding}
+                rebuilds = {k: how for k, how in decisions.items() if isinstance(how, Rebuild)}
+                rebuilt = {k: self.searchers[k].rebuilt(how) for k, how in rebuilds.items()}
+                check_same_decisions(self._exchange, self.searchers, decisions, rebuilt)
         except BaseException:
             for k, mark in before.items():
                 self.searchers[k].relaxed.back_to(mark)

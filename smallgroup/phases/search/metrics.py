@@ -10,13 +10,14 @@ from torch import Tensor
 
 from smallgroup.data import SearchData
 from smallgroup.data.splits import mixed
-from smallgroup.group import LearnerReport, NonFiniteError, StepReport
+from smallgroup.group import Exchange, LearnerReport, LocalExchange, NonFiniteError, StepReport
 from smallgroup.methods.decisions import Measured
 from smallgroup.phases.evaluate import Evaluation, evaluate
 from smallgroup.phases.search.collapse import signs_of_collapse
 from smallgroup.phases.search.learners import Searcher
 from smallgroup.phases.search.reading import read_report
 from smallgroup.phases.search.taught import TaughtCounts
+from smallgroup.phases.sharing import share_rows
 from smallgroup.spaces.genotype import Genotype
 from smallgroup.spaces.genotypes import to_plain
 from smallgroup.spaces.ground_truth import GroundTruths
@@ -66,16 +67,19 @@ class EpochMetrics:
             )
         return Measured(found.error, found.loss)
 
-    def rows(self, epoch: int) -> list[dict[str, Any]]:
-        """A row per learner."""
-        rows, taught = [], self.taught.rows()
-        for k, searcher in enumerate(self.searchers):
+    def rows(self, epoch: int, exchange: Exchange | None = None) -> list[dict[str, Any]]:
+        """A row per learner, each measured where the learner is computed."""
+        taught = self.taught.rows()
+
+        def row(k: int) -> dict[str, Any]:
+            searcher = self.searchers[k]
             means = {name: total / count for name, (total, count) in self._sums[k].items()}
             rates = {f"{role}_lr": rate for role, rate in searcher.rates.items()}
             end = self._at_the_end(k, searcher, epoch)
             stage = {"stage": searcher.relaxed.stage} if searcher.schedule.number_of_stages > 1 else {}
-            rows.append({"epoch": epoch, "learner": k, **stage, **rates, **means, **end, **taught[k]})
-        return rows
+            return {"epoch": epoch, "learner": k, **stage, **rates, **means, **end, **taught[k]}
+
+        return share_rows(exchange or LocalExchange(len(self.searchers)), row)
 
     def clear(self) -> None:
         """The next epoch begins."""

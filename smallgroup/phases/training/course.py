@@ -12,17 +12,34 @@ from torch import Tensor
 from smallgroup.data import Reader
 from smallgroup.data.errors import check_same_data
 from smallgroup.data.training_data import TrainingData
+from smallgroup.group import Exchange, LocalExchange
 from smallgroup.phases.evaluate import BATCH
 from smallgroup.phases.passes import FORWARD, PassTime, pass_time
+from smallgroup.phases.sharing import meeting, share_rows, share_states, telling
 from smallgroup.phases.training.config import TrainingConfig
 from smallgroup.phases.training.trainee import Response, Trainee
 
 
 class TrainingCourse(ABC):
-    """One network or several, trained on all training images. All of them take a step, or none does."""
+    """One network or several, trained on all training images. All of them take a step, or none does.
 
-    def __init__(self, config: TrainingConfig, data: TrainingData, trainees: Sequence[Trainee]) -> None:
+    With an `exchange` other processes compute some of the networks. Then all processes must make the same calls; the
+    end of an epoch and `state` bring all networks here.
+    """
+
+    def __init__(
+        self,
+        config: TrainingConfig,
+        data: TrainingData,
+        trainees: Sequence[Trainee],
+        exchange: Exchange | None = None,
+    ) -> None:
         self.config, self.data, self.trainees = config, data, list(trainees)
+        self.exchange = LocalExchange(len(self.trainees)) if exchange is None else exchange
+        self.mine = [self.trainees[k] for k in self.exchange.mine]
+        """Those that are computed here."""
+        self._shared = False
+        """Whether no step was taken since all networks were brought here."""
         self.seed, device = trainees[0].seed, trainees[0].device
         self.batches = data.train(config.batch_size, self.seed, device)
         self._reader = Reader(self.batches)
@@ -110,17 +127,20 @@ class TrainingCourse(ABC):
         self._reader.close()
 
     def _take_step(self) -> None:
-        images, labels = self._reader.batch(self.step)
-        images = images.contiguous(memory_format=torch.channels_last)
-        for trainee in self.trainees:
-            trainee.begin(self.epoch, self.step % self.steps_per_epoch / self.steps_per_epoch)
+        with telling(self.exchange):
+            images, labels = self._reader.batch(self.step)
+            images = images.contiguous(memory_format=torch.channels_last)
+            for trainee in self.mine:
+                trainee.begin(self.epoch, self.step % self.steps_per_epoch / self.steps_per_epoch)
         try:
-            self.learn(images, labels)
+            with meeting(self.exchange):
+                self.learn(images, labels)
         except BaseException:
-            for trainee in self.trainees:
+            for trainee in self.mine:
                 trainee.undo()
             raise
-        for trainee in self.trainees:
+        self._shared = False
+        for trainee in self.mine:
             trainee.commit()
         self.step += 1
 
@@ -151,14 +171,14 @@ class LabeledCourse(TrainingCourse):
     def learn(self, images: Tensor, labels: Tensor) -> None:
         """The gradients of the batch, checked and clipped."""
         self._gradients(images, labels)
-        for trainee in self.trainees:
+        for trainee in self.mine:
             trainee.check(self.step)
 
     def _gradients(self, images: Tensor, labels: Tensor) -> None:
         """The gradients of the batch, part by part if it is divided."""
         parts = min(self.config.accumulate, len(images) // 2)  # batch norm needs two
         for part, (x, y) in enumerate(_parts(images, labels, parts)):
-            answers = [trainee.answer(x, y, step=self.step, part=part) for trainee in self.trainees]
+            answers = [trainee.answer(x, y, step=self.step, part=part) for trainee in self.mine]
             self.follow(answers, len(x) / len(images))
 
 
@@ -166,15 +186,26 @@ class SeveralNetworks(TrainingCourse):
     """A course of several networks: rows and the state, network by network."""
 
     def rows(self, epoch: int) -> list[dict[str, Any]]:
-        """One row per learner."""
-        rows = [{"learner": k, **trainee.row(epoch)} for k, trainee in enumerate(self.trainees)]
-        if self.tracks_test:
-            for trainee, row in zip(self.trainees, rows, strict=True):
-                row["test_error"] = trainee.test().error
-        return rows
+        """One row per learner, each measured where the learner is computed."""
+        self._share()
+
+        def row(k: int) -> dict[str, Any]:
+            trainee = self.trainees[k]
+            found = {"learner": k, **trainee.row(epoch)}
+            return {**found, "test_error": trainee.test().error} if self.tracks_test else found
+
+        return share_rows(self.exchange, row)
+
+    def _share(self) -> None:
+        """Bring networks here that are computed elsewhere, if they have moved since."""
+        if not self._shared:
+            for k, state in share_states(self.exchange, lambda k: self.trainees[k].state()).items():
+                self.trainees[k].load_state(*state)
+            self._shared = True
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Everything the next step depends on."""
+        self._share()
         states = [trainee.state() for trainee in self.trainees]
         tensors = {f"{k}.{name}": tensor for k, (own, _) in enumerate(states) for name, tensor in own.items()}
         return tensors, {**self.shared_state(), "learners": [record for _, record in states]}

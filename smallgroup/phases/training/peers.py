@@ -59,9 +59,13 @@ class Peers:
     @staticmethod
     def read(folder: Path) -> "Peers":
         """The group whose run was begun in a folder."""
-        path = folder / FILE
+        return Peers.loads(read_regular(folder / FILE), folder / FILE)
+
+    @staticmethod
+    def loads(text: str | bytes, path: Path = Path(FILE)) -> "Peers":
+        """The group that a file of this text says."""
         try:
-            data = json.loads(read_regular(path))
+            data = json.loads(text)
             if data["schema"] != SCHEMA:
                 raise ValueError(f"its schema must be {SCHEMA}")
             cells = (from_plain(space, data["learners"][str(k)]) for k, space in enumerate(data["spaces"]))

@@ -124,7 +124,7 @@ def test_an_epoch_that_could_not_be_summed_up_is_so_later(tmp_path: Path, data: 
     whole, part, again = (job(data, Decides(), Darts(), epochs=2) for _ in range(3))
     runner(tmp_path / "whole").run(whole)
 
-    def rows(epoch: int) -> Any:  # noqa: ARG001
+    def rows(epoch: int, exchange: Any = None) -> Any:  # noqa: ARG001
         raise FloatingPointError
 
     part.metrics.rows = rows  # type: ignore[method-assign]

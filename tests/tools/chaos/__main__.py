@@ -12,7 +12,7 @@ from tests.tools import chaos
 from tests.tools.chaos.attack import FROM_OUTSIDE, HOW
 from tests.tools.chaos.torment import Report
 
-KINDS = {"search": 4, "training": 3, "study": 1}
+KINDS = {"search": 4, "training": 3, "study": 1, "ranks": 1}
 """What is killed, and how often in comparison: a study takes long to start."""
 MOST = 10
 """Kills of one run: then another one has its turn."""
@@ -46,7 +46,7 @@ def main() -> int:
 
 def _add(total: Report, kind: str, seed: int, kills: int) -> None:
     """Torment one more run of a kind."""
-    ways = chaos.attacks(stream(seed, "chaos", kind, total.runs), FROM_OUTSIDE if kind == "study" else HOW)
+    ways = chaos.attacks(stream(seed, "chaos", kind, total.runs), FROM_OUTSIDE if kind in ("study", "ranks") else HOW)
     with tempfile.TemporaryDirectory() as name:
         subject = chaos.subjects(kind, Path(name) / "images", total.runs)
         report = chaos.torment(subject, Path(name), (next(ways) for _ in range(kills)))

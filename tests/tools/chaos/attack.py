@@ -94,7 +94,8 @@ def die_within(attack: Attack, folder: Path, told: int) -> None:
 def send(attack: Attack, process: int, seconds: float) -> None:
     """Do it from outside; where two signals are sent, the second comes after so many seconds."""
     names = {"SIGINT twice": "SIGINT, SIGINT", "of a worker": "SIGKILL"}.get(attack.how, attack.how).split(", ")
-    target = (children(process) or [process])[0] if attack.how == "of a worker" else process
+    workers = children(process) if attack.how == "of a worker" else []
+    target = workers[attack.event % len(workers)] if workers else process
     for place, name in enumerate(names):
         if place:
             time.sleep(seconds)

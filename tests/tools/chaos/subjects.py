@@ -1,5 +1,6 @@
 """What is killed: small searches of every kind, trainings that read images by worker processes, and a study."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -8,15 +9,18 @@ from typing import Any
 
 import torch
 from PIL import Image
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from smallgroup import api
 from smallgroup.config import resolve
 from smallgroup.jobs import make_job
+from smallgroup.ranks import on_ranks
 from smallgroup.runner import Watcher
 from smallgroup.runtime import stream
 from smallgroup.study import Store, carry_out_all, planned
 from smallgroup.study.file import parsed
 from smallgroup.study.work import work
+from tests.tools.launched import own_network
 
 CELL = "|nor_conv_3x3~0|+|skip_connect~0|nor_conv_1x1~1|+|skip_connect~0|none~1|nor_conv_3x3~2|"
 SMALL: dict[str, Any] = {
@@ -52,6 +56,11 @@ SEARCHES: dict[str, dict[str, Any]] = {
     },
 }
 """Every method, alone or in a group; the last one changes its networks twice."""
+ON_RANKS: dict[str, dict[str, Any]] = {
+    "group of two": SEARCHES["group of two"],
+    "learners that differ": SEARCHES["learners that differ"],
+    "group of three": {"method": "darts", "learners": 3, "hypergradient": "first-order"},
+}
 TRAINING: dict[str, Any] = {
     "data": {"size": 8, "workers": 2, "data_root": "nowhere"},
     "training": {
@@ -82,6 +91,8 @@ class Subject:
     run: Callable[[Path, Watcher], object]
     in_peace: Callable[[Path, Watcher], object] | None = None
     """A quicker way to the same, for the run that is left in peace."""
+    breaks: bool = False
+    """Whether it may end by an error however it is killed: others have lost one of them."""
 
 
 def search_of(name: str, config: Mapping[str, Any]) -> Subject:
@@ -91,6 +102,25 @@ def search_of(name: str, config: Mapping[str, Any]) -> Subject:
         return api.search(resolve(config), out=folder, resume=True, watcher=watcher)
 
     return Subject(name, run)
+
+
+def ranks_of(name: str, config: Mapping[str, Any], ranks: int = 2) -> Subject:
+    """A search whose learners are dealt to ranks, launched by the agent of torchrun; in peace, by one process."""
+    alone = search_of(name, config)
+
+    def run(folder: Path, watcher: Watcher) -> object:
+        own_network()
+        launch = LaunchConfig(1, 1, ranks, start_method="fork", monitor_interval=0.05, local_addr="127.0.0.1")
+        launch.run_id, launch.rdzv_backend, launch.rdzv_endpoint = "chaos", "c10d", "127.0.0.1:29500"
+        return elastic_launch(launch, _rank)(alone, folder, watcher)
+
+    return Subject(f"{name} on {ranks} ranks", run, alone.run, breaks=True)
+
+
+def _rank(alone: Subject, folder: Path, watcher: Watcher) -> None:
+    """What each rank does."""
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    on_ranks(lambda: alone.run(folder, watcher), {})
 
 
 def training_of(images: Path, seed: int = 0, steps: int = 15) -> Subject:
@@ -138,10 +168,13 @@ def draw_images(folder: Path, per_class: int = 12) -> Path:
 
 
 def subjects(kind: str, images: Path, turn: int) -> Subject:
-    """The subject of a kind (search, training, study) whose turn it is; `images` is a folder that it may draw into."""
+    """The subject of a kind (search, training, study, ranks) whose turn it is; it may draw into the folder `images`."""
     if kind == "training":
         return training_of(images if images.exists() else draw_images(images), turn)
     if kind == "study":
         return study_of(turn + 1)
+    if kind == "ranks":
+        name = list(ON_RANKS)[turn % len(ON_RANKS)]
+        return ranks_of(name, {**SMALL, **ON_RANKS[name], "seed": turn}, 2 + turn % 2)
     name = list(SEARCHES)[turn % len(SEARCHES)]
     return search_of(name, {**SMALL, **SEARCHES[name], "seed": turn})

@@ -57,7 +57,7 @@ def torment(
     for attack in attacks:
         before = _durable(tormented, report)
         child = Child.of(subject, tormented, attack, prepare)
-        seen = _attacked(child, tormented, attack, pause, report)
+        seen = _attacked(child, tormented, attack, pause, report, breaks=attack.breaks or subject.breaks)
         if not all_gone(child.process, tormented, child.followers):
             report.mismatches.append(f"{attack.how}: processes are left that should have ended")
         _check_kept(child, before, seen or {}, _durable(tormented, report), report)
@@ -86,7 +86,9 @@ def _durable(folder: Path, report: Report) -> dict[str, int]:
         return {}
 
 
-def _attacked(child: Child, folder: Path, attack: Attack, pause: float, report: Report) -> dict[str, int] | None:
+def _attacked(
+    child: Child, folder: Path, attack: Attack, pause: float, report: Report, *, breaks: bool
+) -> dict[str, int] | None:
     """Carry an attack out; the checkpoints there were at that moment, None if the run ended before."""
     seen: dict[str, int] = {}
     if not attack.within:
@@ -101,7 +103,7 @@ def _attacked(child: Child, folder: Path, attack: Attack, pause: float, report: 
             send(attack, child.process, attack.share * pause)
     if not child.wait():
         report.mismatches.append(f"{attack.how}: it did not end ({child.said.strip()[:300]})")
-    elif child.code == 1 and not attack.breaks:
+    elif child.code == 1 and not breaks:
         report.mismatches.append(f"{attack.how}: it failed ({child.said.strip()[:300]})")
     return seen if child.code else None
 

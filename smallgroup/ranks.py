@@ -1,0 +1,136 @@
+"""Jobs on the processes that `torchrun` has started: rank 0 carries a command out, the others compute learners for it.
+
+    torchrun --nproc-per-node 2 -m smallgroup search --learners 2 --out runs/a
+
+Rank 0 does everything that one process does. Where it makes a job whose learners can be dealt to ranks, it tells the
+others the config, and all of them make the same job and take the same steps.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from pydantic import TypeAdapter
+
+from smallgroup import kernels
+from smallgroup.config import Config, resolve
+from smallgroup.group import Exchange, RankExchange
+from smallgroup.jobs import LOWER_IN_SEARCH, LOWER_IN_TRAINING, make_job, make_mutual
+from smallgroup.phases.search import SearchJob
+from smallgroup.phases.training import MutualJob, Peers
+from smallgroup.runner import Runner
+from smallgroup.runner.machine import machine
+from smallgroup.runner.skips import Skips
+from smallgroup.runtime import device, world
+from smallgroup.runtime.environment import Environment
+from smallgroup.runtime.launch import launched
+from smallgroup.runtime.memory import memory_explained
+from smallgroup.spaces.canary import canary
+
+Result = TypeVar("Result")
+AnyJob = TypeVar("AnyJob", bound=Any)
+_ENVIRONMENT = TypeAdapter(Environment)
+
+
+def on_ranks(carry_out: Callable[[], Result], asked: Mapping[str, Any]) -> Result | None:
+    """Carry something out, such as `smallgroup.search`, with the learners dealt to all processes that were launched.
+
+    Rank 0 returns the result. The others return None when it is done. Without `torchrun` it is simply carried out.
+    After an error processes can only end: `torchrun` starts them again.
+
+    Args:
+        carry_out: what is done by rank 0.
+        asked: what it is, as JSON; ranks that were asked for different things are refused.
+    """
+    launch = launched()
+    if launch is None:
+        return carry_out()
+    with world.joined(launch) as together:
+        text = json.dumps(asked, sort_keys=True, default=str)
+        together.check_same("command and config", hashlib.sha256(text.encode()).hexdigest())
+        if not together.is_first:
+            try:
+                _follow(together)
+            except Exception:
+                together.see_off()
+                raise
+            return None
+        result = carry_out()
+        together.tell(None)
+        return result
+
+
+def dealt(
+    task: "RankTask", environment: Environment, learners: int, make: Callable[[Exchange | None], AnyJob]
+) -> AnyJob:
+    """Make a job whose learners are dealt to the ranks, and tell the other ranks to; in a process alone, make it."""
+    together = world.current()
+    if together.ranks == 1:
+        return make(None)
+    if together.is_first:
+        together.tell({**asdict(task), "environment": asdict(environment)})
+    with together.together():
+        job = make(RankExchange(learners))
+    together.check_same("images", str(job.data.digest))
+    return job
+
+
+def environment_on(where: torch.device, also: Sequence[str] = ()) -> Environment:
+    """Describe what a run computes on, inside of `machine`; `also` is how beside the kernel path, see `canary`."""
+    # Hashes of what the CPU computes say nothing about another device, for which no bits are promised.
+    hashes = canary(*also) if where.type == "cpu" else {}
+    return Environment.current(kernels.describe(kernels.current()), hashes, device.describe_device(where))
+
+
+def skips_of(config: Config) -> Skips:
+    """How many batches a run may leave out whose numbers are not finite."""
+    return Skips(config.run.most_skipped if config.run.on_nonfinite == "skip" else 0)
+
+
+@dataclass(frozen=True)
+class RankTask:
+    """What rank 0 tells the others to make, as JSON."""
+
+    kind: str
+    """search or mutual."""
+    config: Mapping[str, Any]
+    also: Sequence[str] = ()
+    peers: str = ""
+    """Of networks that learn from one another, the text of `peers.json`."""
+
+
+def _follow(together: world.World) -> None:
+    """Compute what rank 0 tells, until it tells nothing more."""
+    while (heard := _heard(together)) is not None:
+        environment = _ENVIRONMENT.validate_python(heard.pop("environment"))
+        _take_part(RankTask(**heard), environment, together)
+
+
+def _heard(together: world.World) -> dict[str, Any] | None:
+    try:
+        return together.hear()
+    except RuntimeError as error:
+        raise world.LostRankError("rank 0 has ended before the others") from error
+
+
+def _take_part(task: RankTask, first: Environment, together: world.World) -> None:
+    """Take the steps of one job with the others."""
+    config = resolve(task.config)
+    advice = LOWER_IN_SEARCH if task.kind == "search" else LOWER_IN_TRAINING
+    with machine(config.run, first.device) as where, memory_explained(advice):
+        own = environment_on(where, task.also)
+
+        def make(exchange: Exchange | None) -> SearchJob | MutualJob:
+            if differences := first.differences(own):
+                raise ValueError(f"it must compute as rank 0 does, but {'; '.join(differences)}")
+            if task.kind == "search":
+                return make_job(config, exchange=exchange)
+            return make_mutual(config, Peers.loads(task.peers), exchange)
+
+        learners = len(config.learners if task.kind == "search" else Peers.loads(task.peers).genotypes)
+        job = dealt(task, own, learners, make)
+        Runner(Path(), identity={}, environment=own, skips=skips_of(config), world=together).run(job)
