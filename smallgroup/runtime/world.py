@@ -207,8 +207,9 @@ def joined(launch: Launch) -> Iterator[World]:
     on_gpu = torch.cuda.is_available() and distributed.is_nccl_available()
     if on_gpu:
         torch.cuda.set_device(launch.local_rank % torch.cuda.device_count())
+    backend = "nccl" if on_gpu else "gloo"
     distributed.init_process_group(
-        "nccl" if on_gpu else "gloo", rank=launch.rank, world_size=launch.ranks, timeout=HANGING
+        backend, store=_store(launch), rank=launch.rank, world_size=launch.ranks, timeout=HANGING
     )
     group = distributed.new_group(backend="gloo", timeout=IDLE)
     token = _current.set(Ranks(group))
@@ -217,6 +218,15 @@ def joined(launch: Launch) -> Iterator[World]:
     finally:
         _current.reset(token)
     distributed.destroy_process_group()  # not after an error: the others see by the connection whether rank 0 has ended
+
+
+def _store(launch: Launch) -> distributed.Store:
+    """Where processes find each other. After a restart, that of torchrun still has the addresses of those before."""
+    has_server = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    leads = launch.is_first and not has_server
+    store = distributed.TCPStore(host, port, launch.ranks, is_master=leads)  # type: ignore[attr-defined]
+    return distributed.PrefixStore(f"smallgroup/{launch.restarts}", store)  # type: ignore[attr-defined, no-any-return]
 
 
 def _end_with_launcher() -> None:

@@ -112,6 +112,7 @@ def ranks_of(name: str, config: Mapping[str, Any], ranks: int = 2) -> Subject:
         own_network()
         launch = LaunchConfig(1, 1, ranks, start_method="fork", monitor_interval=0.05, local_addr="127.0.0.1")
         launch.run_id, launch.rdzv_backend, launch.rdzv_endpoint = "chaos", "c10d", "127.0.0.1:29500"
+        launch.max_restarts = 0
         return elastic_launch(launch, _rank)(alone, folder, watcher)
 
     return Subject(f"{name} on {ranks} ranks", run, alone.run, breaks=True)
