@@ -68,7 +68,10 @@ def _of_run(folder: Path) -> dict[str, str]:
     # The last alone: how many are written before it depends on the time that epochs take.
     newest = max(path.parent for path in folder.glob("checkpoints/*/*.safetensors"))
     return {
-        "checkpoint tensors": _digest([_tensors(path) for path in sorted(newest.glob("*.safetensors"))]),
+        # However they are divided into files.
+        "checkpoint tensors": _digest(
+            [sorted(pair for path in newest.glob("*.safetensors") for pair in _tensors(path))]
+        ),
         "metrics": _digest([_untimed(json.loads(line)) for line in _lines(folder / "metrics.jsonl")]),
         "genotype": _digest(json.loads((folder / "genotype.json").read_text())),
         "result": _digest(_untimed(json.loads((folder / "result.json").read_text()))),
