@@ -50,7 +50,7 @@ $(MINIMUM)/.installed: pyproject.toml constraints/minimum.txt
 
 # The site, offline and with every warning an error.
 docs: $(VENV)/.installed-dev
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # An sdist, and a wheel that is built from it, both checked and tried in an environment of their own.
 dist: $(VENV)/.installed-dev

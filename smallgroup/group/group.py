@@ -53,9 +53,13 @@ class SmallGroup:
         label_path: differentiate the labels also in the architecture that makes them (the true derivative);
             False follows the paper, which differentiates them through V' alone.
         radius: the length of the finite-difference probes, over all weights of a learner together.
-        v_lr, w_lr, architecture_lr: rates of the plain gradient steps of Eqs. (4), (5) and (6).
+        v_lr: the rate of the plain gradient step of V, Eq. (4).
+        w_lr: the rate of the plain gradient step of W, Eq. (5).
+        architecture_lr: the rate of the plain gradient step of A, Eq. (6).
         optimizers: torch optimizers in their place, one `Optimizers` per learner; what it leaves out stays plain.
-        labels_from, targets, human_labels: ablations and controls, see `teaching.Teaching`.
+        labels_from: who makes the labels, an ablation; see `teaching.Teaching`, as for the next two.
+        targets: whose labels W learns from, a control.
+        human_labels: whether W learns from human labels too, an ablation.
         task: what is learned and handed over; `Classification()` by default, which is the paper's.
         exchange: where learners meet. By default all are computed here; with `RankExchange` each process of a
             `torch.distributed` group computes some of them. Then only those move here, and reports of the others are

@@ -31,7 +31,8 @@ class Relaxed:
     Args:
         space: what may be chosen, at which size.
         method: how; an instance of its own for every learner.
-        seed, learner: whose random numbers are drawn. Learners of a group have one seed and differ in their number.
+        seed: of the random numbers. Learners of a group have one seed.
+        learner: its number, by which its random numbers differ from those of the others.
         channels_last: the memory layout of images and convolutions.
     """
 

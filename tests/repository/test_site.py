@@ -42,7 +42,7 @@ class Site(HTMLParser):
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Site]:
     folder = tmp_path_factory.mktemp("site").resolve()
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     # No way to the network: a build that needs one fails.
     closed = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9", "NO_MKDOCS_2_WARNING": "1"}
     environment = {**os.environ, **closed, "OMP_NUM_THREADS": "1"}

@@ -51,7 +51,8 @@ class GaussianRegression(Task):
     [batch, ...]. As in torch, the constant log(2 pi) / 2 is left out.
 
     Args:
-        mean, variance: what somebody who knows nothing predicts: 0 and 1 for standardized targets.
+        mean: what somebody who knows nothing predicts: 0 for standardized targets.
+        variance: the variance of that prediction: 1 for standardized targets.
     """
 
     unit = "targets"
