@@ -37,6 +37,12 @@ SCORES: dict[str, Callable[[list[float]], list[float]]] = {
     "proxyless": softmax,
     "snas": softmax,
 }
+LIKE_DARTS = ("darts", "darts-plus", "merge-nas", "oles", "parsec", "r-darts", "sdarts-adv", "sdarts-rs")
+SCORES |= dict.fromkeys(LIKE_DARTS, softmax) | {"noisy-darts": without_none}
+CASES = [
+    pytest.param(name, marks=[pytest.mark.slow] if name in LIKE_DARTS[1:] else [])  # they derive by the hooks of DARTS
+    for name in SCORES
+]
 
 
 def slow(rows: list[list[float]], *, every_edge: bool) -> list[list[tuple[str, int]]]:
@@ -54,7 +60,7 @@ def slow(rows: list[list[float]], *, every_edge: bool) -> list[list[tuple[str, i
     return nodes
 
 
-@pytest.mark.parametrize("name", SCORES)
+@pytest.mark.parametrize("name", CASES)
 def test_derivation(name: str) -> None:
     options = {"first_temperature": 1.0} if name == "asap" else {}
     method = METHODS[name](**options)

@@ -73,14 +73,14 @@ def test_forms_without_an_origin() -> None:
 
 
 def test_published_genotypes() -> None:
-    assert len(published()) == 30
+    assert len(published()) == 34
     assert list(published_about()) == list(published())
     assert all(published_about().values())
     first = published()["PCDARTS_cifar"].normal
     assert first.nodes[0] == (Edge("sep_conv_3x3", 1), Edge("skip_connect", 0))
     assert published()["NASNet_A"].reduce.concat == (4, 5, 6)
     published().clear()
-    assert len(published()) == 30
+    assert len(published()) == 34
 
 
 def record() -> dict[str, Any]:

@@ -28,6 +28,8 @@ PUBLISHED = {
     "ASAP": ("cifar10", 2.5),
     "SDARTS_ADV": ("cifar10", 3.3),
     "DrNAS_cifar10": ("cifar10", 4.1),
+    "DARTS_PT_2": ("cifar10", 2.7),
+    "DARTS_PT_3": ("cifar10", 3.3),
     "DrNAS_imagenet": ("imagenet", 5.7),
 }
 """Millions of parameters that papers state for a cell."""
