@@ -109,6 +109,8 @@ def test_one_pair_of_seeds_tells_nothing_apart_and_eight_may(tmp_path: Path) -> 
         "The search with teaching is not told apart from the one without: validation error of the retained learner "
         "\u22121.00 points (n = 1; one pair of seeds cannot tell)."
     )
+    (none,) = of_teaching(runs[::2])
+    assert none.side == "open"
     (eight,) = of_teaching(runs)
     assert eight.side == "better"
     assert "is better than the one without" in eight.sentence
