@@ -1,12 +1,18 @@
 """The study under `results/teaching-2` is what its protocol says, in every arm."""
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from smallgroup.config import Config
-from smallgroup.study import Plan, open_study, planned
+from smallgroup.study import Plan, Store, open_study, planned, tabulated
+from smallgroup.study.archive import unpack
+from smallgroup.study.formats import comma_separated, grid, markdown
 from smallgroup.study.measures import count_passes
 
 FOLDER = Path(__file__).parents[2] / "results" / "teaching-2"
@@ -107,3 +113,40 @@ def test_every_setting_that_is_explored_has_controls_that_differ_in_one_thing(
     for setting in settings:
         own, group = (flat(config(exploring, f"{setting}: {arm}", 101).to_dict()) for arm in (control, "group"))
         assert {key: value for key, value in own.items() if group[key] != value} == difference, setting
+
+
+@pytest.mark.skipif("SMALLGROUP_DATA" not in os.environ, reason="needs SMALLGROUP_DATA")
+def test_tables_and_pages_are_those_of_the_archived_runs(tmp_path: Path) -> None:
+    """The table, its rows on both pages, the figure, and what is said of bounds and of learning."""
+    unpack(FOLDER / "runs.tar.xz", tmp_path)
+    name, study = open_study(str(FOLDER / "primary.yaml"))
+    table = tabulated(planned(name, study, "pair"), Store(tmp_path))
+    lines = markdown(table).splitlines()
+    assert (FOLDER / "primary" / "table.md").read_text().splitlines()[: len(lines)] == lines
+    assert comma_separated(table) == (FOLDER / "primary" / "values.csv").read_text()
+    assert [verdict.answer for verdict in table.verdicts] == ["undecided", "equivalent"]
+
+    titles, rows = grid(table)
+    paper, results = (
+        (FOLDER.parents[1] / page).read_text() for page in ("docs/when-teaching-helps.md", "results/README.md")
+    )
+    main = ("row", "percentile among cells of the same cost", "correlation of scores with true effects")
+    for row in rows:
+        of = dict(zip(titles, row, strict=True))
+        arm, at_cost, correlation = (of[title] for title in main)
+        assert f"| {arm} | {at_cost} | {correlation} | {of['percentile']} | {of['validation error, %']} |" in paper
+        assert f"| {arm} | {at_cost} | {of['95 % interval of its mean']} | {correlation} |" in results
+
+    def run(script: str, *arguments: Path | str) -> str:
+        command = [sys.executable, str(FOLDER / script), *map(str, arguments)]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+        )
+        return done.stdout
+
+    bounds = run("bounds.py", tmp_path)
+    for said in ("mean +3.84", "mean -3.22", "mean +3.55", "mean -2.84", "below +1.40", "= 0.0021", "= 0.34"):
+        assert said in bounds
+    run("learning.py", tmp_path, "--out", tmp_path / "learning.json")
+    written = json.loads((FOLDER / "learning.json").read_text())
+    assert json.loads((tmp_path / "learning.json").read_text()) == written
