@@ -119,6 +119,8 @@ def search(
         return conclude_search(job, seed=resolved.seed, seconds=seconds, folder=runner.folder, play_off=play)
 
     also = ("plain",) if resolved.search.hypergradient == "exact" else ()
+    if resolved.run.precision == "bfloat16":
+        also = ("bfloat16",)
     plan = _Plan(resolved, resolved.of_search(), begun, SearchResult.read, carry_out, LOWER_IN_SEARCH, files or {})
     plan = replace(plan, says_what=config is not None or data is not None, also=also)
     return _carried_out(plan, out, resume=resume, allow_drift=allow_drift, watcher=watcher)

@@ -22,6 +22,7 @@ from smallgroup.runner.machine import machine
 from smallgroup.runtime import device
 from smallgroup.runtime.checkpoints import Checkpoints
 from smallgroup.runtime.memory import memory_explained
+from smallgroup.runtime.precision_names import check_first_order
 from smallgroup.runtime.text import shown
 from smallgroup.spaces.genotype import Genotype
 from smallgroup.spaces.ground_truth import GroundTruths
@@ -42,6 +43,7 @@ def make_job(config: Config, data: SearchData | None = None, exchange: Exchange 
 
     With an `exchange` other processes compute some of the learners.
     """
+    check_first_order(config.run.precision, config.search.hypergradient)
     data = data or open_search_data(config.data_in_search, seed=config.seed, image_size=config.search.image_size)
     images = data.dataset.spec
     learners = [((one.space or config.space).build(images), config.build_method(one)) for one in config.learners]

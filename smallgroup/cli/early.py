@@ -30,6 +30,7 @@ from smallgroup.phases.training.place import ABOUT, TRAINING, find_model
 from smallgroup.runner.identity import check_identity
 from smallgroup.runtime.checks import check_choice, check_counts
 from smallgroup.runtime.device_names import AUTO, check_device_name, check_possible
+from smallgroup.runtime.precision_names import check_first_order
 from smallgroup.runtime.text import quoted, shown
 from smallgroup.spaces import genotypes
 from smallgroup.spaces.design import IMAGES
@@ -69,6 +70,7 @@ def _check_searched(wanted: Wanted) -> Config:
     for learner in config.learners:
         check_space(learner.method, learner.space or config.space)
     check_possible(config.run.device)
+    check_first_order(config.run.precision, config.search.hypergradient)
     wanted.check_folder()
     if not wanted.resume:  # a finished run gives its result without its images
         config.data_in_search.require(unlabeled=True)

@@ -5,7 +5,7 @@ themselves. The terms of a node are normalised and added in one pass, whatever t
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -13,11 +13,24 @@ from torch.nn import functional
 
 from smallgroup.kernels.norms import like
 from smallgroup.kernels.pure import Pure, has_state
-from smallgroup.kernels.terms import EPSILON, AnyTerm, Convolution, Place, Term, check_values, differentiable_once
+from smallgroup.kernels.terms import (
+    EPSILON,
+    AnyTerm,
+    Convolution,
+    Part,
+    Place,
+    Term,
+    check_values,
+    differentiable_once,
+)
+from smallgroup.runtime import precision
+from smallgroup.runtime.precision import widened
 
 
 class Grouped(Pure):
     """See `terms.Backend`. The numbers are those of `Pure` up to rounding."""
+
+    whole_nodes: ClassVar[bool] = True
 
     def convolutions(self, inputs: Sequence[Term], layers: Sequence[Convolution], stride: int) -> list[AnyTerm]:
         """Layers of one kind in one call; a norm with weights or averages of its own has a call of its own."""
@@ -46,7 +59,9 @@ class Grouped(Pure):
             return super().mix(terms, weights, place)
         raw = [term.statistics is not None for term in present]
         values = [term.value for term in present]
-        mixed: Tensor = _Sum.apply(raw, weights.to(values[0]), *values)  # type: ignore[no-untyped-call]
+        # Of terms in half precision the sum and the gradient of the weights are in float32.
+        like_values = weights if any(value.dtype == torch.bfloat16 for value in values) else weights.to(values[0])
+        mixed: Tensor = _Sum.apply(raw, like_values, *values)  # type: ignore[no-untyped-call]
         return mixed
 
 
@@ -57,11 +72,21 @@ def _rectified(inputs: Sequence[Term], sources: Sequence[int], known: dict[int, 
     """The inputs of layers side by side, behind a ReLU; `known` keeps that of an input which several kinds share."""
     first, *others = sources
     if any(source != first for source in others):
-        return functional.relu(torch.cat([inputs[source].value for source in sources], dim=1))
+        return functional.relu(_beside_one_another([inputs[source] for source in sources]))
     if first not in known:
         known[first] = functional.relu(inputs[first].value)
     # A repeated input has one gradient, where parts of a concatenation would have to be added up.
     return known[first].repeat(1, len(sources), 1, 1)
+
+
+def _beside_one_another(terms: Sequence[Term]) -> Tensor:
+    """The images of several terms in one tensor; if they come from one call, that is it."""
+    parts = [term.part for term in terms if term.part is not None]
+    if len(parts) == len(terms) == parts[0].parts:
+        first = parts[0]
+        if all(part.whole is first.whole and part.number == i for i, part in enumerate(parts)):
+            return first.whole
+    return torch.cat([term.value for term in terms], dim=1)
 
 
 def _convolved(x: Tensor, layers: Sequence[Convolution], stride: int) -> list[AnyTerm]:
@@ -78,7 +103,9 @@ def _convolved(x: Tensor, layers: Sequence[Convolution], stride: int) -> list[An
         check_values(y)
         y = functional.batch_norm(y, None, None, training=True, eps=EPSILON)
     parts = torch.chunk(y, number, dim=1)
-    return [Term(part, y.new_empty(0)) if first.last else Term(part) for part in parts]
+    if first.last:
+        return [Term(part, y.new_empty(0)) for part in parts]
+    return [Term(part, part=Part(y, i, number)) for i, part in enumerate(parts)]
 
 
 class _Sum(torch.autograd.Function):
@@ -100,19 +127,21 @@ class _Sum(torch.autograd.Function):
             x = torch.cat([terms[i] for i in rows], dim=1)
             scale = torch.stack([factors[i] for i in rows]).repeat_interleave(c, output_size=len(rows) * c)
             y, mean, rstd = torch.native_batch_norm(x, scale, None, None, None, True, 0.0, EPSILON)
-            total = y.view(n, len(rows), c, h, w).sum(dim=1)
+            total = y.view(n, len(rows), c, h, w).sum(dim=1, dtype=torch.promote_types(y.dtype, torch.float32))
             saved += [x, scale, mean, rstd]
         if plain:
-            values = torch.stack([terms[i] for i in plain])
-            own = torch.stack([factors[i] for i in plain]).view(-1, 1, 1, 1, 1)
-            beside = (values * own).sum(dim=0)
+            values = torch.stack([_pixels(widened(terms[i])) for i in plain])
+            own = torch.stack([factors[i] for i in plain])
+            beside = _images(_product(own, values.flatten(1)), terms[0])
             total = beside if total is None else total + beside
             saved += [values, own]
         assert total is not None
         ctx.save_for_backward(*saved)
         ctx.places = rows, plain
         ctx.number = len(terms)
-        return like(terms[0], total)
+        # A term may be some channels of larger images: what counts is where its channels lie.
+        by_pixel = terms[0].stride(1) == 1
+        return total.contiguous(memory_format=torch.channels_last if by_pixel else torch.contiguous_format)
 
     @staticmethod
     @differentiable_once
@@ -125,7 +154,7 @@ class _Sum(torch.autograd.Function):
         wanted = ctx.needs_input_grad[2:]
         if rows:
             x, scale, mean, rstd = saved[:4]
-            gradients = like(x, gradient.repeat(1, len(rows), 1, 1))
+            gradients = like(x, gradient.to(x.dtype).repeat(1, len(rows), 1, 1))
             dx, of_scale, _ = torch.ops.aten.native_batch_norm_backward(
                 gradients, x, scale, None, None, mean, rstd, True, EPSILON, [any(wanted[i] for i in rows), True, False]
             )
@@ -138,15 +167,33 @@ class _Sum(torch.autograd.Function):
                 of_terms = _placed(of_terms, rows, [part.permute(0, 3, 1, 2) for part in apart.unbind()])
         if plain:
             values, own = saved[-2:]
-            of_weights = _placed(of_weights, plain, (values * gradient).flatten(1).sum(dim=1).unbind())
+            pixels = _pixels(gradient).reshape(-1)
+            of_weights = _placed(of_weights, plain, (values.flatten(1) @ pixels).unbind())
             if any(wanted[i] for i in plain):
-                of_terms = _placed(of_terms, plain, (gradient * own).unbind())
+                shares = torch.outer(own, pixels).unbind()
+                of_terms = _placed(of_terms, plain, [_images(share, gradient) for share in shares])
         known = [share for share in of_weights if share is not None]
         return (
             None,
             torch.stack(known),
             *(term if asked else None for term, asked in zip(of_terms, wanted, strict=True)),
         )
+
+
+def _product(weights: Tensor, rows: Tensor) -> Tensor:
+    """weights @ rows, in their precision: a search in bfloat16 would round a product of matrices, but not a sum."""
+    return (weights[:, None] * rows).sum(dim=0) if precision.current() == "bfloat16" else weights @ rows
+
+
+def _pixels(images: Tensor) -> Tensor:
+    """[n, h, w, c]: of images whose channels lie side by side, in the order of memory."""
+    return images.permute(0, 2, 3, 1)
+
+
+def _images(pixels: Tensor, like_these: Tensor) -> Tensor:
+    """[n, c, h, w] again."""
+    n, c, h, w = like_these.shape
+    return pixels.view(n, h, w, c).permute(0, 3, 1, 2)
 
 
 def _placed(found: list[Tensor | None], places: Sequence[int], tensors: Sequence[Tensor]) -> list[Tensor | None]:

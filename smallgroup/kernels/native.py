@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,8 @@ from smallgroup.kernels.terms import (
 
 class Native:
     """See `terms.Backend`."""
+
+    whole_nodes: ClassVar[bool] = False
 
     def convolutions(self, inputs: Sequence[Term], layers: Sequence[Convolution], stride: int) -> list[AnyTerm]:
         """Fused where a layer is depthwise or of one pixel; wider ones are torch's, which has good kernels for them."""

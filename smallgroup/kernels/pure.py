@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,8 @@ from smallgroup.kernels.terms import AnyTerm, Board, Convolution, Place, Term, d
 
 class Pure:
     """See `terms.Backend`. Empty statistics say that a term is still to be normalised: the sum does it."""
+
+    whole_nodes: ClassVar[bool] = False
 
     def convolutions(self, inputs: Sequence[Term], layers: Sequence[Convolution], stride: int) -> list[AnyTerm]:
         """Each input is rectified once, whatever number of layers it has."""

@@ -10,6 +10,7 @@ from torch.autograd import forward_ad
 
 from smallgroup.kernels import grouped, library, native, pure
 from smallgroup.kernels.terms import Backend
+from smallgroup.runtime import precision
 from smallgroup.runtime.checks import check_choice
 from smallgroup.runtime.kernel_paths import AUTO, PATHS, KernelPath
 
@@ -62,13 +63,14 @@ def backend_for(x: Tensor) -> Backend | None:
     """The functions for images like these; None: the plain path.
 
     Kernels of our own are for the CPU: every other device has the path of torch's operators. Forward-mode
-    differentiation, half precision, empty batches and tensors without values have the plain path only.
+    differentiation, half precision, empty batches and tensors without values have the plain path only. Learners of a
+    search in bfloat16 have the path of torch's operators on other devices than the CPU.
     """
-    if not x.numel():
+    if not x.numel() or x.device.type == "meta" or forward_ad._current_level >= 0:
         return None
-    if x.dtype not in (torch.float32, torch.float64) or x.device.type == "meta":
-        return None
-    if forward_ad._current_level >= 0 or _is_autocast(x.device.type):
+    if x.device.type != "cpu" and precision.current() == "bfloat16":
+        return None if current() == "plain" else grouped.GROUPED
+    if x.dtype not in (torch.float32, torch.float64) or _is_autocast(x.device.type):
         return None
     path = current()
     if x.device.type != "cpu":

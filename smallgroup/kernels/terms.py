@@ -12,6 +12,14 @@ EPSILON = 1e-5
 """Of every batch norm here."""
 
 
+class Part(NamedTuple):
+    """A part of the channels of images that were computed together: a later call may take them together again."""
+
+    whole: Tensor
+    number: int
+    parts: int
+
+
 class Term(NamedTuple):
     """Images, [n, c, h, w], that stand for their normalised selves where they have statistics.
 
@@ -28,6 +36,8 @@ class Term(NamedTuple):
     """
     affine: Tensor | None = None
     """[2, c]: scale and shift of the normalised values."""
+    part: "Part | None" = None
+    """Where the values lie beside others, if a path has said so."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +79,7 @@ class Deferred(NamedTuple):
             filter=None if self.layer.filter is None else self.layer.filter.detach(),
             bias=None if self.layer.bias is None else self.layer.bias.detach(),
         )
-        value, statistics, affine = (None if tensor is None else tensor.detach() for tensor in self.input)
+        value, statistics, affine = (None if tensor is None else tensor.detach() for tensor in self.input[:3])
         assert value is not None
         return Deferred(Term(value, statistics, affine), layer, self.stride)
 
@@ -139,6 +149,11 @@ def differentiable_once(backward: Backward) -> Backward:
 
 class Backend(Protocol):
     """The functions a path consists of, all of them differentiable once."""
+
+    @property
+    def whole_nodes(self) -> bool:
+        """Whether a node is one sum also where its edges pass part of their input by: fewer calls, other rounding."""
+        ...
 
     def convolutions(self, inputs: Sequence[Term], layers: Sequence[Convolution], stride: int) -> list[AnyTerm]:
         """The results of several layers, each on one of the inputs, which are all of one size."""

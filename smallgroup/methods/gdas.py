@@ -8,7 +8,7 @@ from torch import Tensor
 
 from smallgroup.methods.decisions import Progress
 from smallgroup.methods.method import Architecture, Method, Noise
-from smallgroup.methods.sampling import gumbel, one_hot
+from smallgroup.methods.sampling import gumbel, largest, one_hot
 from smallgroup.runtime import Phase
 from smallgroup.spaces.kinds import Rule
 from smallgroup.spaces.space import Evaluated
@@ -36,7 +36,7 @@ class Gdas(Method):
         """The straight-through sample."""
         assert noise is not None  # drawn above
         p = ((alpha.log_softmax(dim=1) + noise) / self.temperature).softmax(dim=1)
-        return one_hot(p.argmax(dim=1), p) - p.detach() + p
+        return one_hot(largest(p, noise), p) - p.detach() + p
 
     def schedule(self, progress: Progress) -> None:
         """Cool down from epoch to epoch."""

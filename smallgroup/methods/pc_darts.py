@@ -12,7 +12,7 @@ from smallgroup.runtime import Phase
 from smallgroup.runtime.checks import check_counts
 from smallgroup.spaces.edges import MixedEdge
 from smallgroup.spaces.kinds import Kind
-from smallgroup.spaces.space import Choice, EdgeParts, Mixture, Space
+from smallgroup.spaces.space import EdgeParts, Mixture, Space
 
 
 @dataclass
@@ -81,21 +81,26 @@ class PartialEdge(MixedEdge):
             )
         first = parts.channels // part
         super().__init__(replace(parts, channels=first))
-        self.groups, self.first, self.stride = part, first, parts.stride
+        self.groups, self.first = part, first
 
-    def finish(self, mixed: Tensor, inputs: Tensor, choice: Choice) -> Tensor:  # noqa: ARG002
-        """Half the size where the edge halves it: what is passed by through 2x2 max pooling."""
+    def beside(self, inputs: Tensor) -> Tensor | None:
+        """The other channels, through 2x2 max pooling where the edge halves the size."""
         if self.groups == 1 or self.first is None:  # there is nothing to pass by, and nothing to shuffle
-            return mixed
+            return None
         rest = inputs[:, self.first :]
-        if self.stride == 2:
-            rest = functional.max_pool2d(rest, 2, 2, ceil_mode=True)
-        return shuffled(torch.cat([mixed, rest], dim=1), self.groups)
+        return functional.max_pool2d(rest, 2, 2, ceil_mode=True) if self.stride == 2 else rest
+
+    def joined(self, mixed: Tensor, beside: Tensor) -> Tensor:
+        """All channels, shuffled."""
+        return shuffled(torch.cat([mixed, beside], dim=1), self.groups)
 
 
 def shuffled(x: Tensor, groups: int) -> Tensor:
     """Channel c = g n + i of `groups` groups of n goes to place i groups + g."""
     batch, channels, height, width = x.shape
+    if x.device.type != "cpu":  # the layout stays: every convolution that follows would have to change it back
+        pixels = x.permute(0, 2, 3, 1).reshape(batch, height, width, groups, channels // groups)
+        return pixels.transpose(3, 4).reshape(batch, height, width, channels).permute(0, 3, 1, 2)
     grouped = x.reshape(batch, groups, channels // groups, height, width)
     return grouped.transpose(1, 2).reshape(batch, channels, height, width)
 

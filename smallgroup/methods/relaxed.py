@@ -1,10 +1,10 @@
 """A space under a method: the pure function of a learner, with the random numbers of its step bound to it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -12,7 +12,8 @@ from torch.func import functional_call
 
 from smallgroup.methods.decisions import Rebuild
 from smallgroup.methods.method import Architecture, Method, Noise, OperationGradients
-from smallgroup.runtime import Phase, stream
+from smallgroup.methods.sampling import decide
+from smallgroup.runtime import Phase, precision, stream
 from smallgroup.runtime.bounds import check_parameters
 from smallgroup.spaces.costs import costs
 from smallgroup.spaces.edges import weights_of_operations
@@ -23,6 +24,24 @@ from smallgroup.spaces.weights import initial_weights
 def on_host(architecture: Architecture) -> dict[str, Tensor]:
     """Return an architecture in main memory, where it is decided what is removed, derived and written down."""
     return {name: tensor.detach().cpu() for name, tensor in architecture.items()}
+
+
+class Ahead(NamedTuple):
+    """Random numbers of a step in main memory, and what they decide."""
+
+    step: int
+    noise: dict[tuple[Phase, int], Noise]
+    """By phase and sample."""
+    active: dict[tuple[Phase, int], dict[str, list[list[bool]]]]
+    """By phase, sample and kind, [edges, operations]: which operations have a weight; only where not all run."""
+    columns: dict[tuple[Phase, int], dict[str, Tensor]]
+    """By phase, sample and kind, [edges]: which operation has the largest."""
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """What has to be sent to a device."""
+        own = [tensor for noise in self.noise.values() for tensor in noise.values()]
+        return own + [column for columns in self.columns.values() for column in columns.values()]
 
 
 class Relaxed:
@@ -48,6 +67,7 @@ class Relaxed:
         self.stage = 0
         self._changes: dict[str, int] = {}
         self._noise: dict[tuple[Phase | None, int], Noise] = {}
+        self._ahead: Ahead | None = None
         self._gradients: dict[Phase, OperationGradients] = {}
         """Those of this step that the method has not compared yet."""
         method.start(space)
@@ -64,7 +84,9 @@ class Relaxed:
     def __copy__(self) -> "Relaxed":
         """A copy that stays as it is while this one goes on: a frozen learner."""
         other = object.__new__(Relaxed)
-        other.__dict__.update(self.__dict__, method=deepcopy(self.method), _noise={}, _changes=dict(self._changes))
+        other.__dict__.update(
+            self.__dict__, method=deepcopy(self.method), _noise={}, _changes=dict(self._changes), _ahead=None
+        )
         return other
 
     # What a learner starts from.
@@ -119,15 +141,17 @@ class Relaxed:
         self, weights: Mapping[str, Tensor], inputs: Tensor, mixtures: Mapping[str, Mixture]
     ) -> Tensor:
         # No weight has two names: looking for such takes longer than the rest of the binding.
-        logits: Tensor = functional_call(self.supernet, dict(weights), (inputs, mixtures), tie_weights=False)
-        return logits
+        with precision.around_pass(inputs.device):
+            logits: Tensor = functional_call(self.supernet, dict(weights), (inputs, mixtures), tie_weights=False)
+        return precision.widened(logits)
 
     def begin_step(self, step: int) -> None:
-        """Make the random numbers those of iteration `step`."""
+        """Make the random numbers those of iteration `step`; what was drawn ahead for it stays."""
         if step != self.step:  # in the order a-v-w a step begins twice, and the two halves have a gradient each
             self._gradients = {}
+        if self._ahead is None or self._ahead.step != step:
+            self._noise, self._ahead = {}, None
         self.step = step
-        self._noise = {}
         self.method.seen.clear()
 
     def begin_phase(self, phase: Phase, architecture: Architecture, loss: Callable[[], Tensor]) -> None:
@@ -185,6 +209,42 @@ class Relaxed:
             self._noise[phase, sample] = self.method.draw(constant, phase, self._stream("noise", phase, sample))
         return self._noise[phase, sample]
 
+    @property
+    def draws(self) -> bool:
+        """Whether the method draws random numbers in its passes."""
+        return type(self.method).draw is not Method.draw
+
+    def draw_ahead(self, host: Architecture, step: int) -> Ahead:
+        """Draw for all phases of a step, for an architecture in main memory, and decide there what runs."""
+        self._ahead = None
+        self.begin_step(step)
+        found = Ahead(step, {}, {}, {})
+        with torch.no_grad():
+            for phase in get_args(Phase):
+                for sample in range(self.method.samples):
+                    drawn = self.noise(host, phase, sample)
+                    mixtures = self.method.mix(host, drawn, phase)
+                    found.noise[phase, sample] = drawn
+                    found.active[phase, sample] = {
+                        kind: (one.weights != 0).tolist() for kind, one in mixtures.items() if one.evaluate != "all"
+                    }
+                    found.columns[phase, sample] = {
+                        kind: mixtures[kind].weights.argmax(dim=1) for kind in found.active[phase, sample]
+                    }
+        self._noise = {}
+        return found
+
+    def take_draws(self, ahead: Ahead, there: Sequence[Tensor]) -> None:
+        """Use what was drawn ahead, now that its tensors are on the device; they come in the order of `tensors`."""
+        arrived = iter(there)
+        self._noise = {key: {name: next(arrived) for name in noise} for key, noise in ahead.noise.items()}
+        for key, columns in ahead.columns.items():
+            for kind in columns:
+                column = next(arrived)
+                if kind in self._noise[key]:
+                    decide(self._noise[key][kind], column)
+        self._ahead = ahead
+
     def _stream(self, purpose: str, *key: int | str | None) -> torch.Generator:
         return stream(self.seed, self.learner, purpose, self.stage, self.step, *key)
 
@@ -193,6 +253,8 @@ class Relaxed:
         for kind, mixture in mixtures.items():
             mask = self.method.mask(kind)
             mixture.kept = (mask if mixture.kept is None else mask & torch.tensor(mixture.kept)).tolist()
+            if self._ahead is not None and phase is not None:
+                mixture.decided = self._ahead.active.get((phase, sample), {}).get(kind)
             mixture.streams = partial(self._stream, "operation", phase, sample)
             if type(self.method).transform is not Method.transform:
                 mixture.transform = self._transform(phase, sample)
@@ -216,7 +278,7 @@ class Relaxed:
         changes = {**self._changes, **how.space}
         self.space, self._changes = self._changed_space(changes), changes
         self.stage += 1
-        self._noise = {}
+        self._noise, self._ahead = {}, None
         self._build({kind: self.method.mask(kind) for kind in self.space.kinds})
 
     def marked(self) -> dict[str, Any]:
@@ -288,4 +350,5 @@ class Relaxed:
         self.space = self._changed_space(self._changes)
         self.stage = int(own["stage"])
         self._build(built)
+        self._ahead = None
         self.begin_step(int(own["step"]))

@@ -1,10 +1,12 @@
 """Random numbers that several methods share."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from smallgroup.runtime import Phase
 
@@ -22,9 +24,24 @@ def gumbel(logits: Mapping[str, Tensor], phase: Phase | None, generator: torch.G
     }
 
 
+_DECIDED: Any = WeakTensorKeyDictionary()
+"""By noise on a device, the columns that it draws as main memory found them. They are forgotten with it."""
+
+
+def decide(noise: Tensor, columns: Tensor) -> None:
+    """Make noise on a device draw these columns: there rounding could decide a tie in another way."""
+    _DECIDED[noise] = columns
+
+
+def largest(values: Tensor, noise: Tensor) -> Tensor:
+    """Return the column of the largest value of each row, unless it was decided before what the noise draws."""
+    found: Tensor | None = _DECIDED.get(noise) if noise.device.type != "cpu" else None
+    return values.argmax(dim=1) if found is None else found
+
+
 def drawn(logits: Tensor, noise: Tensor) -> Tensor:
     """Return the column that Gumbel noise draws from each row: i with probability softmax(logits)_i."""
-    return (logits + noise).argmax(dim=1)
+    return largest(logits + noise, noise)
 
 
 def one_hot(columns: Tensor, like: Tensor) -> Tensor:

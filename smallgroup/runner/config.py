@@ -6,6 +6,7 @@ from pydantic import Field, field_validator
 
 from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.device_names import AUTO, check_device_name
+from smallgroup.runtime.precision_names import FULL, Precision
 from smallgroup.runtime.section import Section
 
 
@@ -18,6 +19,8 @@ class RunConfig(Section):
     """Threads of torch; with two on a busy machine small networks are slower than with one."""
     kernels: Literal["auto", "native", "torch", "plain"] = "auto"
     """What networks are computed with: C++ kernels compiled on this machine, torch operators, or layer by layer."""
+    precision: Precision = FULL
+    """What the learners of a search compute in: float32, or with first-order gradients bfloat16 or (CUDA) tf32."""
     checkpoint_minutes: float = Field(default=10.0, ge=0)
     """A checkpoint is written at the end of an epoch, if the last is two seconds old, and after so many minutes."""
     on_nonfinite: Literal["stop", "skip"] = "stop"
@@ -36,4 +39,5 @@ class RunConfig(Section):
 
         The device is part of the environment, as the processor is: another one needs `--allow-drift`.
         """
-        return self.model_dump(mode="json", exclude={"device", "on_nonfinite", "most_skipped"})
+        later = {"precision"} if self.precision == FULL else set()  # runs of earlier versions do not have the key
+        return self.model_dump(mode="json", exclude={"device", "on_nonfinite", "most_skipped", *later})

@@ -1,4 +1,4 @@
-"""What a run computes on: threads, device and kernels, for as long as it runs."""
+"""What a run computes on: threads, device, precision and kernels, for as long as it runs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,6 +7,7 @@ import torch
 
 from smallgroup import kernels
 from smallgroup.runner.config import RunConfig
+from smallgroup.runtime import precision
 from smallgroup.runtime.allocator import keep_memory
 from smallgroup.runtime.device import choose_device, using
 from smallgroup.runtime.environment import threads
@@ -20,7 +21,12 @@ def machine(run: RunConfig, before: str | None = None) -> Iterator[torch.device]
     """
     keep_memory()
     device = choose_device(run.device, before)
-    with threads(run.threads), using(device), kernels.using(_path_on(device, run.kernels)):
+    with (
+        threads(run.threads),
+        using(device),
+        precision.using(run.precision, device),
+        kernels.using(_path_on(device, run.kernels)),
+    ):
         yield device
 
 

@@ -48,3 +48,16 @@ def numbers_on(values: Sequence[float], dtype: torch.dtype, device: torch.device
     if device.type == "cpu":
         return torch.tensor(values, dtype=dtype)
     return _numbers(tuple(values), dtype, device)
+
+
+@lru_cache(maxsize=1 << 8)
+def _zeros(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> Tensor:
+    with torch.inference_mode(False):
+        return torch.zeros(shape, dtype=dtype, device=device)
+
+
+def zeros_beside(tensor: Tensor) -> Tensor:
+    """Return zeros of the size of a tensor, never to be written to; on a device those that recur are kept there."""
+    if tensor.device.type in ("cpu", "meta"):
+        return torch.zeros_like(tensor)
+    return _zeros(tensor.shape, tensor.dtype, tensor.device)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from smallgroup.kernels import Backend, Term, backend_for
 from smallgroup.runtime.constants import places_on
+from smallgroup.runtime.precision import widened
 from smallgroup.spaces.kinds import Kind
 from smallgroup.spaces.sharing import Terms, bound, leaving, running
 from smallgroup.spaces.space import Choice, EdgeBuilder, EdgeParts, Mixture, remaining
@@ -19,7 +20,8 @@ class MixedEdge(nn.Module):
     """sum_i w_i o_i(x), over the operations that are to run. `none` runs only where nothing else does.
 
     A method's edge that mixes and does something beside it says so in `first` and `finish`, not in `forward`: then
-    what the edges of a node have in common is still computed once.
+    what the edges of a node have in common is still computed once. One that passes part of its input by says so in
+    `beside` and `joined` alone: then a whole node can be one sum.
     """
 
     transforms: ClassVar[bool] = True
@@ -29,13 +31,22 @@ class MixedEdge(nn.Module):
 
     def __init__(self, parts: EdgeParts) -> None:
         super().__init__()
-        self.names = parts.operations
+        self.names, self.stride = parts.operations, parts.stride
         made = {n: parts.make(n, parts.channels, parts.stride) for n in parts.operations if n is not None}
         self.operations = nn.ModuleDict(made)
 
-    def finish(self, mixed: Tensor, inputs: Tensor, choice: Choice) -> Tensor:  # noqa: ARG002
-        """What the edge makes of the mixed output: nothing else."""
+    def beside(self, inputs: Tensor) -> Tensor | None:  # noqa: ARG002
+        """What goes past the operations, if anything; the same for edges of one class, `stride` and `first`."""
+        return None
+
+    def joined(self, mixed: Tensor, beside: Tensor) -> Tensor:  # noqa: ARG002
+        """Both together: linear in the two, and the same for all edges of a node."""
         return mixed
+
+    def finish(self, mixed: Tensor, inputs: Tensor, choice: Choice) -> Tensor:  # noqa: ARG002
+        """What the edge makes of the mixed output: it is joined to what went past, and nothing else."""
+        beside = self.beside(inputs)
+        return mixed if beside is None else self.joined(mixed, beside)
 
     def forward(self, inputs: Tensor, choice: Choice) -> Tensor:
         """The mixed output, finished."""
@@ -54,6 +65,7 @@ class MixedEdge(nn.Module):
         constant = choice.evaluate == "detached" and not choice.active[i]
         with torch.set_grad_enabled(torch.is_grad_enabled() and not constant):
             output: Tensor = bound(self.operations[name], name, choice)(inputs)
+        output = widened(output)  # so is the gradient of its weight, and the sum
         if choice.transform is None or not self.transforms or not choice.is_transformed(name):
             return output
         return choice.transform(name, output)
@@ -111,6 +123,7 @@ class MixedNodes(MixedEdges):
         states: list[Tensor] = []
         terms: dict[int, Terms] = {}
         mixing = {e: edge for e, edge in self._mixing.items() if not _watched(edge)}
+        past: dict[tuple[object, ...], Tensor | None] = {}
 
         def arrive(x: Tensor) -> None:
             out = [e for e in self.outgoing.get(len(states), ()) if e in mixing]
@@ -125,15 +138,17 @@ class MixedNodes(MixedEdges):
         for incoming in self.incoming.values():
             edges = [e for e, _ in incoming]
             only_mix = all(e in mixing and type(mixing[e]).finish is MixedEdge.finish for e in edges)
+            only_mix = only_mix and (backend.whole_nodes or not any(_passes_by(mixing[e]) for e in edges))
             if only_mix and any(terms[e] for e in edges):
-                arrive(_node(backend, {e: terms[e] for e in edges}, mixture))
+                mixed = _node(backend, {e: terms[e] for e in edges}, mixture)
+                found = [_beside(mixing[e], states[s], s, past) for e, s in incoming]
+                beside = [output for output in found if output is not None]
+                if beside:  # all that goes past is one sum too
+                    mixed = mixing[edges[0]].joined(mixed, _added(backend, beside, mixture, edges))
+                arrive(mixed)
                 continue
             outputs = [self._edge(backend, e, states[s], terms.get(e), choices[e]) for e, s in incoming]
-            if mixture.edges is None:
-                scales = torch.ones(len(edges), device=outputs[0].device)
-            else:
-                scales = _rows(mixture.edges, edges)
-            arrive(backend.mix([Term(output) for output in outputs], scales))
+            arrive(_added(backend, outputs, mixture, edges))
         return states
 
     def _edge(self, backend: Backend, e: int, x: Tensor, terms: Terms | None, choice: Choice) -> Tensor:
@@ -170,21 +185,46 @@ def _watched(edge: MixedEdge) -> bool:
     return bool(edge._forward_hooks or edge._forward_pre_hooks)
 
 
+def _passes_by(edge: MixedEdge) -> bool:
+    return type(edge).beside is not MixedEdge.beside
+
+
+def _beside(edge: MixedEdge, x: Tensor, source: int, known: dict[tuple[object, ...], Tensor | None]) -> Tensor | None:
+    """What goes past the operations of an edge; edges that leave a node in the same way share it."""
+    if not _passes_by(edge):
+        return None
+    key = (source, type(edge), edge.first, edge.stride)
+    if key not in known:
+        known[key] = edge.beside(x)
+    return known[key]
+
+
+def _added(backend: Backend, outputs: Sequence[Tensor], mixture: Mixture, edges: Sequence[int]) -> Tensor:
+    """Outputs of edges with the factors of those edges in one sum."""
+    factors = mixture.edges
+    scales = torch.ones(len(edges), device=outputs[0].device) if factors is None else _rows(factors, edges)
+    return backend.mix([Term(output) for output in outputs], scales)
+
+
 def _node(backend: Backend, terms: dict[int, Terms], mixture: Mixture) -> Tensor:
     """All terms of all incoming edges in one sum."""
     flat = [(e, i, term) for e, own in terms.items() for i, term in own]
     table = mixture.weights
-    columns = places_on([e * table.shape[1] + i for e, i, _ in flat], table.device)
-    weights = table.reshape(-1).index_select(0, columns)
+    if table.device.type != "cpu" and mixture.evaluate != "all":
+        # Which operations run changes from pass to pass: as indices they would be sent to the device every time.
+        weights = torch.stack([table[e, i] for e, i, _ in flat])
+    else:
+        columns = places_on([e * table.shape[1] + i for e, i, _ in flat], table.device)
+        weights = table.reshape(-1).index_select(0, columns)
     if mixture.edges is not None:
         weights = weights * _rows(mixture.edges, [e for e, *_ in flat])
     return backend.mix([term for *_, term in flat], weights)
 
 
-def _rows(table: Tensor, places: list[int]) -> Tensor:
+def _rows(table: Tensor, places: Sequence[int]) -> Tensor:
     """Some entries of a table. A list as an index would be sent to a GPU in every call."""
     if table.device.type == "cpu":
-        return table[places]
+        return table[list(places)]
     return table.index_select(0, places_on(places, table.device))
 
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from smallgroup.kernels import EPSILON, AnyTerm, Convolution, Term, backend_for
 from smallgroup.kernels.halves import halves, side_by_side
+from smallgroup.runtime.constants import zeros_beside
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ class FactorizedReduce(nn.Module):
     def stage(self, source: int = 0) -> Convolution:
         """Both convolutions as one, on the two images side by side: a matrix with two blocks of zeros."""
         even, odd = self.even.weight, self.odd.weight
-        nothing = torch.zeros_like(even)
+        nothing = zeros_beside(even)
         blocks = torch.cat([torch.cat([even, nothing], dim=1), torch.cat([nothing, odd], dim=1)])
         return Convolution(blocks, self.norm, source=source, last=True)
 

@@ -76,6 +76,8 @@ class Mixture:
         """Operations whose output the transform changes; None: all, if there is one."""
         self.kept: list[list[bool]] | None = None
         """[edges, operations]: which operations have not been removed; None is all. The others never run."""
+        self.decided: list[list[bool]] | None = None
+        """[edges, operations]: whose weight is not zero, if somebody knows it without a look at the values."""
         self.streams: Streams = _same_numbers
         """Where operations that are random have their numbers from."""
         self._rows = weights.unbind()
@@ -85,6 +87,8 @@ class Mixture:
         """One look at the values for all cells of the kind; on a GPU it waits, so that it is not made in vain."""
         if self.evaluate == "all":
             return [[True] * self.weights.shape[1]] * self.weights.shape[0]
+        if self.decided is not None:
+            return self.decided
         found: list[list[bool]] = (self.weights.detach() != 0).tolist()
         return found
 

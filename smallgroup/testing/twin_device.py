@@ -46,7 +46,7 @@ _FREE = frozenset({
     "view", "_unsafe_view", "detach", "alias", "expand", "permute", "transpose", "t", "select", "slice", "unsqueeze",
     "squeeze", "as_strided", "split", "split_with_sizes", "unbind", "_reshape_alias", "unfold", "diagonal",
     "empty_like", "empty", "empty_strided", "new_empty", "new_empty_strided", "is_pinned", "lift_fresh",
-    "_local_scalar_dense", "chunk", "narrow", "view_as_real",
+    "_local_scalar_dense", "chunk", "narrow", "view_as_real", "squeeze_", "unsqueeze_",
 })
 # fmt: on
 """Operators that start nothing on a device: views, and memory that is not filled."""
@@ -124,6 +124,15 @@ class TwinDevice(TorchDispatchMode):
             yield
         finally:
             self._captures -= 1
+
+    @contextmanager
+    def between_captures(self) -> Iterator[None]:
+        """Allow inside a capture what happens after one graph and before the next."""
+        captures, self._captures = self._captures, 0
+        try:
+            yield
+        finally:
+            self._captures = captures
 
     def __enter__(self) -> "TwinDevice":
         # Else torch.tensor(..., device=twin.device) would ask the device itself to read a Python list.

@@ -1,6 +1,7 @@
 """What is grouped for a device gives the numbers and the gradients of the layers one by one."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import torch
@@ -94,3 +95,34 @@ def test_layers_of_several_kinds(stride: int, last: bool, apart: bool) -> None:
         total = torch.stack([(value * (i + 1)).sin().sum() for i, value in enumerate(values)]).sum()
         results.append([*values, *torch.autograd.grad(total, [*inputs, *own])])
     check_same(*results)
+
+
+def test_terms_in_half_precision_are_summed_in_float32() -> None:
+    """As a search in bfloat16 has them on a device: raw ones of convolutions, and a skip connection in float32."""
+    values, weights = [one.detach().float() for one in images(7)], numbers(3, key=19).float().requires_grad_()
+    halves = [values[0].bfloat16(), values[1].bfloat16(), values[2]]
+    results = []
+    for own in (halves, [one.float() for one in halves]):
+        leaves = [one.detach().requires_grad_() for one in own]
+        terms = [Term(leaf, leaf.new_empty(0) if i < 2 else None) for i, leaf in enumerate(leaves)]
+        with torch.autocast("cpu", torch.bfloat16):
+            mixed = GROUPED.mix(terms, weights)
+        assert mixed.dtype == torch.float32
+        gradients = torch.autograd.grad(mixed.square().mean(), [weights, *leaves])
+        assert [one.dtype for one in gradients] == [torch.float32, *(leaf.dtype for leaf in leaves)]
+        results.append([mixed.detach(), *(one.float() for one in gradients)])
+    for one, other in zip(*results, strict=True):
+        assert float((one - other).norm() / other.norm()) < 0.02
+
+
+def test_layers_in_half_precision() -> None:
+    layers = [layer(20 + i, kernel=3, last=True) for i in range(2)]
+    (x,) = images(8, count=1)
+    expected = [term.value for term in GROUPED.convolutions([Term(x)], layers, 1) if isinstance(term, Term)]
+    half = [
+        replace(one, matrix=one.matrix.float(), filter=one.filter.float()) for one in layers if one.filter is not None
+    ]
+    with torch.autocast("cpu", torch.bfloat16):
+        found = [term.value for term in GROUPED.convolutions([Term(x.float())], half, 1) if isinstance(term, Term)]
+    assert [one.dtype for one in found] == [torch.bfloat16, torch.bfloat16]
+    assert all(float((a - b).detach().norm() / b.detach().norm()) < 0.02 for a, b in zip(found, expected, strict=True))

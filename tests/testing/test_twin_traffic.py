@@ -16,11 +16,13 @@ from smallgroup.data.search_data import open_search_data
 from smallgroup.data.sending import send_rows
 from smallgroup.group import Learner, NonFiniteError, Optimizers, SmallGroup
 from smallgroup.methods import METHODS
+from smallgroup.methods.sampling import decide, drawn
 from smallgroup.phases.passes import pass_time
 from smallgroup.phases.search import SearchJob
 from smallgroup.runtime import stream
 from smallgroup.runtime.constants import constant_on, places_on
 from smallgroup.runtime.image_spec import ImageSpec
+from smallgroup.runtime.packing import send_packed
 from smallgroup.spaces import DartsSpace, NasBench201Space, Space
 from smallgroup.testing import Traffic, TwinDevice
 from tests.configs import search_config
@@ -55,7 +57,7 @@ def traffic_of(data: SearchData, twin: TwinDevice, space: str, method: str, lear
     ("space", "method", "learners", "copies", "launches"),
     [
         ("nas-bench-201", "darts", 2, 3, 3_900),
-        ("nas-bench-201", "pc-darts", 2, 3, 7_300),
+        ("nas-bench-201", "pc-darts", 2, 3, 5_900),
         ("nas-bench-201", "darts-minus", 1, 2, 1_660),
         ("nas-bench-201", "fair-darts", 1, 2, 930),
         ("darts", "darts", 1, 2, 3_050),
@@ -72,6 +74,35 @@ def test_a_first_order_step_reads_twice_and_copies_its_batches_alone(
     assert files_of(found.copies) == {"data/sending.py"}
     # Between the arrival of the batches and these two nothing waits: a CUDA graph could contain it.
     assert files_of(found.reads) == {"group/tensors.py", "search/reading.py"}
+
+
+@pytest.mark.parametrize(("method", "learners"), [("gdas", 2), ("snas", 1), ("dsnas", 1)])
+def test_what_is_drawn_travels_as_one_and_decides_before_a_step(
+    data: SearchData, twin: TwinDevice, method: str, learners: int
+) -> None:
+    """The architecture is read with the metrics of the step before."""
+    found = traffic_of(data, twin, "nas-bench-201", method, learners)
+    assert found.reads.total() <= 2, found
+    assert files_of(found.reads) == {"group/tensors.py", "search/reading.py"}
+    beside = [place for place in found.copies.elements() if "data/sending.py" not in place]
+    assert [place.partition(" at ")[2].partition(":")[0] for place in beside] == ["runtime/packing.py"], found
+
+
+def test_small_tensors_travel_packed(twin: TwinDevice) -> None:
+    tensors = [torch.tensor([True]), torch.arange(3), torch.rand(2, 3), torch.zeros(0), torch.rand(2).double()]
+    with twin.counted() as traffic:
+        found = send_packed(tensors, twin.device)
+    assert (traffic.copies.total(), traffic.reads.total()) == (1, 0)
+    assert [one.dtype for one in found] == [one.dtype for one in tensors]
+    assert all(torch.equal(one.cpu(), other) for one, other in zip(found, tensors, strict=True))
+    assert send_packed([], twin.device) == []
+
+
+def test_a_decided_column_stands_whatever_the_device_finds(twin: TwinDevice) -> None:
+    noise = torch.zeros(2, 3).to(twin.device)
+    assert drawn(noise, noise).tolist() == [0, 0]
+    decide(noise, torch.tensor([2, 1]).to(twin.device))
+    assert drawn(noise, noise).tolist() == [2, 1]
 
 
 def files_of(places: Counter[str]) -> set[str]:

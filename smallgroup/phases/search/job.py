@@ -19,6 +19,7 @@ from smallgroup.group.tasks.classification import Classification, log_mixture
 from smallgroup.group.teaching import LabelsFrom, Teaching
 from smallgroup.methods import Decision, EpochEnd, Method, Rebuild, Rollback, Stop
 from smallgroup.methods.relaxed import on_host
+from smallgroup.phases.search.ahead import DrawsAhead
 from smallgroup.phases.search.answer import check_answer
 from smallgroup.phases.search.checked import CheckedClassification, check_labels
 from smallgroup.phases.search.config import SearchConfig
@@ -29,6 +30,7 @@ from smallgroup.phases.search.metrics import EpochMetrics
 from smallgroup.phases.search.schedule import Course, StepKind, schedule_of
 from smallgroup.phases.search.sharing import check_same_decisions, share_learners
 from smallgroup.phases.sharing import meeting, telling
+from smallgroup.runtime import precision
 from smallgroup.runtime.memory import check_batch
 from smallgroup.spaces import Space
 from smallgroup.spaces.ground_truth import GroundTruths
@@ -95,6 +97,7 @@ class SearchJob:
         self.metrics = EpochMetrics(
             self.searchers, data, truth, with_v=self.course.teaches, unlabeled_of=self.unlabeled.indices_of
         )
+        self._ahead = DrawsAhead()
         self.epochs_done = 0
         self.repeated = 0
         """Steps that were taken back, because a method went back to an earlier epoch."""
@@ -164,15 +167,17 @@ class SearchJob:
             for searcher in self.searchers:
                 searcher.prepare(step)
         if not self._epoch_is_over:  # it is, if an earlier attempt failed after the step: then the rest is made up for
+            self._ahead.send(self.searchers, self.position)
             report = self._take_step(step)
             # The others are told if they meet here again before they end the step.
             with telling(self._exchange) if self._epoch_is_over else nullcontext():
-                self.metrics.note(report)
+                self._ahead.note(self.metrics.note(report, self._ahead.wanted(self.searchers)))
             for stage, seconds in report.seconds.items():
                 self._count(f"stage {stage}", seconds)
         if not self._epoch_is_over:
             return None
         start = time.perf_counter()
+        self._ahead.forget()  # a method may change its architecture now
         self._share()
         rows = self.metrics.rows(step // self.course.steps_per_epoch, self._exchange)
         went_back = self.decide(step, rows)
@@ -282,7 +287,7 @@ class SearchJob:
 
         def validation_loss(architecture: Mapping[str, Tensor]) -> Tensor:
             there = {name: tensor.to(self.device) for name, tensor in architecture.items()}
-            with kernels.using("plain"):  # which can be differentiated twice
+            with kernels.using("plain"), precision.in_full():  # which can be differentiated twice
                 logits = searcher.relaxed(learner.w, there, x)
             return functional.nll_loss(log_mixture(functional.log_softmax(logits, dim=-1)), y)
 
@@ -338,6 +343,7 @@ class SearchJob:
     def _load_own_state(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
         check_same_data(self.data.digest, record.get("data"))
         check_same_labellers(self.labellers, record.get("labellers"))
+        self._ahead.forget()
         for k, searcher in enumerate(self.searchers):
             searcher.load_state(of_learner(tensors, k))
             searcher.ended = str(record["ended"][k])

@@ -15,7 +15,7 @@ from smallgroup.methods.decisions import Measured
 from smallgroup.phases.evaluate import Evaluation, evaluate
 from smallgroup.phases.search.collapse import signs_of_collapse
 from smallgroup.phases.search.learners import Searcher
-from smallgroup.phases.search.reading import read_report
+from smallgroup.phases.search.reading import Architectures, read_report
 from smallgroup.phases.search.taught import TaughtCounts
 from smallgroup.phases.sharing import share_rows
 from smallgroup.spaces.genotype import Genotype
@@ -47,9 +47,9 @@ class EpochMetrics:
         self._unlabeled_of = unlabeled_of
         """Which images a step has labelled."""
 
-    def note(self, report: StepReport) -> None:
-        """Count a step in."""
-        report = read_report(report)
+    def note(self, report: StepReport, beside: Architectures | None = None) -> Architectures:
+        """Count a step in; return architectures of a device in main memory, which are read with it."""
+        report, known = read_report(report, beside)
         agreements = _agreements([one.soft_labels for one in report.learners])
         for k, one in enumerate(report.learners):
             for name, value in {**_of_step(one), **agreements[k]}.items():
@@ -57,6 +57,7 @@ class EpochMetrics:
                 self._sums[k][name] = (total + value, count + 1)
         if self._unlabeled_of is not None and any(one.soft_labels is not None for one in report.learners):
             self.taught.note(self._unlabeled_of(report.step), [one.soft_labels for one in report.learners])
+        return known
 
     def measured(self, searcher: Searcher) -> Measured:
         """Error and loss of a learner's W on the validation images of the metrics."""

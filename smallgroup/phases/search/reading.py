@@ -1,6 +1,6 @@
 """What a step left on a device, brought to main memory in one go."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import torch
@@ -8,20 +8,26 @@ from torch import Tensor
 
 from smallgroup.group import LearnerReport, StepReport
 
+Architectures = Mapping[int, Mapping[str, Tensor]]
+"""By number of a learner."""
 
-def read_report(report: StepReport) -> StepReport:
-    """Return a report whose tensors are in main memory; those of a device are sent as one, and waited for once."""
+
+def read_report(report: StepReport, beside: Architectures | None = None) -> tuple[StepReport, Architectures]:
+    """Return a report, and architectures, in main memory; from a device they are sent as one, and waited for once."""
+    beside = beside or {}
     tensors = [tensor for learner in report.learners for tensor in _tensors(learner)]
+    tensors += [tensor for one in beside.values() for tensor in one.values()]
     devices = {tensor.device for tensor in tensors}
     if all(device.type == "cpu" for device in devices):
-        return report
+        return report, beside
     if len(devices) > 1 or len({tensor.dtype for tensor in tensors}) > 1:
         found = iter([tensor.cpu() for tensor in tensors])
     else:
         whole = torch.cat([tensor.detach().reshape(-1) for tensor in tensors]).cpu()
         parts = torch.split(whole, [tensor.numel() for tensor in tensors])
         found = iter([part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)])
-    return replace(report, learners=[_with(learner, found) for learner in report.learners])
+    own = replace(report, learners=[_with(learner, found) for learner in report.learners])
+    return own, {k: {name: next(found) for name in one} for k, one in beside.items()}
 
 
 def _tensors(learner: LearnerReport) -> list[Tensor]:

@@ -73,9 +73,9 @@ def test_errors_are_those_of_the_right_weights_on_the_right_images(folder: Path,
     reports = []
     original = job.metrics.note
 
-    def note(report: Any) -> None:
+    def note(report: Any, beside: Any = None) -> Any:
         reports.append(report)
-        original(report)
+        return original(report, beside)
 
     job.metrics.note = note  # type: ignore[method-assign]
     rows: Any = None
