@@ -16,8 +16,8 @@ from smallgroup.kernels.pure import Pure, has_state
 from smallgroup.kernels.terms import (
     EPSILON,
     AnyTerm,
+    ChannelPart,
     Convolution,
-    Part,
     Place,
     Term,
     check_values,
@@ -105,7 +105,7 @@ def _convolved(x: Tensor, layers: Sequence[Convolution], stride: int) -> list[An
     parts = torch.chunk(y, number, dim=1)
     if first.last:
         return [Term(part, y.new_empty(0)) for part in parts]
-    return [Term(part, part=Part(y, i, number)) for i, part in enumerate(parts)]
+    return [Term(part, part=ChannelPart(y, i, number)) for i, part in enumerate(parts)]
 
 
 class _Sum(torch.autograd.Function):

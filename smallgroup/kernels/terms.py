@@ -12,7 +12,7 @@ EPSILON = 1e-5
 """Of every batch norm here."""
 
 
-class Part(NamedTuple):
+class ChannelPart(NamedTuple):
     """A part of the channels of images that were computed together: a later call may take them together again."""
 
     whole: Tensor
@@ -36,7 +36,7 @@ class Term(NamedTuple):
     """
     affine: Tensor | None = None
     """[2, c]: scale and shift of the normalised values."""
-    part: "Part | None" = None
+    part: "ChannelPart | None" = None
     """Where the values lie beside others, if a path has said so."""
 
 
