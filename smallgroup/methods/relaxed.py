@@ -225,8 +225,11 @@ class Relaxed:
                     drawn = self.noise(host, phase, sample)
                     mixtures = self.method.mix(host, drawn, phase)
                     found.noise[phase, sample] = drawn
+                    # Noise of another form is none that `decide` could make draw the same on a device.
                     found.active[phase, sample] = {
-                        kind: (one.weights != 0).tolist() for kind, one in mixtures.items() if one.evaluate != "all"
+                        kind: (one.weights != 0).tolist()
+                        for kind, one in mixtures.items()
+                        if one.evaluate != "all" and kind in drawn and drawn[kind].shape == one.weights.shape
                     }
                     found.columns[phase, sample] = {
                         kind: mixtures[kind].weights.argmax(dim=1) for kind in found.active[phase, sample]
