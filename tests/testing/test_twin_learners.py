@@ -14,6 +14,7 @@ from smallgroup.runtime import stream
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces import DartsSpace, NasBench201Space, Space
 from smallgroup.testing import TwinDevice
+from smallgroup.testing.small import small_space
 
 IMAGES = ImageSpec(3, 1, 8)
 SPACES: dict[str, Space] = {
@@ -38,7 +39,7 @@ def step(
         a = relaxed.initial_architecture(dtype=torch.float64, device=device)
         v, w = (relaxed.initial_weights(role, dtype=torch.float64, device=device) for role in "vw")
         made.append(Learner(relaxed, a, v, w))
-    x = torch.randn(6, 1, 8, 8, generator=stream(0), dtype=torch.float64).to(device)
+    x = torch.randn(6, space.images.channels, 8, 8, generator=stream(0), dtype=torch.float64).to(device)
     y = torch.arange(6).remainder(3).to(device)
     with kernels.using("torch"):
         SmallGroup(made, hypergradient=hypergradient).step((x, y), x.flip(0), (x.flip(2), y))
@@ -47,8 +48,9 @@ def step(
 
 
 def check_same(space: str, method: str, hypergradient: Hypergradient, twin: TwinDevice, learners: int) -> None:
-    expected = step(SPACES[space], method, hypergradient, "cpu", learners)
-    found = step(SPACES[space], method, hypergradient, twin.device, learners)
+    where = SPACES.get(space) or small_space(space)
+    expected = step(where, method, hypergradient, "cpu", learners)
+    found = step(where, method, hypergradient, twin.device, learners)
     assert max(float((one - other).abs().max()) for one, other in zip(found, expected, strict=True)) < 1e-12
 
 
@@ -68,3 +70,21 @@ def test_learners_that_teach_one_another(hypergradient: Hypergradient, twin: Twi
 
 def test_exact_gradients_in_the_largest_space(twin: TwinDevice) -> None:
     check_same("darts", "gdas", "exact", twin, learners=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hypergradient", ["first-order", "finite-difference"])
+@pytest.mark.parametrize(
+    ("space", "method"),
+    [
+        ("robust-s1", "darts"),
+        ("robust-s1", "gdas"),
+        ("robust-s2", "darts"),
+        ("robust-s3", "darts"),
+        ("robust-s4", "darts"),
+        ("proxyless", "darts"),
+        ("proxyless", "proxyless"),
+    ],
+)
+def test_a_step_in_the_other_spaces(space: str, method: str, hypergradient: Hypergradient, twin: TwinDevice) -> None:
+    check_same(space, method, hypergradient, twin, learners=1)
