@@ -57,22 +57,22 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Make links of the repository links of the site; what is not in the site becomes plain text."""
+    """Make links and images of the repository those of the site; what is not in the site becomes plain text."""
     place = page.file.src_uri
     names = {site: name for name, site in TAKEN.items()}
     source = ROOT / names.get(place, place if place.startswith("results/") else f"docs/{place}")
 
     def link(found: re.Match[str]) -> str:
-        words, target = found[1], found[2]
+        mark, words, target = found[1], found[2], found[3]
         path, hash_, anchor = target.partition("#")
         if not path or re.match(r"\w+:", path):
             return found[0]
         goal = site_path(os.path.relpath(source.parent / path, ROOT))
         if goal is None or files.get_file_from_path(goal) is None:
             return words
-        return f"[{words}]({os.path.relpath(goal, Path(place).parent)}{hash_}{anchor})"
+        return f"{mark}[{words}]({os.path.relpath(goal, Path(place).parent)}{hash_}{anchor})"
 
-    return re.sub(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)", link, markdown)
+    return re.sub(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)", link, markdown)
 
 
 def site_path(path: str) -> str | None:

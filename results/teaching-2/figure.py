@@ -1,6 +1,6 @@
 """Draw the answer of primary.yaml: both comparisons of both endpoints, as mean paired differences beside the margins.
 
-python results/teaching-2/figure.py results/teaching-2/primary/table.json --out results/teaching-2/answer.svg
+python results/teaching-2/figure.py results/teaching-2/primary/table.json --out docs/figures/when-teaching-helps.svg
 """
 
 import argparse
