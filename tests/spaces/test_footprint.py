@@ -42,8 +42,8 @@ def graph_of(proto: onnx.ModelProto) -> tuple[list[Node], int]:
     nodes, owner, flash, normed = [Node(prod(shapes["images"]))], {"images": 0}, 0, set()
     for node in graph.node:
         sources = [owner[name] for name in node.input if name in owner]
-        if not sources:
-            continue  # a constant
+        if not sources or node.op_type == "Shape":
+            continue  # a constant, or (of older exporters) numbers of the shape of one image: nothing that int8 holds
         if node.op_type in ("Conv", "Gemm"):
             weight = constants[node.input[1]]
             flash += weight.size + PER_CHANNEL * shapes[node.output[0]][1]
