@@ -12,20 +12,24 @@ from smallgroup.runtime.plain_yaml import parsed
 
 def whole_number(text: str) -> int:
     """Read a whole number as a config does, or say what is wrong: Python would take 1_000 too."""
-    number = _number(text, "a whole number")
-    if not isinstance(number, int):
+    number = _scalar(text)
+    if isinstance(number, bool) or not isinstance(number, int):
         raise typer.BadParameter(f"a whole number is needed, but got {text[:40]!r}")
     return number
 
 
-def _number(text: str, wanted: str = "a number") -> float:
-    try:
-        number = parsed(str(text))
-    except (ValueError, YAMLError):
-        number = None
+def _number(text: str) -> float:
+    number = _scalar(text)
     if isinstance(number, bool) or not isinstance(number, int | float):
-        raise typer.BadParameter(f"{wanted} is needed, but got {text[:40]!r}")
-    return number
+        raise typer.BadParameter(f"a number is needed, but got {text[:40]!r}")
+    return float(number)
+
+
+def _scalar(text: str) -> object:
+    try:
+        return parsed(str(text))
+    except (ValueError, YAMLError):
+        return None
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]

@@ -53,8 +53,14 @@ class Member(NamedTuple):
 
     def slope(self, outputs: Tensor, table: Tensor) -> Tensor:
         """Return the slope of a pupil's loss in a table; a task may compute it in a way of its own."""
+        self.check_one_sample(outputs)
         table = table.to(outputs)
         return self._like(table, "slope", self.task.slope(outputs, table))
+
+    def check_one_sample(self, outputs: Tensor) -> None:
+        """Refuse several samples where the outputs themselves are differentiated: in the joint form."""
+        if self.task.is_sampled(outputs):
+            raise ValueError('labels_from="w-joint" needs learners of one sample, but one answers with several')
 
     def handed_change(self, table: Tensor, sensitivity: Tensor) -> Tensor | None:
         """Return how a table changes along its learner's direction, if the task can tell."""

@@ -114,8 +114,7 @@ def on_handed_jointly(
             return [*slopes, member.hand_over(outputs, inputs)]
 
         outputs = member.outputs(weights, architecture, inputs, "w_unlabeled")
-        if task.is_sampled(outputs):
-            raise ValueError('labels_from="w-joint" needs learners of one sample, but one answers with several')
+        member.check_one_sample(outputs)
         as_pupil = [member.on_handed(outputs, table) for table in handed]
         mine = member.hand_over(outputs, inputs)
         if task.linear:

@@ -250,7 +250,7 @@ def test_a_time_budget_of_less_than_a_step(capsys: Captured, tmp_path: Path) -> 
         (["DARTS_V3"], "did you mean"),
         (
             ["DARTS_V2", "--max-parameters", "1000"],
-            "a network must have at most 1,000 parameters, but with channels=2 this one still has",
+            "a network must have at most 1,000 parameters, but with channels=2 and cells=5 this one still has",
         ),
         (["DARTS_V2", "--max-multiply-adds", "0"], "training.max_multiply_adds: Input should be greater than or equal"),
         (["DARTS_V2", "--set", "training.foo=1"], "no key 'training.foo'; the nearest is training."),

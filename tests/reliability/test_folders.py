@@ -54,7 +54,7 @@ def uncomputed(monkeypatch: pytest.MonkeyPatch) -> None:
     def compute(*_: object, **__: object) -> None:
         raise AssertionError("something is computed")
 
-    for name in ("api.make_job", "api.make_training", "api.canary", "fitting.make_job", "fitting.make_training"):
+    for name in ("api.make_job", "api.make_training", "ranks.canary", "fitting.make_job", "fitting.make_training"):
         monkeypatch.setattr(f"smallgroup.{name}", compute)
 
 
