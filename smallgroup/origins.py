@@ -45,9 +45,9 @@ def key_values(given: Mapping[str, Any], changes: Sequence[str] = ()) -> list[Ke
     for key, words in help_of_keys().items():
         if key.startswith("methods."):
             name, option = key.split(".")[1:]
-            given_here = final["methods"].get(name, {})
-            value = given_here.get(option, getattr(METHODS[name], option, None))
-            origin = _origin(key, value, layers) if option in given_here else f"{METHOD} {name}"
+            # A config has the options of its own methods alone; the recipe's for others are what they would get.
+            published = (getattr(METHODS[name], option, None), f"{METHOD} {name}")
+            value, origin = next(((_at(own, key), of) for of, own in layers if _has(own, key)), published)
         elif not _has(final, key):
             if not _in_null_section(final, key):
                 continue  # a key of another space

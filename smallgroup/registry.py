@@ -134,6 +134,16 @@ class Registry(Mapping[str, type[Class]], Generic[Class]):
         """Return the names that did not come with the package, and where each comes from."""
         return {name: self._owner(name) or "" for name in self if name not in self._built_in}
 
+    def problems(self) -> dict[str, str]:
+        """Return what is wrong with the classes of installed packages, by name: each is imported once."""
+        found = {}
+        for name in self._declared():
+            try:
+                self[name]
+            except PluginError as error:
+                found[name] = str(error)
+        return found
+
     def _declared(self) -> Mapping[str, tuple[EntryPoint, ...]]:
         return _points(self.group)
 
@@ -204,6 +214,10 @@ def _import_plugin(name: str) -> str:
 def _import_file(path: Path) -> object:
     if path.stem in sys.modules and getattr(sys.modules[path.stem], "__file__", None) == str(path):
         return sys.modules[path.stem]
+    others = [other for other in _PLUGINS.values() if other.endswith(f"/{path.name}") and other != str(path)]
+    if others or path.stem in sys.stdlib_module_names:
+        owner = shown(others[0]) if others else "that of a module of Python"
+        raise PluginError(f"a plugin file must have a name of its own, but {shown(path.name)} is also {owner}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -223,7 +237,7 @@ def _imported(what: str, load: Callable[[], Loaded]) -> Loaded:
         return load()
     except PluginError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script may end by itself, but not end the command
         words = shown(str(error).partition("\n")[0])[:200]
         raise PluginError(f"{what} must be importable, but {type(error).__name__}: {words}") from error
 

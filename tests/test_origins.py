@@ -29,6 +29,12 @@ def test_you_a_recipe_a_variant_the_method_and_defaults() -> None:
     assert found["training.group.lambda"] == (1.0, "default")  # of a section that is null
 
 
+def test_options_of_methods_that_no_learner_has_are_those_they_would_get() -> None:
+    assert origins()["methods.pc-darts.part"] == origins(method="pc-darts")["methods.pc-darts.part"]
+    assert origins()["methods.pc-darts.part"] == (2, "recipe quick")
+    assert origins()["methods.fair-darts.zero_one_weight"] == (10.0, "method fair-darts")
+
+
 def test_what_null_stands_for_depends_on_the_other_ways_to_say_it() -> None:
     found = origins("search.architecture.travel=7.5")
     assert found["search.architecture.travel"] == (7.5, "you")

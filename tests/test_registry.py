@@ -107,6 +107,8 @@ def test_entry_points_are_listed_without_an_import(methods: Registry[Method], tm
         methods["wrong"]
     assert methods.about("broken").startswith("method 'broken' must be importable")
     assert [name for name, _ in methods.usable()] == ["darts", "another"]
+    assert list(methods.problems()) == ["broken", "wrong"]
+    assert methods.problems()["wrong"].startswith("method 'wrong' must be a subclass")
 
 
 def test_packages_that_claim_one_name_are_refused_by_name(methods: Registry[Method], tmp_path: Path) -> None:
@@ -116,6 +118,23 @@ def test_packages_that_claim_one_name_are_refused_by_name(methods: Registry[Meth
         methods["twice"]
     with pytest.raises(PluginError, match=r"'darts' is the name of smallgroup\.methods\.darts:Darts and one:Method"):
         methods["darts"]
+    assert sorted(methods.problems()) == ["darts", "twice"]
+
+
+def test_plugin_files_have_names_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second would take the place of the first, or of a module that others import."""
+    monkeypatch.chdir(tmp_path)
+    text = "from smallgroup.methods import Method, register\n@register\nclass Mine(Method):\n    name = 'same-file'\n"
+    for place in ("a", "b"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "same_file.py").write_text(text)
+    (tmp_path / "queue.py").write_text(text)
+    import_plugins(["a/same_file.py"])
+    with pytest.raises(PluginError, match=r"a name of its own, but same_file\.py is also .*a/same_file\.py"):
+        import_plugins(["b/same_file.py"])
+    with pytest.raises(PluginError, match=r"queue\.py is also that of a module of Python"):
+        import_plugins(["queue.py"])
+    assert METHODS["same-file"].__module__ == "same_file"
 
 
 def test_a_plugin_is_a_module_beside_the_user_or_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,6 +164,7 @@ def test_a_plugin_is_a_module_beside_the_user_or_a_file(tmp_path: Path, monkeypa
         ("", "a module or a file that ends in"),
         ("falling", "plugin 'falling' must be importable, but ZeroDivisionError: division by zero"),
         ("half.py", "SyntaxError"),
+        ("leaving", "plugin 'leaving' must be importable, but SystemExit: 0"),
         ("taken", "'darts' is the name of smallgroup"),
     ],
 )
@@ -154,6 +174,7 @@ def test_a_plugin_that_cannot_be_used_is_one_line(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "falling.py").write_text("1 / 0\n")
     (tmp_path / "half.py").write_text("def (\n")
+    (tmp_path / "leaving.py").write_text("raise SystemExit(0)\n")
     (tmp_path / "taken.py").write_text(
         "from smallgroup.methods import Method, register\n@register\nclass T(Method):\n    name = 'darts'\n"
     )

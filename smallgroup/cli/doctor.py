@@ -46,7 +46,11 @@ def run(root: Path | None, named: tuple[str, ...], *, as_json: bool) -> None:
         "data_root": str(root),
     }
     devices = list_devices()
-    plugins = {f"{kind} {name}": place for kind, known in REGISTRIES for name, place in known.added().items()}
+    plugins = {
+        f"{kind} {name}": place
+        for kind, known in REGISTRIES
+        for name, place in {**known.added(), **known.problems()}.items()
+    }
     findings = [
         *examine(root, tuple(dict.fromkeys((*names_alone(), *named))), _shrunk()),
         *(_truth(kind, root) for _, kind in GROUND_TRUTHS.usable()),

@@ -137,7 +137,7 @@ TimeBudget = Annotated[
 ]
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="YAML with any keys of a config, such as that of another run."),
+    typer.Option("--config", metavar="FILE", help="YAML with any keys of a config; its plugins are imported."),
 ]
 Changes = Annotated[
     list[str] | None,

@@ -15,6 +15,7 @@ is written.
 
 import argparse
 import io
+import json
 import lzma
 import os
 import re
@@ -25,11 +26,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from smallgroup.config import CONFIG
+from smallgroup.methods import METHODS
 from smallgroup.phases.search.result import ARCHITECTURES, SearchResult
+from smallgroup.registry import import_plugins
 from smallgroup.runner.lock import InUseError, locked
 from smallgroup.runner.place import FACTS, METRICS, RESULT
 from smallgroup.runtime.files import check_not_link, read_regular, write_whole
 from smallgroup.runtime.text import shown
+from smallgroup.spaces import SPACES
 from smallgroup.spaces.genotypes import FILE as GENOTYPE
 from smallgroup.study.file import open_study
 from smallgroup.study.folder import RUNS
@@ -142,7 +146,7 @@ def _finished(studies: Path, wanted: Collection[str] | None) -> tuple[dict[str, 
             continue
         for part in (folder, place):
             check_not_link(part, "study")
-        if SearchResult.read(place) is not None:
+        if _is_finished(place):
             there = [name for name in KEPT if os.path.lexists(place / name)]
             found[folder.name] = {name: read_regular(place / name) for name in there}
         elif place.exists():
@@ -150,12 +154,31 @@ def _finished(studies: Path, wanted: Collection[str] | None) -> tuple[dict[str, 
     return found, unfinished
 
 
+def _is_finished(place: Path) -> bool:
+    """Whether a search has its result, also one of a plugin that is not imported here: its cell cannot be read then."""
+    if SearchResult.read(place) is not None:
+        return True
+    try:
+        said = json.loads(read_regular(place / RESULT))
+    except (OSError, ValueError, RecursionError):
+        return False
+    if not isinstance(said, dict):
+        return False
+    names = {name: known for key, known in (("space", SPACES), ("method", METHODS)) for name in _parts(said.get(key))}
+    return any(name not in known for name, known in names.items())
+
+
+def _parts(value: object) -> list[str]:
+    """Names of the learners' spaces or methods, as results join them."""
+    return value.split("+") if isinstance(value, str) else []
+
+
 def _put(folder: Path, files: Files) -> bool:
     """Write a search, unless it is finished there or in use."""
     place = folder / SEARCH
     for part in (folder.parent, folder, place):
         check_not_link(part, "study")
-    if SearchResult.read(place) is not None:
+    if _is_finished(place):
         return False
     try:
         with locked(folder):
@@ -175,6 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--plugin", action="append", default=[], help="a module or file to import; may be repeated")
     commands = parser.add_subparsers(dest="command", required=True)
     packing = commands.add_parser("pack", help="add finished searches to an archive")
     packing.add_argument("studies", type=Path, help="folder of studies, such as `studies`")
@@ -185,6 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     unpacking.add_argument("studies", type=Path)
     given = parser.parse_args(arguments)
     try:
+        import_plugins(given.plugin)
         if given.command == "pack":
             found = pack(given.studies, given.archive, given.study)
             said = (

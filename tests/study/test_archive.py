@@ -54,6 +54,21 @@ def done(plan: Plan, store: Store) -> int:
     return sum(store.state(run) == "done" for run in plan.runs)
 
 
+@pytest.mark.parametrize("key", ["space", "method"])
+def test_searches_of_plugins_that_are_not_imported_are_kept(key: str, plan: Plan, tmp_path: Path) -> None:
+    """Their cells cannot be read, but they are finished: they are packed, and never written over."""
+    here, archive = Store(tmp_path / "here"), tmp_path / "runs.tar.xz"
+    first, *_ = plan.runs
+    finish(here, first)
+    result = here.place(first) / "result.json"
+    own = {**json.loads(result.read_text()), key: "of-a-plugin", "genotype": "its own notation"}
+    result.write_text(json.dumps(own))
+    assert pack(here.root, archive) == Packed(added=1, known=0, unfinished=0, total=1)
+    result.write_text(json.dumps({**own, "seed": 77}))
+    assert unpack(archive, here.root) == (0, 1)
+    assert json.loads(result.read_text())["seed"] == 77
+
+
 def test_a_study_goes_on_from_an_archive(plan: Plan, tmp_path: Path) -> None:
     """What was finished is done there, what was not is still to do, and the archive grows."""
     here, archive = Store(tmp_path / "here"), tmp_path / "runs.tar.xz"
