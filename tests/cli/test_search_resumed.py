@@ -110,6 +110,7 @@ def test_other_images_are_refused(tmp_path: Path, capsys: Captured) -> None:
     assert "a run is resumed on the images it was begun with, but other images are there now" in told
 
 
+@pytest.mark.slow
 def test_a_time_budget_is_measured_once_for_all_seeds(tmp_path: Path, capsys: Captured) -> None:
     arguments = [*SMALL, "--learners=1", "--seeds=1-2", "--set=search.epochs=5000", "--out", str(tmp_path)]
     code, text, log = run(capsys, *arguments, "--time-budget", "4s", "--json")

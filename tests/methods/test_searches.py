@@ -50,7 +50,13 @@ def job(method: str) -> SearchJob:
     return make_job(resolve(keys))
 
 
-@pytest.mark.parametrize("method", OPTIONS)
+LONG = ("r-darts", "bayes-nas")
+"""Of whom a search takes many seconds; `make test` has their steps and decisions."""
+
+
+@pytest.mark.parametrize(
+    "method", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in OPTIONS]
+)
 def test_a_search_of_two_learners_is_resumed(tmp_path: Path, method: str) -> None:
     whole = job(method)
     runner(tmp_path / "whole").run(whole)

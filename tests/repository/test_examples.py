@@ -41,6 +41,7 @@ def test_three_classifiers() -> None:
     assert rows["group, mean of the three"] != rows["alone: one learner by itself, mean of the three"]
 
 
+@pytest.mark.slow
 def test_finite_difference_radius(tmp_path: Path) -> None:
     figure, measured = tmp_path / "figure.svg", tmp_path / "measured.json"
     output = run_example("finite_difference_radius.py", "--quick", "--figure", str(figure), "--json", str(measured))

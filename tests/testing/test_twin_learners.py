@@ -63,7 +63,9 @@ def test_a_step_of_every_method_and_space(method: str, space: str, twin: TwinDev
     check_same(space, method, "finite-difference" if space == "nas-bench-201" else "first-order", twin, learners=1)
 
 
-@pytest.mark.parametrize("hypergradient", ["first-order", "finite-difference", "exact"])
+@pytest.mark.parametrize(
+    "hypergradient", ["first-order", "finite-difference", pytest.param("exact", marks=pytest.mark.slow)]
+)
 def test_learners_that_teach_one_another(hypergradient: Hypergradient, twin: TwinDevice) -> None:
     check_same("nas-bench-201", "darts", hypergradient, twin, learners=2)
 
