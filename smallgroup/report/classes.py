@@ -104,7 +104,7 @@ def _story(run: Run, found: TeachingByClass, shown: Sequence[ClassView]) -> Mark
 
 
 def _told(run: Run, found: TeachingByClass, one: ClassView, labels: Sequence[str], *, twin: bool) -> dict[str, object]:
-    """What a row says of a class; where nobody is strong, that and nothing else."""
+    """Return the sentence for a class. If no learner is strong in it, the sentence says only that."""
     roles, first = one.roles, one.v["start"]
     if roles is None:
         return {"name": one.name, "none": f"no difference: {first[0]:.0f} % each"}
