@@ -104,7 +104,7 @@ def _story(run: Run, found: TeachingByClass, shown: Sequence[ClassView]) -> Mark
 
 
 def _told(run: Run, found: TeachingByClass, one: ClassView, labels: Sequence[str], *, twin: bool) -> dict[str, object]:
-    """Return the sentence for a class. If no learner is strong in it, the sentence says only that."""
+    """Return what the row of a class shows. If no learner is stronger in it, the row says only that."""
     roles, first = one.roles, one.v["start"]
     if roles is None:
         return {"name": one.name, "none": f"no difference: {first[0]:.0f} % each"}
