@@ -1,7 +1,7 @@
 """How good are finite differences of the architecture gradient, and at which radius?
 
 Two small supernets that differ in their activation and pooling only (ReLU and max pooling; softplus and average
-pooling) learn scikit-learn's handwritten digits in a group of two. At initialisation and after some training the
+pooling) learn scikit-learn's handwritten digits in a group of two. At initialization and after some training the
 finite-difference terms "own", "cross" and "label" of the architecture gradient are measured against the exact ones,
 over a range of radii, in float32 and float64: relative error ||fd - exact|| / ||exact|| and cosine, per learner.
 
@@ -75,7 +75,7 @@ NETWORKS: dict[str, Callable[[], Supernet]] = {
 
 
 class Digits:
-    """Normalised digits in three disjoint parts (labelled, unlabelled, validation) and random batches of them."""
+    """Normalized digits in three disjoint parts (labeled, unlabeled, validation) and random batches of them."""
 
     def __init__(self, seed: int, batch: int) -> None:
         images, labels = load_digits(return_X_y=True)
@@ -109,7 +109,7 @@ class Measurement:
 
 
 def make_learner(build: Callable[[], Supernet], seed: int) -> Learner:
-    """A learner whose V and W are two initialisations of one network."""
+    """A learner whose V and W are two initializations of one network."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         first, second = build(), build()
@@ -175,7 +175,7 @@ def run(seeds: int, steps: int, radii: Sequence[float], batch: int) -> list[Meas
     for (network, build), seed in itertools.product(NETWORKS.items(), range(seeds)):
         learners = [make_learner(build, LEARNERS * seed + k) for k in range(LEARNERS)]
         digits = Digits(seed, batch)
-        found += measure(learners, digits.batches(), radii, (network, "at initialisation", seed))
+        found += measure(learners, digits.batches(), radii, (network, "at initialization", seed))
         train(learners, digits, steps)
         found += measure(learners, digits.batches(), radii, (network, f"after {steps} steps", seed))
     return found
@@ -215,7 +215,7 @@ def cell(found: Sequence[Measurement]) -> str:
     )
 
 
-# At initialisation and after training: light and dark of one colour per network.
+# At initialization and after training: light and dark of one color per network.
 COLOURS = dict(zip(NETWORKS, (("#f4a261", "#b5260b"), ("#7fb8dd", "#0b4f8a")), strict=True))
 
 

@@ -18,9 +18,7 @@ import torch
 from smallgroup.data import DataConfig, SearchData, open_search_data
 from smallgroup.group import Learner, Optimizers, SmallGroup
 from smallgroup.methods import METHODS, Relaxed
-from smallgroup.spaces import definition_of
-from smallgroup.spaces.drawing import draw
-from smallgroup.spaces.space import Space
+from smallgroup.spaces import Space, definition_of, draw
 
 
 def make_space(options: argparse.Namespace, data: SearchData) -> Space:

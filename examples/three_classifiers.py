@@ -1,7 +1,7 @@
 """Three differently built classifiers of handwritten digits teach one another.
 
-Their "architecture" is a gate per pixel and a mix of activations. 100 labelled images train the weights, 100 more
-validate the architecture, 1,000 unlabelled ones carry what the learners tell one another, 597 test the result.
+Their "architecture" is a gate per pixel and a mix of activations. 100 labeled images train the weights, 100 more
+validate the architecture, 1,000 unlabeled ones carry what the learners tell one another, 597 test the result.
 Usage: three_classifiers.py [SEEDS [STEPS]]
 """
 

@@ -15,13 +15,22 @@ from smallgroup import recipes
 from smallgroup.data.config import DataConfig
 from smallgroup.group.teaching import Teaching
 from smallgroup.keys import names
-from smallgroup.keys.files import CONFIG, LARGEST, NotRegisteredError, check_run, keys_of_any, load, load_own
+from smallgroup.keys.files import (
+    CONFIG,
+    LARGEST,
+    NotRegisteredError,
+    check_run,
+    keys_of_any,
+    load,
+    load_own,
+    plugins_in,
+)
 from smallgroup.keys.forms import SHORT, different, long_form, overlaid
 from smallgroup.keys.layers import of_recipe, on_recipe, variant
 from smallgroup.keys.names import fields_of, keys_of
 from smallgroup.keys.values import seeds_of, value_of
 from smallgroup.methods import METHODS
-from smallgroup.methods.config import LearnerConfig, build_method, check_options
+from smallgroup.methods.config import LearnerConfig, build_method, check_options, weight_under_limits
 from smallgroup.migrations import as_before
 from smallgroup.phases.playoff.config import PlayOffConfig
 from smallgroup.phases.search.config import SearchConfig
@@ -67,29 +76,29 @@ class Config(Section):
     """A search, and the training of what it finds."""
 
     recipe: str = recipes.DEFAULT
-    """Where everything comes from that is not given: see `smallgroup list recipes`."""
+    """Preset for every setting you do not specify; `smallgroup list recipes` names them."""
     plugins: tuple[str, ...] = Field(default=(), max_length=MOST["plugins"])
     """Modules or files (.py) that register methods, spaces or data of your own; a run's folder never imports them."""
     seed: int = Field(default=0, ge=0)
-    """Every random number is a function of it: the split, initial weights, the order of images, ..."""
+    """Seed of every random number: the split, initial weights, the order of images, ..."""
     data: DataConfig = DataConfig()
-    """Which images, and how they are shared out and augmented."""
+    """The images, and how they are split and augmented."""
     space: AnySpaceConfig
-    """Which cells may be found, and the size of the network that is searched."""
+    """The search space, and the size of the network in the search."""
     learners: tuple[LearnerConfig, ...] = Field(
         default=(LearnerConfig(), LearnerConfig()), min_length=1, max_length=MOST["learners"]
     )
-    """How many learners (1 is the plain method), or a list of what each of them is."""
+    """Number of learners (1 is the plain method), or a list with an entry for each."""
     methods: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """Options of methods by name, such as {pc-darts: {part: 2}}; those of a learner stand above them."""
+    """Options of methods by name, such as {pc-darts: {part: 2}}; a learner's own options override them."""
     search: SearchConfig
-    """The course of the search."""
+    """Length, batches, optimizers and gradients of the search."""
     playoff: PlayOffConfig
-    """How candidate cells are compared, where `search.answer` is play-off."""
+    """How candidate cells are compared if `search.answer` is play-off."""
     training: TrainingConfig
-    """How the cell that was found is trained from scratch."""
+    """How the network of the cell is trained from scratch."""
     run: RunConfig = RunConfig()
-    """How the run is carried out."""
+    """Device, threads, kernels and checkpoints of the run."""
 
     @model_validator(mode="before")
     @classmethod
@@ -97,9 +106,7 @@ class Config(Section):
         if not isinstance(given, Mapping):
             return given
         keys = long_form(given)
-        plugins = keys.get("plugins", ())
-        if isinstance(plugins, list | tuple):  # what else there may be is refused as any other value of a wrong kind
-            import_plugins(name for name in plugins if isinstance(name, str))
+        import_plugins(plugins_in(keys))
         return on_recipe(keys)
 
     @field_validator("methods")
@@ -193,6 +200,24 @@ class Config(Section):
         """What the recipe says for such data, space and learners."""
         named = {"recipe": self.recipe, "dataset": self.data.dataset, "learners": self.to_dict()["learners"]}
         return resolve({**named, "space": self.space.name}).to_dict()
+
+    def penalized(self) -> "Config":
+        """Return the config of a whole run: limits of the final network become penalties of methods that have them.
+
+        A penalty counts what is limited, of several the first of RAM, flash, parameters and multiply-adds, which also
+        stand for latency. A weight and a cost that were given stay.
+        """
+        limits = self.training.limits
+        weights = {learner.method: weight_under_limits(learner.method) for learner in self.learners}
+        if not limits or not any(weights.values()):
+            return self
+        order = ("ram_kb", "flash_kb", "parameters")
+        cost = next((name for name in order if getattr(limits, name) is not None), self.search.cost)
+        methods = {**self.methods}
+        for name in sorted(name for name, weight in weights.items() if weight):
+            methods[name] = {"cost_weight": weights[name], **methods.get(name, {})}
+        search = self.search if self.search.cost != "multiply_adds" else self.search.model_copy(update={"cost": cost})
+        return self.model_copy(update={"methods": methods, "search": search})
 
     def of_search(self) -> dict[str, Any]:
         """What a search depends on: a run is resumed with these."""

@@ -14,6 +14,7 @@ from smallgroup.data.own import LabeledImages, OwnData
 from smallgroup.display.display import Display
 from smallgroup.display.training import TrainingDisplay
 from smallgroup.phases.training import GroupCells, TrainResult
+from smallgroup.phases.training.latency import read_latencies
 from smallgroup.phases.training.result import read_wrong
 from smallgroup.runner import Watcher
 from smallgroup.runtime.files import check_not_link
@@ -48,7 +49,7 @@ class TrainedArm:
         return fmean(known) if known else None
 
     def to_dict(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Return plain values, as `--json` prints them."""
         compared = None if self.compared is None else {**asdict(self.compared), "verdict": self.compared.verdict}
         return {
             "name": self.name,
@@ -118,6 +119,7 @@ def train_controls(
                 watcher=display,
                 recorders=recorders(place),
                 progress=progress,
+                latencies=read_latencies(folder),
             )
         arms.append(TrainedArm(name, found, _passes(own, found), _compared(folder, place)))
     return arms

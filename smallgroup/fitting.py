@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from smallgroup.config import Config, resolve
 from smallgroup.data.training_data import TrainingData
+from smallgroup.exporters.latency import measure as measure_latency
 from smallgroup.jobs import LOWER_IN_SEARCH, LOWER_IN_TRAINING, make_job, make_training, training_data_of
 from smallgroup.phases.passes import FORWARD
 from smallgroup.phases.search.timing import fitted as fitted_steps
 from smallgroup.phases.search.timing import measure
+from smallgroup.phases.training.latency import Latencies
 from smallgroup.phases.training.size import ladder, within_limits
 from smallgroup.phases.training.trainee import Build
 from smallgroup.runner.machine import machine
@@ -84,17 +86,24 @@ class _Pace:
 
 
 def training_within(
-    config: Config, genotype: Genotype, budget: Budget, share: float = 1.0, build: Build = build_network
+    config: Config,
+    genotype: Genotype,
+    budget: Budget,
+    share: float = 1.0,
+    *,
+    build: Build = build_network,
+    latencies: Latencies | None = None,
 ) -> Config:
     """As many epochs as fit into a share of what is left, of the largest network that leaves time for enough steps.
 
-    Without `training.least_steps` the network stays as it is.
+    Without `training.least_steps` the network stays as it is. `latencies` are those of networks that were measured for
+    a limit on latency; more may be added.
     """
     with machine(config.run), memory_explained(LOWER_IN_TRAINING):
         data = training_data_of(config)
         chosen: tuple[Config, _Pace] | None = None
         least = config.training.least_steps or 0
-        for network in _networks(config, genotype, data):
+        for network in _networks(config, genotype, data, latencies or Latencies(measure_latency)):
             sized = _with_network(config, network)
             pace = _pace(sized, genotype, data, budget, build)
             enough = pace.epochs(share * budget.left) * pace.steps_per_epoch >= least
@@ -115,14 +124,14 @@ def training_within(
     return resolve(sized.to_dict(), [f"training.epochs={number}", f"training.steps_per_epoch={steps}"])
 
 
-def _networks(config: Config, genotype: Genotype, data: TrainingData) -> Iterator[NetworkConfig]:
+def _networks(config: Config, genotype: Genotype, data: TrainingData, latencies: Latencies) -> Iterator[NetworkConfig]:
     """The networks to choose from, from small to large; none of them above the limits."""
     own, limits, images = config.training.network, config.training.limits, data.dataset.spec
     if config.training.least_steps is None:
-        yield within_limits(genotype, own, limits, images)
+        yield within_limits(genotype, own, limits, images, latencies)
         return
     for network in ladder(genotype.space, own):
-        narrowed = within_limits(genotype, network, limits, images)
+        narrowed = within_limits(genotype, network, limits, images, latencies)
         yield narrowed
         if narrowed != network:
             return

@@ -8,7 +8,7 @@ from typing import Any
 from smallgroup.config import CONFIG, Config, load_own, resolve
 from smallgroup.data import SearchData, data_root, open_search_data
 from smallgroup.data.training_data import TrainingData, Views, open_group_data, open_training_data
-from smallgroup.group import Exchange
+from smallgroup.group import Exchange, RankExchange
 from smallgroup.phases.passes import PassTime
 from smallgroup.phases.search import SearchJob
 from smallgroup.phases.search.labellers import Labellers, labellers_of
@@ -131,14 +131,19 @@ def make_training(
     genotype: Genotype | Sequence[Genotype],
     data: TrainingData | None = None,
     build: Build = build_network,
+    exchange: RankExchange | None = None,
 ) -> TrainingJob | GroupJob:
     """The training that a config describes, at its beginning; on other data than those it names, if given.
 
-    `build` makes another network than the one around the cell. Of a group, one cell is that of every network.
+    `build` makes another network than the one around the cell. Of a group, one cell is that of every network. With an
+    `exchange` for one learner per rank, every rank computes slices of the batches of a network that is trained alone.
     """
     own = config.training.group
     networks = GroupCells.of(cells.listed(genotype), 1 if own is None else own.learners).genotypes
     images = data or training_data_of(config)
     if own is None:
-        return TrainingJob(config.training, images, networks[0], seed=config.seed, device=device.current(), build=build)
+        where = device.current()
+        return TrainingJob(
+            config.training, images, networks[0], seed=config.seed, device=where, build=build, exchange=exchange
+        )
     return GroupJob(config.training, images, networks, seed=config.seed, device=device.current(), build=build)

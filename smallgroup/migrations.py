@@ -21,6 +21,7 @@ LATER: dict[str, Any] = {
         "lambda_ramp": 0.0,
         "label_temperature": 1.0,
         "label_confidence": 0.0,
+        "cost": "multiply_adds",
         "weights": {"nesterov": False},
     },
     "playoff": {"least_steps": 1},
@@ -31,12 +32,16 @@ LATER: dict[str, Any] = {
         "least_steps": None,
         "validation": 0.0,
         "group": None,
+        "batch_norm": "per-device",
         "max_flash_kb": None,
         "max_ram_kb": None,
+        "max_latency_ms": None,
         "network": {"halvings": 0, "reduction": "residual", "stages": 3, "pooling": "average"},
     },
 }
 """Keys that runs of earlier versions do not have, with the value that says what those runs did."""
+RENAMED = {"data": {"labelled_fraction": "labeled_fraction"}}
+"""By section, keys of earlier versions and what they are called now."""
 EARLIER: dict[str, Any] = {
     "space": {"cells": 3, "cells_per_stage": 1, "stem": "auto"},
     "playoff": {
@@ -69,10 +74,27 @@ EARLIER: dict[str, Any] = {
 Today a config has those of its own space, and what a user gives besides.
 """
 
+QUICK: dict[str, Any] = {
+    "training": {
+        "network": {
+            "cells": 5,
+            "cells_per_stage": 1,
+            "stages": 2,
+            "halvings": "auto",
+            "reduction": "pool",
+            "pooling": "maximum",
+            "auxiliary": "none",
+        }
+    }
+}
+"""Those that the recipe `quick` gave another value."""
+
 
 def migrated(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of a run's own config with those that were added after it was written."""
+    """Return the keys of a run's own config with their names of today, and those that were added later."""
     result = deepcopy(dict(config))
+    for section, names in RENAMED.items():
+        _rename(result.get(section), names)
     if "plugins" in result:  # younger than all of those: what is missing is of another space
         return result
     _fill(result, LATER)
@@ -85,10 +107,12 @@ def as_before(config: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str,
     """Return a resolved config as earlier versions wrote it: what a run is known by.
 
     Later keys are left out where their value says what earlier versions did, and keys of other spaces are there: as the
-    recipe has them, or as they were where nobody gave them.
+    recipe has them, or as they were where nobody gave them. Renamed keys have their earlier names.
     """
     result = deepcopy(dict(config))
     _fill(result, _like(EARLIER, recipe))
+    if result.get("recipe") == "quick":
+        _fill(result, QUICK)
     _fill(result, EARLIER)
     for learner in _learners(result):
         _fill(learner, {"space": EARLIER["space"]})
@@ -98,7 +122,23 @@ def as_before(config: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str,
         space = section.get("space")
         if isinstance(space, dict) and space.get("name") == "darts":  # there the key means nothing
             space.pop("derive", None)
+    for name, keys in RENAMED.items():
+        _rename(result.get(name), {now: before for before, now in keys.items()})
     return result
+
+
+def name_of_today(key: str) -> str:
+    """Return what a key such as `data.size` is called now."""
+    section, _, name = key.partition(".")
+    return f"{section}.{RENAMED[section].get(name, name)}" if section in RENAMED else key
+
+
+def _rename(section: object, names: Mapping[str, str]) -> None:
+    """Give keys of a section their other names; with both names there, the reader refuses the one it does not know."""
+    if isinstance(section, dict):
+        for name, other in names.items():
+            if name in section and other not in section:
+                section[other] = section.pop(name)
 
 
 def _like(values: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:

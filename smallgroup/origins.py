@@ -1,4 +1,4 @@
-"""Where every value of a config comes from: you, a recipe, a variant of it, the method, or the default of the key."""
+"""Where every value of a config comes from: you, a recipe, a variant of it, the method, the space or the key."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from smallgroup import recipes
 from smallgroup.config import Config, changed, fields_of, help_of_keys, resolve, variant
 from smallgroup.methods import METHODS
 
-YOU, METHOD, DEFAULT = "you", "method", "default"
+YOU, METHOD, SPACE, DEFAULT = "you", "method", "space", "default"
 _OF_THE_METHOD = {
     "search.architecture.lr": "lr",
     "search.architecture.betas": "betas",
@@ -57,6 +57,8 @@ def key_values(given: Mapping[str, Any], changes: Sequence[str] = ()) -> list[Ke
             origin = _origin(key, value, layers)
             if value is None and len(names) == 1:
                 value, origin = _of_the_method(key, next(iter(names)), origin, travels=_travels(final))
+            if origin == DEFAULT and (key.startswith("space.") or ".network." in key):
+                origin = f"{SPACE} {config.space.name}"
         found.append(KeyValue(key, value, origin, words))
     return found
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 REPORT = "report.html"
 
 
-def report(*runs: Path | str, out: Path | str | None = None) -> Path:
+def draw_report(*runs: Path | str, out: Path | str | None = None) -> Path:
     """Draw the page of a run, or of several side by side, and give its place.
 
     Args:
@@ -177,7 +177,7 @@ def draw_all(folder: Path, tell: Callable[[str], None]) -> None:
 def _draw(folder: Path, tell: Callable[[str], None]) -> None:
     """The report at the end of a run; whatever goes wrong with it, the run has ended well."""
     try:
-        report(folder)
+        draw_report(folder)
     except Exception as error:
         tell(f"the report could not be drawn: {' '.join(str(error).split())[:200] or type(error).__name__}")
 

@@ -1,9 +1,10 @@
-"""Jobs on the processes that `torchrun` has started: rank 0 carries a command out, the others compute learners for it.
+"""Jobs on the processes that `torchrun` has started: rank 0 carries a command out, the others compute for it.
 
     torchrun --nproc-per-node 2 -m smallgroup search --learners 2 --out runs/a
 
-Rank 0 does everything that one process does. Where it makes a job whose learners can be dealt to ranks, it tells the
-others the config, and all of them make the same job and take the same steps.
+Rank 0 does everything that one process does. Where it makes a job that can be dealt to ranks, it tells the others the
+config, and all of them make the same job and take the same steps. Of a search the ranks compute different learners; of
+the training of one network they compute different images of a batch.
 """
 
 import hashlib
@@ -18,10 +19,10 @@ from pydantic import TypeAdapter
 
 from smallgroup import kernels
 from smallgroup.config import Config, resolve
-from smallgroup.group import Exchange, RankExchange
-from smallgroup.jobs import LOWER_IN_SEARCH, LOWER_IN_TRAINING, make_job, make_mutual
+from smallgroup.group import RankExchange
+from smallgroup.jobs import LOWER_IN_SEARCH, LOWER_IN_TRAINING, make_job, make_mutual, make_training
 from smallgroup.phases.search import SearchJob
-from smallgroup.phases.training import MutualJob, Peers
+from smallgroup.phases.training import GroupJob, MutualJob, Peers, TrainingJob
 from smallgroup.runner import Runner
 from smallgroup.runner.machine import machine
 from smallgroup.runner.skips import Skips
@@ -29,6 +30,7 @@ from smallgroup.runtime import device, world
 from smallgroup.runtime.environment import Environment
 from smallgroup.runtime.launch import launched
 from smallgroup.runtime.memory import memory_explained
+from smallgroup.spaces import genotypes
 from smallgroup.spaces.canary import canary
 
 Result = TypeVar("Result")
@@ -37,7 +39,7 @@ _ENVIRONMENT = TypeAdapter(Environment)
 
 
 def on_ranks(carry_out: Callable[[], Result], asked: Mapping[str, Any]) -> Result | None:
-    """Carry something out, such as `smallgroup.search`, with the learners dealt to all processes that were launched.
+    """Carry something out, such as `smallgroup.search`, with the work dealt to all processes that were launched.
 
     Rank 0 returns the result. The others return None when it is done. Without `torchrun` it is simply carried out.
     After an error processes can only end: `torchrun` starts them again.
@@ -65,16 +67,19 @@ def on_ranks(carry_out: Callable[[], Result], asked: Mapping[str, Any]) -> Resul
 
 
 def dealt(
-    task: "RankTask", environment: Environment, learners: int, make: Callable[[Exchange | None], AnyJob]
+    task: "RankTask", environment: Environment, learners: int | None, make: Callable[[RankExchange | None], AnyJob]
 ) -> AnyJob:
-    """Make a job whose learners are dealt to the ranks, and tell the other ranks to; in a process alone, make it."""
+    """Make a job that is dealt to the ranks, and tell the other ranks to; in a process alone, make it.
+
+    It is dealt by learners; None: by images, and every rank has the same network.
+    """
     together = world.current()
     if together.ranks == 1:
         return make(None)
     if together.is_first:
         together.tell({**asdict(task), "environment": asdict(environment)})
     with together.together():
-        job = make(RankExchange(learners))
+        job = make(RankExchange(together.ranks if learners is None else learners))
     together.check_same("images", str(job.data.digest))
     return job
 
@@ -96,11 +101,21 @@ class RankTask:
     """What rank 0 tells the others to make, as JSON."""
 
     kind: str
-    """search or mutual."""
+    """search, mutual or training."""
     config: Mapping[str, Any]
     also: Sequence[str] = ()
     peers: str = ""
     """Of networks that learn from one another, the text of `peers.json`."""
+    space: str = ""
+    genotype: Any = None
+    """Of a training, the cell and its space."""
+
+    @property
+    def learners(self) -> int | None:
+        """How many are dealt to the ranks; None: images are."""
+        if self.kind == "training":
+            return None
+        return len(self.config["learners"]) if self.kind == "search" else len(Peers.loads(self.peers).genotypes)
 
 
 def _follow(together: world.World) -> None:
@@ -124,13 +139,16 @@ def _take_part(task: RankTask, first: Environment, together: world.World) -> Non
     with machine(config.run, first.device) as where, memory_explained(advice):
         own = environment_on(where, task.also)
 
-        def make(exchange: Exchange | None) -> SearchJob | MutualJob:
+        def make(exchange: RankExchange | None) -> SearchJob | MutualJob | TrainingJob | GroupJob:
             if differences := first.differences(own):
                 raise ValueError(f"it must compute as rank 0 does, but {'; '.join(differences)}")
             if task.kind == "search":
                 return make_job(config, exchange=exchange)
+            if task.kind == "training":
+                return make_training(config, genotypes.from_plain(task.space, task.genotype), exchange=exchange)
             return make_mutual(config, Peers.loads(task.peers), exchange)
 
-        learners = len(config.learners if task.kind == "search" else Peers.loads(task.peers).genotypes)
-        job = dealt(task, own, learners, make)
+        job = dealt(task, own, task.learners, make)
         Runner(Path(), identity={}, environment=own, skips=skips_of(config), world=together).run(job)
+        if isinstance(job, TrainingJob) and job.data.tested is not None:
+            job.test()  # the last look at the test images, which rank 0 takes now with the others

@@ -48,6 +48,7 @@ class Registry(Mapping[str, type[Class]], Generic[Class]):
 
     def __init__(self, kind: str, group: str, base: str, built_in: Mapping[str, str]) -> None:
         self.kind, self.group = kind, group
+        self._one = f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
         self._base, self._built_in = base, dict(built_in)
         self._registered: dict[str, type[Class]] = {}
 
@@ -56,7 +57,7 @@ class Registry(Mapping[str, type[Class]], Generic[Class]):
         name = getattr(entry, "name", None)
         if not isinstance(name, str) or not _is_name(name):
             raise PluginError(
-                f"the name of a {self.kind} must be lower-case letters, digits and hyphens, but "
+                f"the name of {self._one} must be lower-case letters, digits and hyphens, but "
                 f"{entry.__qualname__} has {quoted(str(name)[:60])}"
             )
         self._check(name, entry)
@@ -64,7 +65,7 @@ class Registry(Mapping[str, type[Class]], Generic[Class]):
         # A cell of a notebook that is run again defines the same class again.
         again = known is not None and _place(known) == _place(entry)
         if not again and (owner := self._owner(name)) is not None and owner != _place(entry):
-            raise PluginError(f"a {self.kind} must have a name of its own, but {name!r} is the name of {owner}")
+            raise PluginError(f"{self._one} must have a name of its own, but {name!r} is the name of {owner}")
         if name not in self._built_in:
             self._registered[name] = entry
         return entry
@@ -158,7 +159,7 @@ class Registry(Mapping[str, type[Class]], Generic[Class]):
     def _check_unique(self, name: str, owners: Iterable[str]) -> None:
         if len(places := list(dict.fromkeys(owners))) > 1:
             both = " and ".join(shown(place) for place in places)
-            raise PluginError(f"a {self.kind} must have a name of its own, but {name!r} is the name of {both}")
+            raise PluginError(f"{self._one} must have a name of its own, but {name!r} is the name of {both}")
 
     def _check(self, name: str, entry: object) -> None:
         module, _, attribute = self._base.partition(":")

@@ -6,6 +6,8 @@ from smallgroup.phases.playoff.config import PlayOffConfig
 from smallgroup.phases.search.config import SearchConfig
 from smallgroup.phases.training.config import TrainingConfig
 
+FULL_SIZE: dict[str, Any] = {"halvings": 0, "reduction": "residual", "stages": 3, "pooling": "average"}
+"""Networks of NAS-Bench-201 as the benchmark has them."""
 WEIGHTS = {"lr": 0.025, "min_lr": 0.001, "momentum": 0.9, "weight_decay": 3e-4, "clip": 5.0}
 SEARCH: dict[str, Any] = {
     "epochs": 10,
@@ -34,6 +36,7 @@ TRAINING: dict[str, Any] = {
     "clip": 5.0,
     "label_smoothing": 0.0,
     "drop_path": 0.2,
+    "network": {"channels": 36, **FULL_SIZE},
 }
 
 
@@ -57,7 +60,8 @@ def training_config(**given: Any) -> TrainingConfig:
 
 def playoff_config(**given: Any) -> PlayOffConfig:
     """The section `playoff`."""
-    return PlayOffConfig(**{"candidates": 8, "least_steps": 1, "steps_per_search_step": 1.5, **given})
+    network = {"network": {"channels": 24}}
+    return PlayOffConfig(**{"candidates": 8, "least_steps": 1, "steps_per_search_step": 1.5, **network, **given})
 
 
 def _merged(plain: dict[str, Any], given: Any) -> Any:

@@ -7,7 +7,8 @@ from pydantic import ValidationError
 
 from smallgroup.config import Config, keys_of, load, resolve
 from smallgroup.runtime.image_spec import ImageSpec
-from smallgroup.spaces import DartsSpace, definition_of
+from smallgroup.spaces import definition_of
+from smallgroup.spaces.darts import DartsSpace
 from smallgroup.spaces.darts.config import DartsConfig
 
 
@@ -205,6 +206,14 @@ def test_a_config_has_the_keys_of_its_own_space_alone() -> None:
 def test_a_learners_own_size_is_one_of_the_groups_space() -> None:
     config = resolve({"space": "darts", "learners": [{}, {"space": {"channels": 4}}]})
     assert config.learners[1].space == DartsConfig(name="darts", channels=4)
+
+
+def test_what_a_learners_own_space_does_not_say_comes_from_the_recipe() -> None:
+    for recipe, size in (("quick", (4, 3)), ("paper", (16, 8))):
+        learners = [{}, {"space": {"name": "darts"}}]
+        space = resolve({"recipe": recipe, "space": "nas-bench-201", "learners": learners}).learners[1].space
+        assert space is not None
+        assert (space.channels, space.cells) == size
 
 
 def test_a_config_in_python_is_refused_in_the_same_sentence() -> None:

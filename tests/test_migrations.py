@@ -10,14 +10,16 @@ import yaml
 
 from smallgroup import recipes
 from smallgroup.config import CONFIG, Config, load_own, resolve
-from smallgroup.migrations import EARLIER, LATER, as_before, migrated
+from smallgroup.migrations import EARLIER, LATER, QUICK, as_before, migrated
+from smallgroup.runner.identity import check_identity
 
 
 def earlier(**given: Any) -> dict[str, Any]:
     """The keys of a config as a version wrote them that had none of the later ones."""
     plain = resolve(given).to_dict()
     recipe = recipes.keys(plain["recipe"], {"dataset": "digits", "space": "", "method": "", "learners": "group"})
-    network = {**EARLIER["training"]["network"], **recipe["training"]["network"]}
+    quick = QUICK["training"]["network"] if plain["recipe"] == "quick" else {}
+    network = {**EARLIER["training"]["network"], **quick, **recipe["training"]["network"]}
     plain["training"]["network"] = {**network, **plain["training"]["network"]}
     plain["space"] = {**EARLIER["space"], **plain["space"]}
     for learner in plain["learners"]:
@@ -25,11 +27,12 @@ def earlier(**given: Any) -> dict[str, Any]:
     for section in (plain["space"], *(one["space"] or {} for one in plain["learners"])):
         section.pop("derive", None)
     del plain["plugins"]
+    plain["data"]["labelled_fraction"] = plain["data"].pop("labeled_fraction")
     del plain["data"]["skip_bad_images"], plain["search"]["clip_lookahead"], plain["search"]["weights"]["nesterov"]
     del plain["search"]["image_size"], plain["search"]["answer"], plain["playoff"]
-    for key in ("lambda_ramp", "label_temperature", "label_confidence"):
+    for key in ("lambda_ramp", "label_temperature", "label_confidence", "cost"):
         del plain["search"][key]
-    for key in ("warmup_rate", "optimizer", "average", "least_steps", "validation"):
+    for key in ("warmup_rate", "optimizer", "average", "least_steps", "validation", "batch_norm"):
         del plain["training"][key]
     del plain["training"]["network"]["halvings"]
     return plain
@@ -111,3 +114,27 @@ def test_later_keys_exist() -> None:
                 check(value, section[key])
 
     check(LATER, plain)
+
+
+def test_a_key_of_an_earlier_version_is_renamed_on_read_and_known_by_its_old_name(tmp_path: Path) -> None:
+    plain = resolve({"data": {"labeled_fraction": 0.3}}).to_dict()
+    plain["data"]["labelled_fraction"] = plain["data"].pop("labeled_fraction")
+    (tmp_path / CONFIG).write_text(yaml.safe_dump(plain))
+    read = resolve(load_own(tmp_path / CONFIG))
+    assert read.data.labeled_fraction == 0.3
+    assert read.to_dict()["data"].keys() == Config().to_dict()["data"].keys()
+    for known in (read.of_search(), read.of_training()):
+        assert known["data"]["labelled_fraction"] == 0.3
+        assert "labeled_fraction" not in known["data"]
+
+
+def test_a_difference_of_a_renamed_key_is_told_by_its_name_of_today() -> None:
+    one, other = (resolve({"data": {"labeled_fraction": share}}).of_search() for share in (0.3, 0.4))
+    with pytest.raises(ValueError, match=r"but data\.labeled_fraction was 0\.4 and is 0\.3$"):
+        check_identity(one, other)
+
+
+@pytest.mark.parametrize("given", [({"data": {"labelled_fraction": 0.3}}, []), ({}, ["data.labelled_fraction=0.3"])])
+def test_a_new_config_with_the_old_name_is_told_the_new_one(given: tuple[dict[str, Any], list[str]]) -> None:
+    with pytest.raises(ValueError, match=r"no key 'data\.labelled_fraction'; .* data\.labeled_fraction$"):
+        resolve(*given)

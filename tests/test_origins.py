@@ -26,6 +26,7 @@ def test_you_a_recipe_a_variant_the_method_and_defaults() -> None:
     assert found["search.architecture_warmup"] == (0.3, "method pc-darts")
     assert found["methods.pc-darts.part"] == (4, "method pc-darts")
     assert found["run.on_nonfinite"] == ("stop", "default")
+    assert (found["space.stem"], found["playoff.network.cells"]) == (("auto", "space darts"), (5, "space darts"))
     assert found["training.group.lambda"] == (1.0, "default")  # of a section that is null
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
+from safetensors.torch import load_file
 
 from smallgroup import api
 from smallgroup.cli import main
@@ -18,6 +20,7 @@ from smallgroup.config import resolve
 from smallgroup.data import Reader, SearchData
 from smallgroup.group import SmallGroup
 from smallgroup.phases.search.job import SearchJob
+from smallgroup.phases.training import TrainingJob
 from smallgroup.runtime import environment
 from tests.tools.chaos.compare import differences, durable
 from tests.tools.chaos.subjects import CELL, SMALL, TRAINING, warm_up
@@ -232,4 +235,90 @@ def test_mutual_learning_on_ranks_is_that_of_one_process(tmp_path: Path) -> None
 def test_other_commands_are_refused_on_ranks(tmp_path: Path) -> None:
     ended = launch(["list", "methods"], tmp_path)
     assert all_failed(ended, 2)
-    assert "torchrun launches search, run, mutual, but list was launched on 2 ranks" in ended[0].said
+    assert "torchrun launches search, run, train, mutual, but list was launched on 2 ranks" in ended[0].said
+
+
+@pytest.fixture
+def training(tmp_path: Path) -> list[str]:
+    """A training whose batches have the same two parts on one rank and on two, so that gradients are the same."""
+    own = {**TRAINING["training"], "steps_per_epoch": 2, "accumulate": 2}
+    config = {"training": own, "run": SMALL["run"], "data": SMALL["data"]}
+    (tmp_path / "config.yaml").write_text(json.dumps(config))
+    return ["train", CELL, "--config", str(tmp_path / "config.yaml"), "--out"]
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def weights_of(folder: Path) -> dict[str, torch.Tensor]:
+    (newest,) = list(folder.glob("checkpoints/*4/*.safetensors"))
+    found = load_file(newest).items()
+    return {name: tensor for name, tensor in found if tensor.is_floating_point() and "running" not in name}
+
+
+def at_training_step(step: int, signal_: signal.Signals) -> None:
+    """Send this rank a signal when a step of a training begins."""
+    take = TrainingJob._take_step
+
+    def taken(job: TrainingJob) -> None:
+        if job.step == step:
+            os.kill(os.getpid(), signal_)
+        take(job)
+
+    PATCH.setattr(TrainingJob, "_take_step", taken)
+
+
+def test_a_training_on_ranks_ends_alike_and_goes_on_in_one_process_to_the_numbers_of_one(
+    training: list[str], tmp_path: Path
+) -> None:
+    warm_up()
+    assert main([*training, str(tmp_path / "alone")]) == 0
+
+    def prepare(rank: int) -> None:
+        if rank == 1:
+            at_training_step(2, signal.SIGTERM)
+
+    ended = launch([*training, str(tmp_path / "run")], tmp_path / "ranks", prepare=prepare)
+    assert all_failed(ended, 128 + signal.SIGTERM)
+    assert "ended by SIGTERM after step 3" in ended[0].said
+    assert ended[1].out == ""
+    record = json.loads((tmp_path / "run" / "checkpoints" / f"{3:012d}" / "record.json").read_text())
+    assert record["run"]["environment"]["ranks"] == 2
+    assert yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())["environment"]["ranks"] == 2
+    assert main([*training, str(tmp_path / "run"), "--resume"]) == 0
+    ours, theirs = weights_of(tmp_path / "run"), weights_of(tmp_path / "alone")
+    assert max(float((ours[name] - theirs[name]).abs().max()) for name in theirs) < 1e-6
+    losses = [[row["loss"] for row in rows_of(tmp_path / name)] for name in ("run", "alone")]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-6)
+
+
+@pytest.mark.slow  # ranks are started above, too
+def test_the_training_of_a_run_and_its_test_are_shared_by_ranks_of_which_one_may_be_killed(
+    training: list[str], tmp_path: Path
+) -> None:
+    words = [*training, str(tmp_path / "run")]
+
+    def prepare(rank: int) -> None:
+        if rank == 1:
+            at_training_step(2, signal.SIGKILL)
+
+    start = time.monotonic()
+    ended = launch(words, tmp_path / "ranks", prepare=prepare)
+    assert (ended[0].code, ended[1].code) == (1, -signal.SIGKILL)
+    assert "has died" in ended[0].said
+    assert "--resume takes up the newest one" in ended[0].said
+    assert time.monotonic() - start < 120
+    ended = launch([*words, "--resume"], tmp_path / "again", ranks=3)
+    assert codes(ended) == [0, 0, 0]
+    assert "batches were divided over 2 ranks and are now over 3" in ended[0].said
+    group = [*words[:-1], str(tmp_path / "two"), "--learners", "2", "--unlabeled", "train"]
+    ended = launch([*group, "--set", "training.accumulate=1"], tmp_path / "group")
+    assert all_failed(ended, 2)
+    assert "torchrun divides the batches of one network over its ranks" in ended[0].said
+    config = json.loads((tmp_path / "config.yaml").read_text()) | CONFIG
+    (tmp_path / "config.yaml").write_text(json.dumps(config))
+    ended = launch(["run", "--config", str(tmp_path / "config.yaml"), "--out", str(tmp_path / "whole")], tmp_path / "3")
+    assert codes(ended) == [0, 0], ended
+    made = yaml.safe_load((tmp_path / "whole" / "training" / "config.yaml").read_text())
+    assert made["environment"]["ranks"] == 2

@@ -9,6 +9,7 @@ from typing import ClassVar
 import pytest
 
 from smallgroup import registry
+from smallgroup.exporters import EXPORTERS, Exporter
 from smallgroup.methods import METHODS, Darts, Method
 from smallgroup.registry import PluginError, Registry, import_plugins, imported_plugins
 
@@ -78,6 +79,12 @@ def test_a_name_belongs_to_one_class(methods: Registry[Method]) -> None:
     with pytest.raises(PluginError, match=r"but 'darts' is the name of smallgroup\.methods\.darts:Darts"):
         methods.register(Taken)
     assert methods["darts"] is Darts
+
+
+def test_errors_call_a_class_by_its_kind() -> None:
+    """With the article that the kind takes."""
+    with pytest.raises(PluginError, match=r"^an exporter must have a name of its own, but 'onnx' is the name of "):
+        EXPORTERS.register(type("Onnx", (Exporter,), {"name": "onnx"}))
 
 
 @pytest.mark.parametrize("name", ["", "Good", "good one", "gööd", "../good", "good\x1b", "x" * 61, 3, None])

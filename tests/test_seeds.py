@@ -13,7 +13,7 @@ from smallgroup.seeds import SeedResults
 
 TINY: dict[str, Any] = {
     "learners": 1,
-    "data": {"labelled_fraction": 0.1},
+    "data": {"labeled_fraction": 0.1},
     "space": {"channels": 2},
     "search": {"epochs": 1, "steps_per_epoch": 1, "batch_size": {"train": 8, "unlabeled": 8, "validation": 8}},
 }

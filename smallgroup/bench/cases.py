@@ -39,14 +39,20 @@ class BenchRow:
     name: str
     plain_seconds: float
     fast_seconds: float
-    """Medians."""
+    """Median seconds of the fast form."""
     ratio: float
     """plain / fast, of the medians."""
     spread: tuple[float, float]
     """The lowest and the highest ratio of a round."""
     plain_spread: tuple[float, float]
     fast_spread: tuple[float, float]
-    """The shortest and the longest."""
+    """Shortest and longest time of a round."""
+    plain_cpu_seconds: float
+    fast_cpu_seconds: float
+    """Medians of the CPU seconds of all threads."""
+    cpu_ratio: float
+    """plain / fast of these: other work on the machine disturbs it less."""
+    cpu_spread: tuple[float, float]
     difference: float
     """How far their first results are apart, in units of the largest number of each."""
     path: str
@@ -60,8 +66,8 @@ class BenchRow:
 
 
 def row(case: Case, plain: MeasuredTurns, fast: MeasuredTurns, path: str) -> BenchRow:
-    """What came of a case."""
-    found = ratio(plain, fast)
+    """Return the row of a table with the result of a case."""
+    found, own = ratio(plain, fast), ratio(plain.on_the_processor, fast.on_the_processor)
     return BenchRow(
         name=case.name,
         plain_seconds=plain.median,
@@ -70,6 +76,10 @@ def row(case: Case, plain: MeasuredTurns, fast: MeasuredTurns, path: str) -> Ben
         spread=found.spread,
         plain_spread=plain.spread,
         fast_spread=fast.spread,
+        plain_cpu_seconds=plain.on_the_processor.median,
+        fast_cpu_seconds=fast.on_the_processor.median,
+        cpu_ratio=own.value,
+        cpu_spread=own.spread,
         difference=difference(fast.first, plain.first),
         path=path,
         sizes=case.sizes,

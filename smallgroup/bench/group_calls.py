@@ -10,10 +10,10 @@ from smallgroup.bench.student import Rates, Student
 from smallgroup.bench.textbook import Textbook
 from smallgroup.bench.timing import Call
 from smallgroup.config import resolve
-from smallgroup.group import SmallGroup
+from smallgroup.group import Exchange, SmallGroup
 from smallgroup.methods import METHODS, Relaxed
 from smallgroup.phases.search.config import SearchConfig
-from smallgroup.phases.search.learners import make_searcher
+from smallgroup.phases.search.learners import Searcher, make_searcher
 from smallgroup.phases.search.schedule import Schedule
 from smallgroup.runtime import stream
 from smallgroup.runtime.image_spec import ImageSpec
@@ -48,6 +48,18 @@ def plain_step(step: GroupStep) -> Call:
 
 def fast_step(step: GroupStep) -> Call:
     """The learners and the group of a search."""
+    group, _ = group_for(step)
+    train, unlabeled, validation = make_batches(step)
+
+    def call() -> Sequence[Tensor | None]:
+        report = group.step(train, unlabeled, validation)
+        return _losses([float(learner.validation_loss or 0.0) for learner in report.learners])
+
+    return call
+
+
+def group_for(step: GroupStep, exchange: Exchange | None = None) -> tuple[SmallGroup, list[Searcher]]:
+    """Return the group of a search at this size, and its learners; other processes may compute some of them."""
     settings = _settings(step.hypergradient)
     searchers = []
     for k in range(step.learners):
@@ -61,18 +73,13 @@ def fast_step(step: GroupStep) -> Call:
         label_path=settings.label_path,
         radius=settings.radius,
         optimizers=[searcher.optimizers for searcher in searchers],
+        exchange=exchange,
     )
-    train, unlabeled, validation = make_batches(step)
-
-    def call() -> Sequence[Tensor | None]:
-        report = group.step(train, unlabeled, validation)
-        return _losses([float(learner.validation_loss or 0.0) for learner in report.learners])
-
-    return call
+    return group, searchers
 
 
 def make_batches(step: GroupStep) -> tuple[tuple[Tensor, Tensor], Tensor, tuple[Tensor, Tensor]]:
-    """Labelled, unlabelled and validation images, always the same."""
+    """Labeled, unlabeled and validation images, always the same."""
     shape = (step.batch, *build_space(step).images.shape)
 
     def images(purpose: str) -> Tensor:

@@ -38,7 +38,11 @@ def measured(contenders: list[Contender], rounds: int, watch: TurnWatch | None =
         None if watch is None else lambda document: watch(Turn(*document["turn"])),
     )
     return [
-        MeasuredTurns(tuple(one["seconds"]), [None if first is None else torch.tensor(first) for first in one["first"]])
+        MeasuredTurns(
+            tuple(one["seconds"]),
+            [None if first is None else torch.tensor(first) for first in one["first"]],
+            tuple(one["cpu_seconds"]),
+        )
         for one in found["measured"]
     ]
 
@@ -61,7 +65,11 @@ def main(text: str) -> None:
     except ValueError as error:  # about what was asked for, as it is told to who did
         say({"error": str(error)})
         return
-    say({"measured": [{"seconds": one.seconds, "first": [_list(t) for t in one.first]} for one in found.values()]})
+    measured_here = [
+        {"seconds": one.seconds, "cpu_seconds": one.cpu_seconds, "first": [_list(t) for t in one.first]}
+        for one in found.values()
+    ]
+    say({"measured": measured_here})
 
 
 def _call(step: dict[str, Any]) -> Call:

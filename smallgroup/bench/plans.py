@@ -8,12 +8,13 @@ from typing import Any
 from smallgroup.bench.group_step import DEPTHS, GroupStep
 from smallgroup.bench.network_step import NetworkStep
 from smallgroup.runtime.checks import check_choice
+from smallgroup.spaces import SPACES, definition_of
 
+_OTHERS = [GroupStep(space=name, **sizes) for name in SPACES.built_in for sizes in definition_of(name).benched]
 STANDARD: tuple[tuple[GroupStep | NetworkStep, dict[str, float]], ...] = (
     (GroupStep(), {"torch": 2.5, "native": 4.0}),
     (GroupStep(hypergradient="finite-difference"), {"torch": 2.5, "native": 4.0}),
-    (GroupStep(space="nas-bench-201", cells_per_stage=1), {"torch": 1.5, "native": 2.0}),
-    (GroupStep(space="nas-bench-201", cells_per_stage=5), {"torch": 1.5, "native": 2.0}),
+    *((step, {"torch": 1.5, "native": 2.0}) for step in _OTHERS),
     (NetworkStep(), {"torch": 1.5, "native": 2.0}),
 )
 """What is measured unless something else is asked for, and how many times as fast each path is to be, at least."""

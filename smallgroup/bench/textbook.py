@@ -44,7 +44,7 @@ class Textbook:
         self.steps = 0
 
     def step(self, train: TrainBatch, unlabeled: Tensor, validation: TrainBatch) -> list[float]:
-        """One iteration; the validation losses."""
+        """Take one iteration and return the validation losses."""
         for student in self.students:
             student.apply.begin_step(self.steps)
         v = [self._train_v(student, train) for student in self.students] if self.teach else []
@@ -75,7 +75,7 @@ class Textbook:
         return losses
 
     def _train_v(self, student: Student, train: TrainBatch) -> Moved:
-        """V learns from people."""
+        """Train V on human labels (stage 1)."""
         _backward(student, student.v, [student.on_labels(train, "v")])
         return student.move(student.v, student.step_v, remember=self.second_order)
 

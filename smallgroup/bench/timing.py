@@ -37,6 +37,8 @@ class MeasuredTurns:
 
     seconds: tuple[float, ...]
     first: Sequence[Tensor | None] = ()
+    cpu_seconds: tuple[float, ...] = ()
+    """Of all threads of the process: what other processes take of the machine is not in them."""
 
     @property
     def median(self) -> float:
@@ -47,6 +49,11 @@ class MeasuredTurns:
     def spread(self) -> tuple[float, float]:
         """The shortest and the longest."""
         return min(self.seconds), max(self.seconds)
+
+    @property
+    def on_the_processor(self) -> "MeasuredTurns":
+        """The same turns in CPU seconds."""
+        return MeasuredTurns(self.cpu_seconds, self.first)
 
 
 class Ratio(NamedTuple):
@@ -59,7 +66,7 @@ class Ratio(NamedTuple):
 
 
 def ratio(slow: MeasuredTurns, fast: MeasuredTurns) -> Ratio:
-    """slow / fast."""
+    """Return the ratio slow / fast."""
     rounds = [a / b for a, b in zip(slow.seconds, fast.seconds, strict=True)]
     return Ratio(slow.median / fast.median, (min(rounds), max(rounds)))
 
@@ -71,6 +78,7 @@ def alternate(
     least: float = 0.0,
     watch: TurnWatch | None = None,
     clock: Callable[[], float] = time.perf_counter,
+    cpu_clock: Callable[[], float] = time.process_time,
 ) -> dict[str, MeasuredTurns]:
     """Time every contender once per round, in the order given, after a round that only warms up.
 
@@ -82,6 +90,7 @@ def alternate(
     calls: dict[str, int] = {}
     expected: dict[str, float] = {}
     times: dict[str, list[float]] = {name: [] for name in names}
+    cpu_times: dict[str, list[float]] = {name: [] for name in names}
     for turn in range(turns):
         round_, place = divmod(turn, len(names))
         name = names[place]
@@ -92,9 +101,11 @@ def alternate(
         if round_ == 0:
             first[name], calls[name], expected[name] = _warmed_up(contenders[name], least, clock)
         else:
+            start = cpu_clock()
             expected[name] = _timed(contenders[name], calls[name], clock)
             times[name].append(expected[name] / calls[name])
-    return {name: MeasuredTurns(tuple(times[name]), first[name]) for name in names}
+            cpu_times[name].append((cpu_clock() - start) / calls[name])
+    return {name: MeasuredTurns(tuple(times[name]), first[name], tuple(cpu_times[name])) for name in names}
 
 
 def _warmed_up(call: Call, least: float, clock: Callable[[], float]) -> tuple[Sequence[Tensor | None], int, float]:

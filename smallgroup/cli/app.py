@@ -9,6 +9,7 @@ from smallgroup.cli.commands.inform import describe, doctor, list_
 from smallgroup.cli.commands.look import report, show, watch
 from smallgroup.cli.commands.model import evaluate, export, predict
 from smallgroup.cli.commands.search import run, search
+from smallgroup.cli.commands.shards import shards
 from smallgroup.cli.commands.study import study
 from smallgroup.cli.commands.train import mutual, train
 from smallgroup.cli.launching import check_launched
@@ -30,7 +31,7 @@ def top(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
     debug: Annotated[  # noqa: ARG001 -- taken from the command line before it is parsed, wherever it stands
-        bool, typer.Option("--debug", help="Show where an error comes from. May stand anywhere in the line.")
+        bool, typer.Option("--debug", help="Show where an error comes from. Allowed anywhere in the command.")
     ] = False,
     plugin: Annotated[  # noqa: ARG001 -- likewise
         list[str] | None,
@@ -65,12 +66,13 @@ for command in (
     predict,
     evaluate,
     export,
+    shards,
     list_,
     doctor,
 ):
     app.command(
         name=command.__name__.rstrip("_"),  # `list` is a name of Python's
         cls=PlainCommand,
-        epilog="--debug and --plugin MODULE may stand anywhere in the line: see `smallgroup --help`.",
+        epilog="--debug and --plugin MODULE are allowed anywhere in a command: see `smallgroup --help`.",
     )(command)
 app.add_typer(bench.app)

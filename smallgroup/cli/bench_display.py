@@ -26,7 +26,7 @@ from smallgroup.runtime.allocator import keep_memory
 from smallgroup.runtime.environment import threads
 from smallgroup.runtime.memory import memory_explained
 
-WIDTH = 140
+WIDTH = 150
 """Columns of a table that nobody's terminal limits."""
 ADVICE = "lower --batch, --cells or --channels, or take --quick"
 
@@ -40,11 +40,18 @@ def step(plan: StepPlan, asked: BenchRequest) -> None:
         print_json({**found.to_dict(), **top})
         return
     table = _table(
-        "step", "plain s", "fast s", "plain / fast", "lowest to highest", "at least", "x first", "difference"
+        *("step", "plain s", "fast s", "plain / fast", "lowest to highest"),
+        *("CPU: plain / fast", "at least", "x first", "difference"),
     )
     for row, least in zip(found.rows, found.at_least, strict=True):
         relative = f"{row.fast_seconds / found.rows[0].fast_seconds:.2f}"
-        table.add_row(*_cells(row), "" if least is None else f"{least:g}", relative, f"{row.difference:.0e}")
+        table.add_row(
+            *_cells(row),
+            f"{row.cpu_ratio:.2f}",
+            "" if least is None else f"{least:g}",
+            relative,
+            f"{row.difference:.0e}",
+        )
     _show(top, table)
     if found.growth:
         table = _table("larger group, fast", "larger s", "smaller s", "ratio", "lowest to highest", "at most")
@@ -64,10 +71,13 @@ def operations(cases: Sequence[MeasuredOperation], asked: BenchRequest) -> None:
     if asked.as_json:
         print_json({"rows": [row.to_dict() for row in rows], **top})
         return
-    table = _table("operation", "plain ms", "fast ms", "plain / fast", "lowest to highest", "difference")
+    table = _table(
+        "operation", "plain ms", "fast ms", "plain / fast", "lowest to highest", "CPU: plain / fast", "difference"
+    )
     for row in rows:
         times = (f"{1000 * value:.3f}" for value in (row.plain_seconds, row.fast_seconds))
-        table.add_row(row.name, *times, f"{row.ratio:.2f}", _range(row.spread), f"{row.difference:.0e}")
+        ratios = f"{row.ratio:.2f}", _range(row.spread), f"{row.cpu_ratio:.2f}"
+        table.add_row(row.name, *times, *ratios, f"{row.difference:.0e}")
     first = cases[0]
     _show({**top, "sizes": f"C={first.channels}, batch {first.batch}, {first.size}x{first.size}"}, table)
 

@@ -8,6 +8,7 @@ what else papers count:
 - `multiply_adds_with_elementwise`: 2 more for each number of a batch norm, 1 for each of a ReLU.
 - `flash_kb` and `ram_kb`: weights and constants, and the peak of live activations for one image, both in int8.
   `ram_exact`: whether no order of the operations has a lower peak.
+- `latency_ms`, with `--latency`: the median of alternating runs on this machine.
 
 Around the cell of a run, the network is the one that the run trains, as `smallgroup show` counts it (`network` is then
 `run`), unless another one is asked for. If files of the run do not tell what that is, `problem` says which, and the
@@ -23,6 +24,8 @@ import torch
 
 from smallgroup import pages
 from smallgroup.cli.output import print_columns, print_json, say
+from smallgroup.exporters.exporter import require_onnxruntime
+from smallgroup.exporters.latency import measure
 from smallgroup.spaces import definition_of
 from smallgroup.spaces.count import operations, parameters
 from smallgroup.spaces.design import NetworkDesign
@@ -36,10 +39,16 @@ DEFAULT, RUN = "cifar10", "run"
 """The network around a cell, and around that of a run."""
 
 
-def run(texts: list[str], network: str | None, auxiliary: str, *, as_json: bool) -> None:
+def run(texts: list[str], network: str | None, auxiliary: str, *, latency: bool = False, as_json: bool) -> None:
     """Everything is read before anything is printed: a typo in the last one is not found after a page of output."""
     subjects = [_subject(text, network, auxiliary) for text in texts]
+    if latency:
+        require_onnxruntime("--latency")
     descriptions = [describe(subject) for subject in subjects]
+    if latency:
+        measured = measure([(subject.genotype, subject.design) for subject in subjects])
+        for description, milliseconds in zip(descriptions, measured, strict=True):
+            description["latency_ms"] = milliseconds
     for subject in subjects:
         if subject.problem is not None:
             what = f"the size is that of a network for {subject.network} around its cell, not that of the run's network"
@@ -59,6 +68,7 @@ def run(texts: list[str], network: str | None, auxiliary: str, *, as_json: bool)
                 ("", f"{description['multiply_adds_with_elementwise']:,} with batch norms and ReLUs"),
                 ("flash, int8", f"{description['flash_kb']:,.1f} KB of weights and constants"),
                 ("RAM, int8", _ram_in_words(description)),
+                *_latency(description),
             ]
         )
         say("", *draw(subject.genotype).split("\n"))
@@ -130,6 +140,12 @@ def describe(subject: Subject) -> dict[str, Any]:
 def _ram_in_words(description: dict[str, Any]) -> str:
     order = "the best order" if description["ram_exact"] else "the best order found"
     return f"{description['ram_kb']:,.1f} KB of live activations for one image, in {order}"
+
+
+def _latency(description: dict[str, Any]) -> list[tuple[str, str]]:
+    """Nothing where it was not measured."""
+    found, words = description.get("latency_ms"), "for one image on this machine, float32, onnxruntime, one thread"
+    return [] if found is None else [("latency", f"{found:,.3g} ms {words}")]
 
 
 def _with_head(description: dict[str, Any]) -> list[tuple[str, str]]:

@@ -29,7 +29,7 @@ REGISTRIES: tuple[tuple[str, Registry[Any]], ...] = (
     ("ground truth", GROUND_TRUTHS),
     ("exporter", EXPORTERS),
 )
-"""What plugins may add to."""
+"""Registries that plugins may add to."""
 
 
 def run(root: Path | None, named: tuple[str, ...], *, as_json: bool) -> None:

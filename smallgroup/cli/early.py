@@ -1,5 +1,6 @@
 """Checks of a command's input that need no torch: loading torch takes seconds, and a typo is refused at once."""
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from smallgroup.data.errors import require_folder
 from smallgroup.data.names import check_name, source_of
 from smallgroup.data.roots import data_root
 from smallgroup.exporters import EXPORTERS
+from smallgroup.exporters.exporter import require_onnxruntime
 from smallgroup.methods.config import check_space
 from smallgroup.phases.search.config import ANSWERS, AnswerRule
 from smallgroup.phases.training import cells
@@ -30,6 +32,7 @@ from smallgroup.phases.training.place import ABOUT, TRAINING, find_model
 from smallgroup.runner.identity import check_identity
 from smallgroup.runtime.checks import check_choice, check_counts
 from smallgroup.runtime.device_names import AUTO, check_device_name, check_possible
+from smallgroup.runtime.launch import launched
 from smallgroup.runtime.precision_names import check_first_order
 from smallgroup.runtime.text import quoted, shown
 from smallgroup.spaces import genotypes
@@ -51,7 +54,9 @@ def check_search(wanted: Wanted) -> None:
 
 def check_whole_run(wanted: Wanted, *, controls: bool = False) -> None:
     """Refuse a whole run that cannot begin, or go on."""
-    config = _check_searched(wanted)
+    config = _check_searched(wanted).penalized()
+    if config.training.max_latency_ms is not None:
+        require_onnxruntime("--max-latency-ms")
     _check_group(config, wanted, controls=controls)
     if (begun := wanted.begun()) is None:
         return
@@ -80,7 +85,14 @@ def _check_searched(wanted: Wanted) -> Config:
 def check_training(texts: Sequence[str], wanted: Wanted, *, controls: bool = False) -> None:
     """Refuse a training that cannot begin, or go on; data and seed come from the cell, if it is that of a search."""
     config, _ = _check_trained(texts, wanted)
+    if config.training.max_latency_ms is not None:
+        require_onnxruntime("--max-latency-ms")
     own = config.training.group
+    if own is not None and launched() is not None:
+        raise ValueError(
+            "torchrun divides the batches of one network over its ranks, but networks that teach one another are "
+            "trained by one process"
+        )
     group = GroupCells.of(list(texts), 1 if own is None else own.learners)
     _check_group(config, replace(wanted, base=keys_for_training(texts[0], wanted.given())), controls=controls)
     begun = wanted.begun()
@@ -177,6 +189,15 @@ def with_folder(text: str, wanted: Wanted) -> Wanted:
     return replace(wanted, out=wanted.out or folder / TRAINING)
 
 
+def check_shards(folder: Path, out: Path, encoding: str) -> None:
+    """Refuse shards that cannot be written."""
+    check_choice("encoding", encoding, ("jpeg", "ppm"))
+    require_folder(folder, "shards of a folder of images")
+    if os.path.lexists(out):
+        raise ValueError(f"shards are written into a new folder, but {shown(str(out))} exists")
+    require_folder(out.absolute().parent, "the folder around --out")
+
+
 def check_described(texts: Sequence[str], network: str | None, auxiliary: str) -> None:
     """Refuse genotypes that cannot be read, and a network that is not known."""
     check_choice("auxiliary", auxiliary, HEADS)
@@ -195,11 +216,17 @@ def plan_study(
     changes: Sequence[str],
     workers: int,
     device: str | None = None,
+    here: bool = True,
 ) -> Plan:
-    """Plan a study; refuse one that is not known, and what is wrong with the options that stand above it."""
+    """Plan a study; refuse an unknown name, and options that are wrong for it.
+
+    Unless it is carried out `here`, its devices are those of other machines.
+    """
     names.check_workers(workers)
     if device is not None:
-        check_possible(check_device_name(device))
+        checked = check_device_name(device)
+        if here:
+            check_possible(checked)
         changes = [*changes, f"run.device={device}"]
     return planned(*opened(name, recipe=recipe, seeds=seeds, changes=changes), *only)
 

@@ -23,7 +23,7 @@ def run(
 
 
 def show(result: ModelEvaluation) -> None:
-    """Print errors, classes and confusions."""
+    """Print errors, error of each class, and confusions."""
     found, skipped = result.found, len(result.skipped)
     rows = [
         ("images", f"{result.images:,}, {result.part}"),

@@ -6,9 +6,9 @@ from smallgroup.cli.output import print_columns, print_json
 from smallgroup.shipping import export
 
 
-def run(folder: Path, format: str, out: Path | None, *, int8: bool, as_json: bool) -> None:
+def run(folder: Path, format: str, out: Path | None, *, int8: bool, fine_tune: int | None, as_json: bool) -> None:
     """Export a model, and say where it is and how far it agrees."""
-    exported = export(folder, format, out, int8=int8)
+    exported = export(folder, format, out, int8=int8, fine_tune=fine_tune)
     if as_json:
         print_json(exported.to_dict())
         return

@@ -9,7 +9,7 @@ from smallgroup.places import is_begun
 from smallgroup.runtime.launch import launched
 from smallgroup.version import __version__
 
-COMMANDS = ("search", "run", "mutual")
+COMMANDS = ("search", "run", "train", "mutual")
 """Those that can be launched on several ranks."""
 
 
@@ -37,7 +37,7 @@ def asked(command: str, wanted: Wanted, **more: Any) -> dict[str, Any]:  # noqa:
 
 
 def carry_out(asked: Mapping[str, Any], check: Callable[[], None], act: Callable[[], None]) -> None:
-    """Check what is asked for and do it; under `torchrun` on rank 0, with the learners dealt to all ranks.
+    """Check what is asked for and do it; under `torchrun` on rank 0, with the work dealt to all ranks.
 
     Args:
         asked: what it is; ranks that were asked for different things are refused.

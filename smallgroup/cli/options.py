@@ -36,7 +36,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and 
 DataRoot = Annotated[
     Path | None,
     typer.Option(
-        metavar="DIR", help="Where data is looked for; else the variable SMALLGROUP_DATA, else the cache folder."
+        metavar="DIR", help="Folder with the datasets. Default: SMALLGROUP_DATA if set, else the cache folder."
     ),
 ]
 Dataset = Annotated[
@@ -50,21 +50,23 @@ Unlabeled = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Where unlabelled images come from: the same names, any images of folder:PATH, split (part of the "
+        help="Source of unlabeled images: the same names, any images of folder:PATH, split (part of the "
         "training images without their labels) or train (the training images again).",
     ),
 ]
 Method = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The method of every learner: see `smallgroup list methods`.")
+    str | None, typer.Option(metavar="NAME", help="Method of all learners; `smallgroup list methods` names them.")
 ]
-Space = Annotated[str | None, typer.Option(metavar="NAME", help="What may be found: see `smallgroup list spaces`.")]
+Space = Annotated[str | None, typer.Option(metavar="NAME", help="Search space; `smallgroup list spaces` names them.")]
 Learners = Annotated[
     int | None,
-    typer.Option(parser=whole_number, metavar="K", help="How many learners; 1 is the plain method. The default is 2."),
+    typer.Option(parser=whole_number, metavar="K", help="Number of learners; 1 is the plain method. The default is 2."),
 ]
 Lambda = Annotated[
     float | None,
-    typer.Option("--lambda", parser=_number, metavar="NUMBER", help="Weight of the labels of peers; 0: no teaching."),
+    typer.Option(
+        "--lambda", parser=_number, metavar="NUMBER", help="Weight of the peers' soft labels; 0 means no teaching."
+    ),
 ]
 Peers = Annotated[
     int | None,
@@ -72,7 +74,7 @@ Peers = Annotated[
         "--learners",
         parser=whole_number,
         metavar="K",
-        help="How many networks, if all are of one GENOTYPE.",
+        help="Number of networks, if only one GENOTYPE is given.",
     ),
 ]
 Networks = Annotated[
@@ -81,7 +83,7 @@ Networks = Annotated[
         "--learners",
         parser=whole_number,
         metavar="K",
-        help="Train K networks that teach one another on unlabeled images (--unlabeled), and keep the best.",
+        help="Train K networks that teach one another on unlabeled images (--unlabeled) and keep the best.",
     ),
 ]
 TrainLearners = Annotated[
@@ -89,96 +91,101 @@ TrainLearners = Annotated[
     typer.Option(
         parser=whole_number,
         metavar="K",
-        help="Train K networks from scratch that teach one another on the unlabeled images, and keep the best.",
+        help="Train K networks from scratch that teach one another on unlabeled images, and keep the best.",
     ),
 ]
 Controls = Annotated[
     bool,
     typer.Option(
         "--controls",
-        help="Beside networks that teach one another, train the same on labels alone, self-taught, and one network for "
+        help="Also train three controls: the same networks on labels alone, self-taught, and one network for "
         "as many passes.",
     ),
 ]
 Weight = Annotated[
     float | None,
     typer.Option(
-        parser=_number, metavar="NUMBER", help="Weight of the answers of peers beside the labels. The default is 1."
+        parser=_number,
+        metavar="NUMBER",
+        help="Weight of the peers' predictions relative to the labels. The default is 1.",
     ),
 ]
 Hypergradient = Annotated[
     str | None,
     typer.Option(
         metavar="first-order|finite-difference|exact",
-        help="How the architecture gradient passes through the steps of the weights.",
+        help="How the architecture gradient is computed through the weight updates.",
     ),
 ]
 Seed = Annotated[
     int | None,
-    typer.Option(
-        parser=whole_number, metavar="NUMBER", help="Every random number is a function of it. The default is 0."
-    ),
+    typer.Option(parser=whole_number, metavar="NUMBER", help="Seed of all random numbers. The default is 0."),
 ]
 Seeds = Annotated[
     str | None,
-    typer.Option(metavar="1-5", help="Several searches, one per seed, with mean and spread; also 1,4,7."),
+    typer.Option(metavar="1-5", help="Run one search per seed and print mean and spread; also 1,4,7."),
 ]
 Recipe = Annotated[
     str | None,
     typer.Option(
         metavar="quick|paper|released-code",
-        help="Where all comes from that is not given: quick (the default) takes minutes on a CPU; paper and "
+        help="Preset for every setting you do not specify: quick (the default) takes minutes on a CPU; paper and "
         "released-code have the published settings.",
     ),
 ]
 TimeBudget = Annotated[
     str | None,
-    typer.Option(metavar="30m", help="Size the epochs to fit into this time: 90s, 30m, 1h30m. Of several runs, each."),
+    typer.Option(
+        metavar="30m",
+        help="Choose the number of epochs that fits this time: 90s, 30m, 1h30m. With several runs, per run.",
+    ),
 ]
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="YAML with any keys of a config; its plugins are imported."),
+    typer.Option(
+        "--config", metavar="FILE", help="YAML file with config keys; options override it. Its plugins are imported."
+    ),
 ]
 Changes = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Set one key, such as search.epochs=20; may stand several times. `smallgroup list keys` has them all.",
+        help="Set one config key, such as search.epochs=20; repeatable. `smallgroup list keys` lists them all.",
     ),
 ]
 Out = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="The run's folder: a new or empty one, or that of a run. The default is a new one below runs/.",
+        help="Folder of the run: new, empty, or of an existing run. The default is a new folder in runs/.",
     ),
 ]
 Resume = Annotated[
     bool,
     typer.Option(
         "--resume",
-        help="Go on with the run in --out, bit for bit, with the config it was begun with. If there is none, a new run "
-        "begins, but only if other options say what to run.",
+        help="Resume the run in --out, bit-identically, with its own config. If there is no run, start a new one, "
+        "but only if other options say what to run.",
     ),
 ]
 AllowDrift = Annotated[
-    bool, typer.Option("--allow-drift", help="Resume even where other software or hardware may give other bits.")
+    bool, typer.Option("--allow-drift", help="Resume even if software or hardware changed, so that results may differ.")
 ]
 Device = Annotated[
     str | None,
     typer.Option(
         metavar=TAKEN,
-        help="Where to compute. The default, auto, is the first CUDA device, else the CPU; `smallgroup doctor` lists "
-        "what is there.",
+        help="Device to compute on. The default, auto, is the first CUDA device, else the CPU; `smallgroup doctor` "
+        "lists the devices found.",
     ),
 ]
 OnNonfinite = Annotated[
     str | None,
     typer.Option(
         metavar="stop|skip",
-        help="When a loss or a gradient is not finite: stop before the update (the default), or leave the batch out "
-        "and count it, up to ten in a row (run.most_skipped).",
+        help="If a loss or gradient is not finite: stop before the update (the default), or skip and count the "
+        "batch, up to ten in a row (run.most_skipped).",
     ),
 ]
 Size = Annotated[
@@ -186,33 +193,33 @@ Size = Annotated[
     typer.Option(
         parser=whole_number,
         metavar="PIXELS",
-        help="Height and width of the images. The default is that of the data; for folders the median of the short "
-        "sides, at most 64.",
+        help="Height and width of the images in pixels. The default is that of the data; for folders, the median "
+        "of the short sides, at most 64.",
     ),
 ]
 SkipBadImages = Annotated[
     bool,
     typer.Option(
         "--skip-bad-images",
-        help="Leave out image files that cannot be decoded, and count them; else they are an error.",
+        help="Skip and count image files that cannot be decoded; without it they are an error.",
     ),
 ]
 TrackTest = Annotated[
     bool,
-    typer.Option("--track-test", help="Look at the test images after every epoch; the result then says so."),
+    typer.Option("--track-test", help="Measure the test error after every epoch; the result records that you did."),
 ]
 Answer = Annotated[
     str | None,
     typer.Option(
         metavar="RULE",
-        help="How the group answers: play-off (default in quick), consensus, derived-error, or retained, the paper's.",
+        help="How the cell is chosen: play-off (default in quick), consensus, derived-error, or retained (paper).",
     ),
 ]
 Baselines = Annotated[
     str | None,
     typer.Option(
         metavar="NAMES",
-        help="Networks to compare with: none, or some of resnet, random and all-3x3, such as resnet,random (default).",
+        help="Baselines to train: none, or any of resnet, random and all-3x3; the default is resnet,random.",
     ),
 ]
 MaxParameters = Annotated[
@@ -220,11 +227,11 @@ MaxParameters = Annotated[
     typer.Option(
         parser=whole_number,
         metavar="NUMBER",
-        help="The most parameters of the trained network: it has as few channels and cells as that demands.",
+        help="Limit on parameters of the trained network; it gets fewer channels and cells until it fits.",
     ),
 ]
 MaxMultiplyAdds = Annotated[
-    int | None, typer.Option(parser=whole_number, metavar="NUMBER", help="The most multiply-adds of it for one image.")
+    int | None, typer.Option(parser=whole_number, metavar="NUMBER", help="Limit on multiply-adds per image.")
 ]
 MaxFlash = Annotated[
     float | None,
@@ -232,7 +239,7 @@ MaxFlash = Annotated[
         "--max-flash-kb",
         parser=_number,
         metavar="KB",
-        help="The most flash of it: weights and constants in int8. A KB is 1,024 bytes.",
+        help="Limit on flash: weights and constants in int8. A KB is 1,024 bytes.",
     ),
 ]
 MaxRam = Annotated[
@@ -241,15 +248,25 @@ MaxRam = Annotated[
         "--max-ram-kb",
         parser=_number,
         metavar="KB",
-        help="The most RAM of it: live activations of one image in int8, in the best order, without the scratch memory "
+        help="Limit on RAM: live activations of one image in int8, in the best order, without scratch memory "
         "of a runtime.",
+    ),
+]
+MaxLatency = Annotated[
+    float | None,
+    typer.Option(
+        "--max-latency-ms",
+        parser=_number,
+        metavar="MS",
+        help="The most milliseconds of it for one image, measured on this machine with onnxruntime on one thread "
+        "(needs `pip install 'smallgroup[onnx]'`).",
     ),
 ]
 TensorBoard = Annotated[
     bool,
     typer.Option(
         "--tensorboard",
-        help="Write event files into `tensorboard` in the run (needs `pip install 'smallgroup[tensorboard]'`).",
+        help="Write TensorBoard files to `tensorboard` in the run (needs `pip install 'smallgroup[tensorboard]'`).",
     ),
 ]
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="The folder of a search, a training, or a whole run.")]

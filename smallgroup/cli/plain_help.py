@@ -27,6 +27,6 @@ class PlainCommand(TyperCommand):
                     formatter.write_dl(rows)
 
     def _arguments(self, ctx: Any) -> list[tuple[Any, str]]:  # noqa: ANN401 -- likewise
-        """Every argument with its name."""
+        """Return every argument with its name as the help shows it."""
         found = [one for one in self.get_params(ctx) if one.param_type_name == "argument"]
         return [(one, f"{one.metavar}{'...' if one.nargs != 1 else ''}") for one in found]

@@ -16,7 +16,7 @@ def run(folders: Sequence[Path], out: Path | None, svg: Path | None, pdf: Path |
     for ending, folder in (("svg", svg), ("pdf", pdf)):
         if folder is not None:
             files += write_drawings(runs, folder, ending)
-    made = pages.report(*folders, out=out)
+    made = pages.draw_report(*folders, out=out)
     if as_json:
         print_json({"report": str(made), "files": [str(file) for file in files]})
         return

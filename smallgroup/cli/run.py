@@ -21,7 +21,7 @@ def run(
     controls: bool,
     as_json: bool,
 ) -> None:
-    """The whole job."""
+    """Run search, trainings and verdict, and print the result."""
     config = wanted.resolved({}, wanted.out)
     if answer is None and pipeline.says_answer(wanted.given()):
         answer = config.search.answer

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from smallgroup import api
-from smallgroup.cli.durations import seconds_of, written
+from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.cli.wanted import Wanted, next_folder
 from smallgroup.config import Config, seeds_of
 from smallgroup.display.display import MEASURING
 from smallgroup.display.search import SearchDisplay
-from smallgroup.fitting import search_in_time
 from smallgroup.phases.search.config import ANSWERS
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.places import check_for_seeds
@@ -50,17 +49,15 @@ def search_one(
         finished = wanted.resume and SearchResult.read(folder) is not None
         wanted.check_begun(folder, display.say)
         recorders = wanted.recorders(folder)
-        if wanted.time_budget is not None:
-            api.check_place(folder, config, resume=wanted.resume)  # before its steps are measured
-            display.say(MEASURING)
-            config = search_in_time(config, wanted.budget())
         result = api.search(
             config,
             out=folder,
+            seconds=wanted.seconds,
             resume=wanted.resume,
             allow_drift=wanted.allow_drift,
             watcher=display,
             recorders=recorders,
+            measuring=lambda: display.say(MEASURING),
         )
         if finished:
             display.say(f"the run in {folder} is finished; there is nothing to resume")
@@ -86,7 +83,7 @@ def _search_all(wanted: Wanted, seeds: Sequence[int]) -> tuple[SeedResults, Path
         config,
         seeds,
         out=folder,
-        seconds=None if wanted.time_budget is None else seconds_of(wanted.time_budget),
+        seconds=wanted.seconds,
         resume=wanted.resume,
         search_one=search,
         measuring=lambda: say(MEASURING, err=True),
@@ -95,7 +92,7 @@ def _search_all(wanted: Wanted, seeds: Sequence[int]) -> tuple[SeedResults, Path
 
 
 def _show(result: SearchResult, folder: Path) -> None:
-    """What was found."""
+    """Print what the search found."""
     say(result.answer.sentence, "")
     # Learners of other spaces have no true accuracy.
     columns = list(next((one.true_accuracy for one in result.group if one.true_accuracy), {}))

@@ -18,7 +18,7 @@ from smallgroup.spaces.genotypes import to_plain
 
 BARS = "▁▂▃▄▅▆▇█"
 WIDEST = 40
-"""Bars of a curve."""
+"""Most bars of a curve on a terminal."""
 TITLES = {"seconds": "time", "peak_memory_mb": "peak memory", "multiply_adds": "multiply-adds"}
 WRITTEN: dict[str, Callable[[Any], str]] = {
     "state": STATES.__getitem__,
@@ -35,7 +35,7 @@ CHARTS = ("errors", "validation-loss", "derived-error", "agreement", "training-e
 
 
 def run(folder: Path, *, as_json: bool) -> None:
-    """Summary, cell, curves."""
+    """Print summary, cell and curves of a run."""
     found = pages.read_one_run(folder)
     if as_json:
         print_json(summary(found))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.progress import Progress
@@ -14,7 +14,9 @@ from smallgroup.cli.output import print_columns, print_json, say
 from smallgroup.display.console import CleanConsole, bar_columns, console_for_table
 from smallgroup.runtime.text import printable
 from smallgroup.study import Plan, Store, Table, carry_out, progress
+from smallgroup.study.engines import Engine, LocalEngine, SlurmEngine
 from smallgroup.study.formats import grid, sentences
+from smallgroup.study.processes import numbers_of, workload
 from smallgroup.study.reckoning import reckon
 from smallgroup.study.table import check_measurable
 from smallgroup.study.work import StudyProgress
@@ -33,6 +35,7 @@ class StudyRequest:
 
     out: Path
     workers: int = 1
+    engine: Engine = field(default_factory=LocalEngine)
     dry_run: bool = False
     retry: bool = False
     lines: bool = False
@@ -49,7 +52,7 @@ def run(plan: Plan, asked: StudyRequest) -> None:
         _list(plan, Store(asked.out), asked)
         return
     with _watched(plan, asked) as watch:
-        found = carry_out(plan, asked.out, workers=asked.workers, retry=asked.retry, watch=watch)
+        found = carry_out(plan, asked.out, workers=asked.workers, retry=asked.retry, watch=watch, engine=asked.engine)
     if asked.as_json:
         print_json({**found.to_dict(), "files": [str(file) for file in found.files]})
     else:
@@ -83,16 +86,23 @@ def _list(plan: Plan, store: Store, asked: StudyRequest) -> None:
         (each.key, each.phase, f"seed {each.config.seed}", standing.states[each.key], names[each.key])
         for each in plan.runs
     ]
+    script = None
+    if isinstance(asked.engine, SlurmEngine):
+        numbers = numbers_of(plan, store, asked.workers)
+        script = asked.engine.script(workload(plan, store, "dry-run"), numbers) if numbers else None
     if asked.as_json:
         plain = [dict(zip(("run", "phase", "seed", "state", "rows"), row, strict=True)) for row in rows]
         left = {"seconds_left": standing.seconds_left, "runs_of_unknown_time": standing.unknown}
-        print_json({"study": plan.name, "runs": plain, **left})
+        job = {} if script is None else {"script": script}
+        print_json({"study": plan.name, "runs": plain, **left, **job})
         return
     print_columns(rows)
     said = "not known" if standing.seconds_left is None else f"about {written(standing.seconds_left)}"
     if standing.unknown:
         said += f"; {standing.unknown} runs need data that are not here"
     say(f"{len(rows)} runs, {standing.count('done')} of them done; time left with {asked.workers} workers: {said}")
+    if script is not None:
+        say("", *script.split("\n"))
 
 
 def _rows_by_run(plan: Plan) -> dict[str, str]:

@@ -12,7 +12,6 @@ from smallgroup.config import CONFIG, keys_for_training
 from smallgroup.controls import CONTROLS, TrainedArm, table_of, train_controls
 from smallgroup.display.display import MEASURING
 from smallgroup.display.training import TrainingDisplay
-from smallgroup.fitting import training_within
 from smallgroup.phases.training import TrainResult
 from smallgroup.phases.training.cells import AnyCell
 from smallgroup.spaces import genotypes
@@ -54,18 +53,16 @@ def train(named: list[AnyCell], wanted: Wanted, folder: Path | None, title: str 
         finished = wanted.resume and TrainResult.read(folder) is not None
         wanted.check_begun(folder, display.say)
         recorders = wanted.recorders(folder)
-        if wanted.time_budget is not None:
-            api.check_place(folder, config, resume=wanted.resume)  # before its steps are measured
-            display.say(MEASURING)
-            config = training_within(config, cell, wanted.budget())
         result = api.train(
             named,
             config,
             out=folder,
+            seconds=wanted.seconds,
             resume=wanted.resume,
             allow_drift=wanted.allow_drift,
             watcher=display,
             recorders=recorders,
+            measuring=lambda: display.say(MEASURING),
         )
         if finished:
             display.say(f"the run in {folder} is finished; there is nothing to resume")
@@ -73,7 +70,7 @@ def train(named: list[AnyCell], wanted: Wanted, folder: Path | None, title: str 
 
 
 def show(result: TrainResult, folder: Path) -> None:
-    """What came of it."""
+    """Print the result of a training."""
     rows = [("test error %", _number(result.test_error)), ("test images", result.test_set)]
     if result.balanced_error is not None:
         rows.insert(1, ("balanced error %", f"{_number(result.balanced_error)}, the mean over the classes"))

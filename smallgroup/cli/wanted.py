@@ -7,11 +7,12 @@ from typing import Any
 
 from smallgroup.cli.durations import seconds_of
 from smallgroup.config import CONFIG, Config, changed, load, load_own, overlaid, resolve
+from smallgroup.keys.files import plugins_in
 from smallgroup.places import RUNS, SEEDS, check_for_run, check_for_seeds, check_part, is_begun, nothing_to_resume
+from smallgroup.registry import import_plugins
 from smallgroup.runner.metrics import check_free
 from smallgroup.runner.tensorboard import EVENTS, EventFiles, check_installed
 from smallgroup.runner.watcher import Watcher
-from smallgroup.runtime.budget import Budget
 from smallgroup.runtime.files import check_not_link
 
 _NOT_WHAT = ("data_root", "device", "on_nonfinite", "plugins")
@@ -86,31 +87,35 @@ class Wanted:
 
     @property
     def _says_what(self) -> bool:
-        """Whether anything is given that a run would be known by; a folder that is misspelt is not."""
+        """Whether anything is given that a run would be known by; a folder that is misspelled is not."""
         named = any(key not in _NOT_WHAT for key in self.options)
         changed_ = any(not change.startswith(_NOT_WHAT_CHANGES) for change in self.changes)
         return named or changed_ or self.config is not None or bool(self.base)
 
-    def budget(self) -> Budget:
-        """The time budget from now on."""
-        assert self.time_budget is not None
-        from smallgroup.fitting import SPENT  # noqa: PLC0415 -- it loads torch
-
-        return Budget(SPENT * seconds_of(self.time_budget))
+    @property
+    def seconds(self) -> float | None:
+        """The time budget; None: none."""
+        return None if self.time_budget is None else seconds_of(self.time_budget)
 
     @property
     def _file(self) -> dict[str, Any]:
-        """The keys of the file. It is read once, also where parts of this object are replaced: it may be a pipe."""
+        """The keys of the file. It is read once, also where parts of this object are replaced: it may be a pipe.
+
+        Its plugins are imported here, because the folder of a run that needs them may be read next.
+        """
         if self.config is None:
             return {}
         if self.config not in self.files:
-            self.files[self.config] = load(self.config)
+            keys = self.files[self.config] = load(self.config)
+            import_plugins(plugins_in(keys))
         return self.files[self.config]
 
     def given(self) -> dict[str, Any]:
-        """What was asked for: changes above options above the file."""
-        keys = self._file
-        return changed(overlaid(keys, self.options), self.changes)
+        """What was asked for: changes above options above the file, and the plugins of both."""
+        keys, options = self._file, dict(self.options)
+        if "plugins" in options:
+            options["plugins"] = list(dict.fromkeys([*plugins_in(keys), *options["plugins"]]))
+        return changed(overlaid(keys, options), self.changes)
 
     def begun(self) -> Config | None:
         """Return the config of the run to resume, or that of all seeds; None if it is a new one."""
@@ -127,9 +132,10 @@ class Wanted:
 
     def resolved(self, options: Mapping[str, Any], folder: Path | None = None) -> Config:
         """All that, above the base or, when a run is resumed, the config in its folder."""
+        given = self.given()
         own = None if folder is None else folder / CONFIG
         keys = load_own(own) if self.resume and own is not None and own.exists() else dict(self.base)
-        return resolve(overlaid(overlaid(keys, options), self.given()))
+        return resolve(overlaid(overlaid(keys, options), given))
 
 
 def next_folder(*names: str) -> Path:

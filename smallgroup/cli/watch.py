@@ -20,7 +20,7 @@ DEADLINE = 20.0
 
 
 def run(folder: Path, port: int) -> None:
-    """Serve until Ctrl-C."""
+    """Serve the report of a run until Ctrl-C."""
     if not 0 <= port <= 65535:
         raise ValueError(f"0 <= port <= 65535 must hold, but got port={port}")
     check_run(folder)  # refused now rather than in the browser

@@ -1,7 +1,7 @@
 """Augmentation as batched tensor code; every function is given its draws, so a slow reference can be given the same.
 
 The order is that of the published CIFAR and ImageNet pipelines: a random part of the image, crop with a black border,
-flip, colours (all on whole numbers 0..255), then normalise, then cutout (whose zeros are therefore the mean colour).
+flip, colors (all on whole numbers 0..255), then normalize, then cutout (whose zeros are therefore the mean color).
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class Augmentation(Section):
     """What is done to training images; `Augmentation.none()` does nothing."""
 
     smallest_area: float | None = Field(default=None, gt=0, le=1)
-    """A random part of at least this share of the image is brought to full size (ImageNet: 0.08); None: the centre."""
+    """A random part of at least this share of the image is brought to full size (ImageNet: 0.08); None: the center."""
     crop_padding: int = Field(default=4, ge=0, le=256)
     """Black border in pixels, out of which a window of the image's size is cut at a random place; 0: no crop."""
     flip: bool = True
@@ -66,9 +66,9 @@ class Draws(NamedTuple):
     offsets: Tensor | None = None
     """[n, 2], top and left of the window that is cut out of the image with its border."""
     flipped: Tensor | None = None
-    """[n]"""
+    """[n], whether each image is mirrored."""
     factors: Tensor | None = None
-    """[n, 4], of the colours, and the order in which they change:"""
+    """[n, 4], of the colors, and the order in which they change:"""
     orders: Tensor | None = None
     centres: Tensor | None = None
     """[n, 2], row and column of the middle of the square that is blanked."""
@@ -91,7 +91,7 @@ def draw(augmentation: Augmentation, shape: tuple[int, int, int, int], *key: int
 
 
 def augment_pixels(pixels: Tensor, augmentation: Augmentation, draws: Draws) -> Tensor:
-    """Crop, flip and colours of a batch [n, c, h, w] of uint8, on the device where pixels and draws are."""
+    """Crop, flip and colors of a batch [n, c, h, w] of uint8, on the device where pixels and draws are."""
     if draws.offsets is not None and draws.flipped is not None:
         pixels = crop_and_flip(pixels, draws.offsets, draws.flipped, augmentation.crop_padding)
     if draws.factors is not None and draws.orders is not None:
@@ -123,7 +123,7 @@ def normalise(pixels: Tensor, mean: Sequence[float], std: Sequence[float], dtype
 
 
 def cutout(inputs: Tensor, centres: Tensor, length: int) -> Tensor:
-    """Blank one square per image around its centre (row, column), as far as it lies inside.
+    """Blank one square per image around its center (row, column), as far as it lies inside.
 
     As published the square reaches `length // 2` to each side, so an odd length is the next smaller even one.
     """

@@ -14,7 +14,7 @@ from typing import Literal
 import PIL
 from pydantic import TypeAdapter
 
-from smallgroup.data.decoding import examined
+from smallgroup.data.decoding import PLACE, examined
 from smallgroup.data.errors import DataError
 from smallgroup.data.roots import cache_folder
 from smallgroup.data.workers import examinations
@@ -122,7 +122,7 @@ def _digest(paths: Sequence[str], size: int | None) -> str:
     digest = hashlib.sha256(f"2 {PIL.__version__} {size}\0".encode())
     for path in paths:
         try:
-            found = os.stat(path)
+            found = os.stat(path.partition(PLACE)[0])
             state = f"{found.st_size} {found.st_mtime_ns} {found.st_ino}"
         except (OSError, ValueError):
             state = "gone"

@@ -1,4 +1,4 @@
-"""Colour jitter: brightness, contrast, saturation and hue of each image change a little, in an order of its own.
+"""Color jitter: brightness, contrast, saturation and hue of each image change a little, in an order of its own.
 
 Every step is rounded to whole numbers 0..255, as programs for 8-bit images do; sums of whole numbers are exact,
 so the result does not depend on the number of threads.
@@ -34,7 +34,7 @@ def draw_jitter(count: int, channels: int, generator: torch.Generator) -> tuple[
 
 
 def jitter(pixels: Tensor, factors: Tensor, orders: Tensor) -> Tensor:
-    """Change the colours of [n, c, h, w] uint8; grey images have only brightness and contrast.
+    """Change the colors of [n, c, h, w] uint8; gray images have only brightness and contrast.
 
     On the CPU one image after the other: each has its own order, and alone it stays in the processor's cache (four
     times faster). Elsewhere the whole batch, every change in every place, and each image takes its own.
@@ -89,7 +89,7 @@ def _hue(x: Tensor, turn: Factor) -> Tensor:
         top == red, (green - blue) / wide, torch.where(top == green, 2 + (blue - red) / wide, 4 + (red - green) / wide)
     )
     hue = hue.unsqueeze(1) + 6 * turn
-    # The channel at angle k of the colour circle: value less chroma times a trapezoid of the hue.
+    # The channel at angle k of the color circle: value less chroma times a trapezoid of the hue.
     angle = numbers_on((5.0, 3.0, 1.0), torch.float32, x.device).view(1, 3, 1, 1)
     at = (angle + hue).remainder(6)
     return high - (high - low) * torch.minimum(at, 4 - at).clamp(0, 1)

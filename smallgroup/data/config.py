@@ -40,19 +40,19 @@ class AugmentationConfig(Section):
 
 
 class DataConfig(Section):
-    """Which images, and how they are shared out and augmented."""
+    """The images of a run, and how they are split and augmented."""
 
     dataset: str = "digits"
     """One of `smallgroup list datasets`, such as `digits`, `cifar10` or `folder:PATH`."""
     unlabeled: str = "split"
     """The same names, or `split` (part of the training images) or `train` (the training images again)."""
     data_root: Path | None = None
-    """Where data lies; null: the environment variable SMALLGROUP_DATA, else the user's cache folder."""
+    """Folder with the datasets; null: the environment variable SMALLGROUP_DATA, else the user's cache folder."""
     size: int | None = Field(default=None, ge=1, le=MOST["image_size"])
     """Height and width of the images in pixels; null: the data's own."""
     order: Literal["stratified", "file"] = "stratified"
-    """How the training images are split: by class and seed, or as they lie in the files."""
-    labelled_fraction: float | None = Field(default=None, gt=0, le=1)
+    """How the training images are split: by class and seed, or in the order of the files."""
+    labeled_fraction: float | None = Field(default=None, gt=0, le=1)
     """Share of the training images used with labels in a search; null: the dataset's own (ImageNet 0.125, else 1)."""
     train_fraction: float | None = Field(default=None, gt=0, lt=1)
     """Share of those that trains weights; null: the dataset's own (ImageNet 0.8, else 0.5)."""
@@ -64,13 +64,13 @@ class DataConfig(Section):
     A training keeps its hands off them too, and is tested on them instead of the test images.
     """
     split_seed: int | None = Field(default=None, ge=0)
-    """Who is in which part; null: by the seed of the run."""
+    """Seed of the split; null: the seed of the run."""
     augmentation: AugmentationConfig = AugmentationConfig()
     """Departures from the augmentation that suits the dataset."""
     skip_bad_images: bool = False
-    """Whether image files that cannot be decoded are left out and counted; false: they are an error."""
+    """Whether image files that cannot be decoded are skipped and counted; false: they are an error."""
     workers: int = Field(default=0, ge=0, le=MOST["workers"])
-    """Processes that decode image files ahead, for each of the streams of images; data in memory need none."""
+    """Processes that decode image files ahead, per stream of images; data in memory need none."""
 
     @field_validator("dataset")
     @classmethod
@@ -94,9 +94,9 @@ class DataConfig(Section):
         root = data_root(self.data_root)
         source_of(self.dataset, root).require()
         if unlabeled and self.unlabeled not in MADE:
-            source_of(self.unlabeled, root).require("unlabelled images")
+            source_of(self.unlabeled, root).require("unlabeled images")
 
     def proportions(self, own: "Proportions") -> "Proportions":
         """The dataset's own proportions with the departures given here."""
-        given = {"labelled": self.labelled_fraction, "train": self.train_fraction, "unlabeled": self.unlabeled_fraction}
+        given = {"labelled": self.labeled_fraction, "train": self.train_fraction, "unlabeled": self.unlabeled_fraction}
         return replace(own, **{name: share for name, share in given.items() if share is not None})

@@ -30,7 +30,7 @@ class Proportions:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Labelled images and what a network for them has to know."""
+    """Labeled images and what a network for them has to know."""
 
     name: str
     classes: tuple[str, ...]
@@ -88,14 +88,14 @@ class Dataset:
         return f"{size}x{size} {where}, else {self.about or f'{self.size}x{self.size}'}"
 
     def labels(self) -> Tensor:
-        """Classes of the training images."""
+        """Return the classes of the training images, in their order."""
         if self.train.labels is None:
             raise TypeError(f"{self.name} has no labels")
         return self.train.labels
 
 
 def class_counts(labels: Tensor, classes: tuple[str, ...]) -> list[int]:
-    """Images per class."""
+    """Return the number of training images of each class."""
     counts: list[int] = torch.bincount(labels, minlength=len(classes)).tolist()
     return counts
 

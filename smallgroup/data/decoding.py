@@ -6,6 +6,7 @@ who decodes it.
 """
 
 import hashlib
+import io
 import json
 import math
 import os
@@ -29,6 +30,8 @@ TRIES = 10
 DRAWS = 2 * TRIES + 2
 """Uniform numbers that a random resized crop takes: area and shape for each try, then the place."""
 
+PLACE = "\0"
+"""Stands between the name of a shard and the place of an image in it, `OFFSET+LENGTH`; see `shards.py`."""
 PRINTED = 64
 """The size of a picture for which images are decoded to be compared."""
 ORIENTATION = 0x0112
@@ -55,7 +58,7 @@ def random_box(width: int, height: int, smallest: float, draws: Sequence[float])
     """The part of an image that a random resized crop keeps.
 
     Its area is uniform in [smallest, 1] of the image, its logarithm of width : height uniform between 3 : 4 and 4 : 3,
-    its place uniform; after ten draws that do not fit, the largest centred part of an allowed shape.
+    its place uniform; after ten draws that do not fit, the largest centered part of an allowed shape.
     """
     low, high = math.log(3 / 4), math.log(4 / 3)
     for area, shape in zip(draws[0 : 2 * TRIES : 2], draws[1 : 2 * TRIES : 2], strict=True):
@@ -72,7 +75,7 @@ def random_box(width: int, height: int, smallest: float, draws: Sequence[float])
 
 
 def centre_box(width: int, height: int, margin: float) -> CropBox:
-    """The centred square whose side is the short side of the image divided by `margin`."""
+    """The centered square whose side is the short side of the image divided by `margin`."""
     side = max(1, round(min(width, height) / margin))
     left, top = (width - side) // 2, (height - side) // 2
     return left, top, left + side, top + side
@@ -96,7 +99,7 @@ def picture(
     smallest: float | None,
     draws: Sequence[float] | None,
 ) -> NDArray[np.uint8]:
-    """A part of an image, resampled to [channels, size, size]: the drawn part, or the centre without draws.
+    """A part of an image, resampled to [channels, size, size]: the drawn part, or the center without draws.
 
     The source is a file by its path, or an image in memory, which is not changed.
     """
@@ -195,18 +198,46 @@ def header(path: str) -> tuple[int, int]:
 
 
 def _opened(path: str) -> Image.Image:
-    found = os.stat(path)
+    name, in_shard, place = path.partition(PLACE)
+    found = os.stat(name)
     if not stat.S_ISREG(found.st_mode):
         raise Unreadable("is not a regular file")
     if not found.st_size:
         raise Unreadable("is empty")
-    image = Image.open(path, formats=FORMATS)
+    image = Image.open(io.BytesIO(_part_of(name, place)) if in_shard else path, formats=FORMATS)
     try:
         _check_pixels(image)
     except Unreadable:
         image.close()
         raise
     return image
+
+
+def _part_of(name: str, place: str) -> bytes:
+    """Return an image file that is part of a shard."""
+    offset, length = (int(number) for number in place.split("+"))
+    with open(name, "rb") as file:
+        file.seek(offset)
+        return file.read(length)
+
+
+def shrunk(path: str, side: int, encoding: str, quality: int) -> bytes:
+    """Return an image, upright and with a short side of at most `side` pixels, as a JPEG or PPM file."""
+    with _any_failure_told():
+        whole_image = {"margin": 1.0, "smallest": None, "draws": None}
+        pixels, _, turn = _decoded(path, size=side, **whole_image)  # type: ignore[arg-type]
+        pixels = pixels if pixels.mode == "L" else pixels.convert("RGB")
+        if (least := min(pixels.size)) > side:
+            width, height = (max(1, round(edge * side / least)) for edge in pixels.size)
+            pixels = pixels.resize((width, height), Image.Resampling.BICUBIC)
+        if turn in TURNS:
+            pixels = pixels.transpose(TURNS[turn])
+        file = io.BytesIO()
+        if encoding == "jpeg":
+            pixels.save(file, "JPEG", quality=quality, subsampling=0)
+        else:
+            pixels.save(file, "PPM")
+        return file.getvalue()
 
 
 def _copied(image: Image.Image) -> Image.Image:

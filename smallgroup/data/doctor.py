@@ -93,7 +93,7 @@ def _without_classes(folder: Path, why: NoClassesError) -> tuple[Status, str]:
         return "missing", f"{shown(folder)} holds no images"
     usable(files, "refuse", folder)
     flat = all(os.path.dirname(path) == str(folder) for path in files)
-    what = f"{len(files):,} images of no class, fit for the unlabelled set"
+    what = f"{len(files):,} images of no class, fit for the unlabeled set"
     return "ok", what if flat else f"{what}, but not for a dataset: {why}"
 
 

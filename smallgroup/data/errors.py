@@ -10,7 +10,7 @@ class DataError(ValueError):
 
 
 class NoClassesError(DataError):
-    """A folder has no classes: its images are of no use as a labelled dataset."""
+    """A folder has no classes: its images are of no use as a labeled dataset."""
 
 
 class WorkerError(RuntimeError):

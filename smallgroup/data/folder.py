@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from smallgroup.data.augment import Augmentation
 from smallgroup.data.checking import BadImages, Checked, check_files, skipped_note, usable
@@ -16,6 +15,7 @@ from smallgroup.data.errors import DataError, NoClassesError, reason, require_fo
 from smallgroup.data.images import FileImages
 from smallgroup.data.measured import MeasuredImages
 from smallgroup.data.normalization import statistics_of_sums
+from smallgroup.data.shards import PARTS, Scan, open_shards
 from smallgroup.data.sizes import LARGEST_DEFAULT, read_shapes
 from smallgroup.data.splits import set_aside
 from smallgroup.runtime.text import quoted, shown
@@ -37,14 +37,11 @@ def open_folder(path: Path, size: int | None = None, bad: BadImages | None = Non
     require_folder(path, "a dataset 'folder:PATH'")
     notes: list[str] = []
     test: Scan | None = None
-    if _has_parts(path):
-        train = scan_classes(path / "train")
-        tests = [part for part in ("test", "val") if (path / part).is_dir()]
-        test = scan_classes(path / tests[0], train[0]) if tests else None
-        if len(tests) > 1:
-            notes.append(f"{shown(path)} has test/ and val/: test/ is the test part and val/ is not used")
-    else:
-        train = scan_classes(path)
+    parts = scan_parts(path)
+    train, tests = parts["train"], [part for part in ("test", "val") if part in parts]
+    test = parts[tests[0]] if tests else None
+    if len(tests) > 1:
+        notes.append(f"{shown(path)} has test/ and val/: test/ is the test part and val/ is not used")
     # Files are decoded once, at a size that must be known before it is known which of them can be decoded. It is the
     # right one unless bad files make a difference to the median.
     likely = size or read_shapes(_parts(train, test, [])[0][1], sound=False).usual
@@ -85,8 +82,8 @@ def usual_augmentation(size: int) -> Augmentation:
 def open_imagenet(folder: Path, size: int | None = None, bad: BadImages | None = None) -> Dataset:
     """ImageNet as `train` and `val` of a folder, one folder per class; a search uses 10 %, 2.5 % and 10 %."""
     size = size or IMAGENET_SIZE
-    classes, files, labels = scan_classes(folder / "train")
-    test = scan_classes(folder / "val", classes) if (folder / "val").is_dir() else None
+    found = scan_imagenet(folder)
+    (classes, files, labels), test = found["train"], found.get("val")
     checked, (_, files, labels), test = _readable(folder, (classes, files, labels), test, bad)
     whole = len(classes) == 1000
     note = "" if whole else f"a subset of ImageNet: {len(classes)} of 1,000 classes, {len(files):,} training images"
@@ -110,8 +107,24 @@ def open_imagenet(folder: Path, size: int | None = None, bad: BadImages | None =
     )
 
 
-Scan = tuple[tuple[str, ...], list[str], Tensor]
-"""Classes, files, and the class of each file."""
+def scan_parts(path: Path) -> dict[str, Scan]:
+    """Return the images of each part of a folder, or of shards; of a folder without parts, all of them as `train`."""
+    if (shards := open_shards(path)) is not None:
+        return shards
+    if not _has_parts(path):
+        return {"train": scan_classes(path)}
+    train = scan_classes(path / "train")
+    return {"train": train} | {
+        part: scan_classes(path / part, train[0]) for part in ("test", "val") if (path / part).is_dir()
+    }
+
+
+def scan_imagenet(folder: Path) -> dict[str, Scan]:
+    """Return the images of `train` and `val`, as folders or shards."""
+    if (shards := open_shards(folder)) is not None:
+        return shards
+    train = scan_classes(folder / "train")
+    return {"train": train} | ({"val": scan_classes(folder / "val", train[0])} if (folder / "val").is_dir() else {})
 
 
 def _readable(
@@ -137,9 +150,11 @@ def _without(scan: Scan, checked: Checked) -> Scan:
 
 def open_measured(path: Path, size: int, bad: BadImages | None = None) -> MeasuredImages:
     """Open the images of `test/` or `val/`, else all images; one class is enough. `bad` is as in `open_folder`."""
-    parts = [part for part in ("test", "val", "train") if (path / part).is_dir()] if _has_parts(path) else []
+    shards = open_shards(path)
+    in_parts = shards if shards is not None else [part for part in PARTS if (path / part).is_dir()]
+    parts = [part for part in ("test", "val", "train") if part in in_parts] if shards or _has_parts(path) else []
     folder = path / parts[0] if parts else path
-    scan = scan_classes(folder, least=1)
+    scan = shards[parts[0]] if shards else scan_classes(folder, least=1)
     checked, (classes, files, labels), _ = _readable(folder, scan, None, bad)
     if not files:
         raise DataError(f"{shown(folder)} must hold images, but none of {len(scan[1]):,} can be decoded")
@@ -175,12 +190,15 @@ def scan_classes(folder: Path, known: tuple[str, ...] | None = None, least: int 
 
 def open_images_below(folder: Path, size: int, channels: int, bad: BadImages | None = None) -> FileImages:
     """Open all images below a folder, without labels; `bad` is as in `open_folder`."""
-    if not (files := images_below(folder)):
-        raise DataError(f"{shown(folder)} must hold images for the unlabelled set, but there is none in it")
+    shards = open_shards(folder)
+    if not (
+        files := images_below(folder) if shards is None else [file for part in shards.values() for file in part[1]]
+    ):
+        raise DataError(f"{shown(folder)} must hold images for the unlabeled set, but there is none in it")
     checked = Checked() if bad is None else usable(files, bad, folder)
     files = [path for path in files if path not in checked.bad]
     if not files:
-        raise DataError(f"{shown(folder)} must hold images for the unlabelled set, but none can be decoded")
+        raise DataError(f"{shown(folder)} must hold images for the unlabeled set, but none can be decoded")
     note, skipped = "".join(skipped_note(checked)), tuple(checked.bad)
     return FileImages(files, None, size=size, channels=channels, note=note, skipped=skipped)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from smallgroup.data.own import OwnData
 
 LOWEST = (5, 2)
-"""Version of the library."""
+"""Lowest version of the `datasets` library that is accepted."""
 SAVED = ("dataset_dict.json", "state.json")
 """A folder that the library has saved has one of these: several splits, or one."""
 TESTS = ("test", "validation")

@@ -40,7 +40,7 @@ class Images(Protocol):
         """A text that changes with the labels and the images, as far as these are known without being decoded."""
 
     def fetch(self, indices: Tensor, parts: Parts | None = None) -> Tensor:
-        """Images as uint8 [n, channels, size, size]: the drawn parts of them, or the centre."""
+        """Images as uint8 [n, channels, size, size]: the drawn parts of them, or the center."""
 
     def resized(self, size: int) -> "Images":
         """Return the same images, fetched in another size; bilinear, over all pixels that a smaller one covers."""

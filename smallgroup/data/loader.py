@@ -1,6 +1,6 @@
 """Batches as a function of the step: whoever knows the seed and the step has the batch, after any interruption."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from itertools import count, pairwise
 from typing import Any, Generic, Literal, TypeVar, overload
@@ -8,24 +8,32 @@ from typing import Any, Generic, Literal, TypeVar, overload
 import torch
 from torch import Tensor
 
-from smallgroup.data.augment import Augmentation, Draws, augment_pixels, cutout, draw, draw_parts, normalise
+from smallgroup.data.augment import Augmentation, Draws, Parts, augment_pixels, cutout, draw, draw_parts, normalise
 from smallgroup.data.errors import DataError
 from smallgroup.data.images import FileImages, Images, TensorImages
-from smallgroup.data.sending import send, send_rows
+from smallgroup.data.sending import one_ahead, send, send_rows
 from smallgroup.data.workers import answers
 from smallgroup.runtime import stream
 
 LabelledImages = tuple[Tensor, Tensor]
+ChosenRows = Callable[[int], Tensor | None]
+"""Which images of a batch of so many are wanted; None: all."""
 BatchType = TypeVar("BatchType", LabelledImages, Tensor)
+
+
+def whole_batch(_: int) -> None:
+    """Want all images of a batch."""
 
 
 class Stream(Generic[BatchType]):
     """Endless batches for training, shuffled anew in every epoch.
 
     Every image occurs exactly once per epoch: the last batch of an epoch holds what is left. A single image left
-    over joins the batch before it (batch norm has nothing to normalise in a batch of one).
+    over joins the batch before it (batch norm has nothing to normalize in a batch of one).
     A batch depends on the seed, the purpose, the step and the images; not on workers, threads or earlier batches.
     Streams that differ in `view` alone have the same images in the same order, and draw their augmentations apart.
+    With `rows` only those images of a batch are read that it names for a batch of so many; they are what they are in
+    the whole batch.
     """
 
     @overload
@@ -33,6 +41,7 @@ class Stream(Generic[BatchType]):
         self: "Stream[LabelledImages]", images: Images, indices: Tensor, *, batch_size: int, seed: int, purpose: str,
         augmentation: Augmentation, mean: Sequence[float], std: Sequence[float], labelled: Literal[True] = True,
         workers: int = 0, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32, view: str = "",
+        rows: ChosenRows = whole_batch,
     ) -> None: ...  # fmt: skip
 
     @overload
@@ -40,6 +49,7 @@ class Stream(Generic[BatchType]):
         self: "Stream[Tensor]", images: Images, indices: Tensor, *, batch_size: int, seed: int, purpose: str,
         augmentation: Augmentation, mean: Sequence[float], std: Sequence[float], labelled: Literal[False],
         workers: int = 0, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32, view: str = "",
+        rows: ChosenRows = whole_batch,
     ) -> None: ...  # fmt: skip
 
     def __init__(
@@ -58,6 +68,7 @@ class Stream(Generic[BatchType]):
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
         view: str = "",
+        rows: ChosenRows = whole_batch,
     ) -> None:
         if batch_size < 1 or workers < 0:
             raise DataError(
@@ -72,12 +83,13 @@ class Stream(Generic[BatchType]):
         self.images, self.indices, self.labelled, self.workers = images, indices, labelled, workers
         self.seed, self.purpose, self.augmentation = seed, purpose, augmentation
         self._view = (view,) if view else ()
+        self._rows = rows
         self.mean, self.std, self.device, self.dtype = tuple(mean), tuple(std), torch.device(device), dtype
         self._bounds = batch_bounds(len(indices), batch_size)
         self._order: tuple[int, Tensor] = (-1, indices)
 
     def __len__(self) -> int:
-        """Batches per epoch."""
+        """Return the number of batches in an epoch."""
         return len(self._bounds)
 
     def indices_of(self, step: int) -> Tensor:
@@ -93,8 +105,7 @@ class Stream(Generic[BatchType]):
 
     def batch(self, step: int) -> BatchType:
         """Inputs and labels of a step, or the inputs alone."""
-        indices = self.indices_of(step)
-        parts = draw_parts(self.augmentation, len(indices), *self._key(step))
+        indices, parts = self._wanted(step)
         resident = resident_images(self.images, self.device) if parts is None else None
         return self._finished(step, self.images.fetch(indices, parts) if resident is None else resident, resident)
 
@@ -107,21 +118,34 @@ class Stream(Generic[BatchType]):
         if not self.workers or not isinstance(self.images, FileImages):
             yield from map(self.batch, steps)
             return
-        with closing(answers(self._requests(start), self.workers)) as decoded:
-            yield from map(self._finished, steps, decoded)
+        pinned = self.device.type == "cuda"
+        with closing(answers(self._requests(start), self.workers, pinned=pinned)) as decoded:
+            finished = map(self._finished, steps, decoded)
+            yield from finished if self.device.type == "cpu" else one_ahead(finished)
 
     def _requests(self, start: int) -> Iterator[dict[str, object]]:
         assert isinstance(self.images, FileImages)
         for step in count(start):
-            indices = self.indices_of(step)
-            yield self.images.request(indices, draw_parts(self.augmentation, len(indices), *self._key(step)))
+            yield self.images.request(*self._wanted(step))
+
+    def _wanted(self, step: int) -> tuple[Tensor, Parts | None]:
+        """Which images are read, and which part of each."""
+        indices = self.indices_of(step)
+        parts, rows = draw_parts(self.augmentation, len(indices), *self._key(step)), self._rows(len(indices))
+        if rows is None:
+            return indices, parts
+        return indices[rows], None if parts is None else parts._replace(draws=parts.draws[rows])
 
     def _finished(self, step: int, pixels: Tensor, resident: Tensor | None = None) -> BatchType:
         """The batch out of its pixels; or out of all images, where these are resident on the device."""
         places = self.indices_of(step)
+        images, rows = len(places), self._rows(len(places))
+        places = places if rows is None else places[rows]
         labels = self.images.labels[places] if self.labelled and self.images.labels is not None else None
         channels, height, width = pixels.shape[1:]
-        draws: Draws = draw(self.augmentation, (len(places), channels, height, width), *self._key(step))
+        draws: Draws = draw(self.augmentation, (images, channels, height, width), *self._key(step))
+        if rows is not None:
+            draws = Draws(*(None if each is None else each[rows] for each in draws))
         if self.device.type != "cpu":
             there = send_rows([places, labels, *draws], self.device)
             labels, draws = there[1], Draws(*there[2:])
@@ -146,7 +170,7 @@ class Reader(Generic[BatchType]):
         self._next = -1
 
     def batch(self, step: int) -> BatchType:
-        """The batch of a step."""
+        """Return the batch of a step, a function of its number."""
         if self._ahead is None or step != self._next:
             self.close()
             self._ahead, self._next = self.stream.batches(step), step
@@ -172,19 +196,35 @@ def ordered(
     dtype: torch.dtype = torch.float32,
 ) -> Generator[LabelledImages, None, None]:
     """Every image once, in the given order and as it is: for validation passes and tests."""
-    if not len(indices) or images.labels is None:
+    if not len(indices):
         raise DataError("images to be classified must be there and have labels, but there are none")
     if batch_size < 1:
         raise DataError(f"batch_size >= 1 must hold, but got batch_size={batch_size}")
-    labels = images.labels
     pieces = [indices[low:high] for low, high in batch_bounds(len(indices), batch_size)]
+    yield from batches_of(images, pieces, mean=mean, std=std, workers=workers, device=device, dtype=dtype)
+
+
+def batches_of(
+    images: Images,
+    pieces: Sequence[Tensor],
+    *,
+    mean: Sequence[float],
+    std: Sequence[float],
+    workers: int = 0,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+) -> Generator[LabelledImages, None, None]:
+    """Images as they are, in the given batches."""
+    if images.labels is None:
+        raise DataError("images to be classified must be there and have labels, but there are none")
+    labels = images.labels
     decoded: Generator[Tensor, None, None]
     where = torch.device(device)
     resident = resident_images(images, where)
     if resident is not None:
         decoded = (resident.index_select(0, piece.to(where)) for piece in pieces)
     elif workers and isinstance(images, FileImages):
-        decoded = answers(map(images.request, pieces), workers)
+        decoded = answers(map(images.request, pieces), workers, pinned=where.type == "cuda")
     else:
         decoded = (images.fetch(piece) for piece in pieces)
     with closing(decoded):

@@ -9,7 +9,7 @@ from smallgroup.data.read_images import ReadImages
 from smallgroup.runtime.text import shown
 
 NAMED = 3
-"""Pairs that a note names."""
+"""How many pairs of equal images a note names at most."""
 
 
 def overlap_note(of: tuple[str, Images, Sequence[int]], among: tuple[str, Images, Sequence[int]]) -> tuple[str, ...]:
@@ -33,12 +33,12 @@ def overlap(of: tuple[Images, Sequence[int]], among: tuple[Images, Sequence[int]
 
 
 def everything(images: Images) -> range:
-    """The places of all images."""
+    """Return the indices of all images."""
     return range(len(images))
 
 
 def places(indices: Tensor) -> list[int]:
-    """Indices as plain numbers."""
+    """Return indices as plain integers, for comparing and printing."""
     found: list[int] = indices.tolist()
     return found
 

@@ -108,7 +108,7 @@ class OwnData:
         """Return the labeled images as a `Dataset`, `size` pixels high and wide.
 
         As in a folder, size None is the median of the short sides, 64 at most, and an image that is not square is cut
-        to its centre. The result is called `name`; None: the reference of these data.
+        to its center. The result is called `name`; None: the reference of these data.
         """
         if size not in self._opened:  # a run opens its data several times
             self._opened[size] = self._open(size)

@@ -26,7 +26,7 @@ class Seen:
 
     @staticmethod
     def of(count: int, read: Callable[[int], Tensor]) -> "Seen":
-        """Read every image once."""
+        """Read every image once, and keep its shape and a digest of its pixels."""
         shapes, prints = [], []
         for place in range(count):
             pixels = read(place)

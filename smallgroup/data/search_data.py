@@ -20,7 +20,7 @@ from smallgroup.data.splits import Splits, check_classes, split
 
 @dataclass(frozen=True)
 class SearchData:
-    """A dataset, its split, and the unlabelled images wherever they come from."""
+    """A dataset, its split, and the unlabeled images wherever they come from."""
 
     dataset: Dataset
     """In the size that the search sees."""
@@ -39,13 +39,13 @@ class SearchData:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know about what was found, the unlabelled images of another dataset included."""
+        """What a user should know about what was found, the unlabeled images of another dataset included."""
         other = "" if self.unlabeled is self.dataset.train else self.unlabeled.note
-        return (*self.labelled_notes, f"{other} (unlabelled)") if other else self.labelled_notes
+        return (*self.labelled_notes, f"{other} (unlabeled)") if other else self.labelled_notes
 
     @cached_property
     def labelled_notes(self) -> tuple[str, ...]:
-        """The same of the labelled images alone; images that occur in two parts are among it."""
+        """The same of the labeled images alone; images that occur in two parts are among it."""
         images, splits = self.dataset.train, self.splits
         train = ("training", images, places(splits.train))
         validation = overlap_note(("validation", images, places(splits.validation)), train)
@@ -64,7 +64,7 @@ class SearchData:
         return hashlib.sha256("".join([*digests, *(str(part.tolist()) for part in parts)]).encode()).hexdigest()[:16]
 
     def train(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> Stream[LabelledImages]:
-        """Augmented training batches."""
+        """Return augmented batches of the labeled training images, for V and W."""
         return self._labelled("train", self.splits.train, batch_size, seed, device)
 
     def validation(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> Stream[LabelledImages]:
@@ -72,7 +72,7 @@ class SearchData:
         return self._labelled("validation", self.splits.validation, batch_size, seed, device)
 
     def without_labels(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> Stream[Tensor]:
-        """Batches of unlabelled images, normalised and augmented like the labelled ones."""
+        """Batches of unlabeled images, normalized and augmented like the labeled ones."""
         return Stream(
             self.unlabeled,
             self.unlabeled_indices,

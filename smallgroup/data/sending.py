@@ -1,9 +1,13 @@
 """Batches on their way to a device: small tensors as one, large ones from memory that is pinned."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain, pairwise
+from typing import TypeVar
 
 import torch
 from torch import Tensor
+
+Batch = TypeVar("Batch")
 
 MOST_RESIDENT = 2**30
 """Bytes of a set of images that is kept on a device as a whole, 1 GB: six times CIFAR."""
@@ -25,6 +29,12 @@ def send(tensor: Tensor, device: torch.device) -> Tensor:
     if device.type == "cuda" and not tensor.is_pinned():
         tensor = tensor.pin_memory()
     return tensor.to(device, non_blocking=device.type == "cuda")
+
+
+def one_ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
+    """Give every batch only when the next one is on its way: its copy then comes before the step of the one given."""
+    for here, _ in pairwise(chain(batches, [None])):
+        yield here  # type: ignore[misc]
 
 
 def _as_columns(tensor: Tensor) -> Tensor:

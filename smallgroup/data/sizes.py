@@ -19,7 +19,7 @@ class Shapes:
 
     found: tuple[tuple[int, int], ...]
     noun: str = "files"
-    """What they are called."""
+    """What these things are called in messages."""
 
     @property
     def usual(self) -> int:

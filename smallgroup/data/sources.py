@@ -1,4 +1,4 @@
-"""Data by name."""
+"""Open datasets and unlabeled images by the names that users give."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from smallgroup.runtime.text import quoted, shown
 
 
 def open_dataset(name: str, root: Path, *, size: int | None = None, bad: BadImages | None = None) -> Dataset:
-    """Labelled images by a name of `smallgroup list datasets`; size None is the data's own.
+    """Labeled images by a name of `smallgroup list datasets`; size None is the data's own.
 
     With `bad`, image files are all decoded first, and those that cannot be are refused or left out.
     """
@@ -35,8 +35,8 @@ def open_dataset(name: str, root: Path, *, size: int | None = None, bad: BadImag
 def open_unlabeled(name: str, root: Path, like: Dataset, bad: BadImages | None = None) -> Images:
     """The training images of another dataset, or any images below `folder:PATH`, without labels.
 
-    They come in the size and number of channels of the labelled dataset, whose statistics also normalise them.
+    They come in the size and number of channels of the labeled dataset, whose statistics also normalize them.
     """
     source = source_of(name, root)
-    source.require("unlabelled images")
+    source.require("unlabeled images")
     return source.open_unlabeled(like, bad)

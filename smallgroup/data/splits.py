@@ -26,7 +26,7 @@ class Splits:
     train: Tensor
     validation: Tensor
     unlabeled: Tensor | None
-    """None: the unlabelled images come from elsewhere."""
+    """None: the unlabeled images come from elsewhere."""
     held_out: Tensor
     """For choosing lambda and the number of learners; in no other part."""
 
@@ -113,7 +113,7 @@ def set_aside(labels: Tensor, classes: tuple[str, ...], *key: int | str) -> tupl
 
 
 def in_file_order(count: int, shares: Sequence[float]) -> tuple[Tensor, ...]:
-    """Consecutive parts with these shares."""
+    """Return consecutive ranges of indices with these shares."""
     edges = [_cut(total, 0, count) for total in torch.tensor(shares, dtype=torch.float64).cumsum(0).tolist()]
     return tuple(torch.arange(low, high) for low, high in zip([0, *edges[:-1]], edges, strict=True))
 

@@ -11,7 +11,7 @@ from smallgroup.data.augment import Augmentation
 from smallgroup.data.config import AugmentationConfig, DataConfig
 from smallgroup.data.dataset import Dataset, class_counts
 from smallgroup.data.images import Images, skipped_of
-from smallgroup.data.loader import LabelledImages, Stream
+from smallgroup.data.loader import ChosenRows, LabelledImages, Stream, whole_batch
 from smallgroup.data.roots import data_root
 from smallgroup.data.search_data import split_by
 from smallgroup.data.sources import open_dataset, open_unlabeled
@@ -33,7 +33,7 @@ class TrainingData:
     augmentation: Augmentation
     workers: int
     held_out: Tensor | None = None
-    """Places of training images."""
+    """Places of the training images that are tested on instead of the test images."""
     validation: Tensor | None = None
     """Places of training images that are measured after every epoch instead of being trained on."""
     only: Tensor | None = None
@@ -95,8 +95,10 @@ class TrainingData:
         )
         return ViewsReader(weak, strong)
 
-    def train(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> Stream[LabelledImages]:
-        """Augmented training batches."""
+    def train(
+        self, batch_size: int, seed: int, device: torch.device | str = "cpu", rows: ChosenRows = whole_batch
+    ) -> Stream[LabelledImages]:
+        """Augmented training batches; of each the images that `rows` names."""
         return Stream(
             self.dataset.train,
             self.trained,
@@ -108,6 +110,7 @@ class TrainingData:
             std=self.dataset.std,
             workers=self.workers,
             device=device,
+            rows=rows,
         )
 
 

@@ -1,6 +1,6 @@
 """Pickles of plain values and byte arrays, read without running them.
 
-A pickle is a program. Here it is only tokenised by the standard library (`pickletools`) and then followed by an
+A pickle is a program. Here it is only tokenized by the standard library (`pickletools`) and then followed by an
 interpreter that knows numbers, texts, lists, tuples, dictionaries and one way to make an array out of bytes. Nothing is
 imported and no foreign function is called, so there is nothing a malicious file could reach.
 """
@@ -43,7 +43,7 @@ for _module in (
 
 
 class _Name(NamedTuple):
-    """A function or class the file speaks of; never looked up, only recognised."""
+    """A function or class the file speaks of; never looked up, only recognized."""
 
     text: str
 

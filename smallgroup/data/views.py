@@ -20,7 +20,7 @@ class TwoViews(TypedDict):
     """A batch of unlabeled images, augmented twice."""
 
     weak: Tensor
-    """What labels are made of."""
+    """The view that labels are made of."""
     strong: Tensor
     """What is learned with those labels."""
 

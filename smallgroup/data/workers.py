@@ -29,9 +29,19 @@ AHEAD = 2
 """Requests under way for each worker: one it works on and one whose result waits."""
 
 
-def answers(requests: Iterator[dict[str, object]], workers: int) -> Generator[Tensor, None, None]:
-    """Answer requests for pixels in their order by so many processes; closing the iterator ends them."""
-    return asked(requests, workers, Worker.ask)
+def answers(
+    requests: Iterator[dict[str, object]], workers: int, *, pinned: bool = False
+) -> Generator[Tensor, None, None]:
+    """Answer requests for pixels in their order by so many processes; closing the iterator ends them.
+
+    Pixels that are `pinned` lie in memory that CUDA copies from while the host goes on.
+    """
+
+    def ask(worker: Worker, request: dict[str, object]) -> Tensor:
+        pixels = worker.ask(request)
+        return pixels.pin_memory() if pinned else pixels
+
+    return asked(requests, workers, ask)
 
 
 def examinations(

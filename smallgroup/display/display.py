@@ -89,7 +89,7 @@ class Display(Watcher, ABC):
             self._live = None
 
     def say(self, sentence: str, style: str = "") -> None:
-        """A line of its own."""
+        """Print a sentence on a line of its own."""
         self.console.print(Text(printable(sentence), style=style), soft_wrap=True)
 
     def told(self, sentence: str) -> None:
@@ -97,11 +97,11 @@ class Display(Watcher, ABC):
         self.say(f"warning: {sentence}", "yellow")
 
     def resumed(self, step: int) -> None:
-        """Where it goes on."""
+        """Say from which step the run is resumed."""
         self.say(f"resumed after step {step}")
 
     def started(self, job: Job) -> None:
-        """What is about to happen."""
+        """Print the plan of the job, and start the progress bar."""
         lines, self._steps, self._epoch = self.introduce(job)
         self._begin, self._spoke, self._now, self._state = job.step, 0.0, 0.0, ""
         for line in () if self.terse else lines:
@@ -129,7 +129,7 @@ class Display(Watcher, ABC):
             self._spoke = seconds
 
     def ended_epoch(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """How it stands."""
+        """Print the metrics of an epoch that is over."""
         self.rows = rows
         if self._live is None and self.terse:
             self.say("  ".join([self._state, "; ".join(map(self.summary, rows))]))
@@ -159,7 +159,7 @@ def _is_notebook(console: Console) -> bool:
 
 
 def number(value: object) -> str:
-    """A number of metrics, short."""
+    """Return a number of metrics in short form."""
     if isinstance(value, float):
         return f"{value:.3f}" if value < 10 else f"{value:.1f}"
     return "" if value is None else str(value)

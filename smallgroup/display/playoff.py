@@ -43,16 +43,16 @@ class PlayOffDisplay(Display):
         return f"play-off  step {step}/{self._job.steps}"
 
     def lines(self, row: Mapping[str, Any]) -> list[str]:
-        """A turn in a line."""
+        """Return a line on a turn of the play-off."""
         return [
             f"round {row['round'] + 1}: candidate {row['candidate']} ({row['source']}): validation error "
             f"{row['validation_error']:.2f} % after {row['steps']:,} steps"
         ]
 
     def summary(self, row: Mapping[str, Any]) -> str:
-        """The same: it is short."""
+        """Return the same line, which is short."""
         return self.lines(row)[0]
 
     def picture(self) -> RenderableType:
-        """The same on a terminal."""
+        """Return the same lines for a live terminal."""
         return Group(*(Text(line) for row in self.rows for line in self.lines(row)))

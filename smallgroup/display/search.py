@@ -30,14 +30,14 @@ TITLES = {
 
 
 class SearchDisplay(Display):
-    """Tells a search."""
+    """Prints the progress of a search."""
 
     def __init__(self, console: Console | None = None, title: str = "", *, terse: bool = False) -> None:
         super().__init__(console, title, terse=terse)
         self._said: set[tuple[int, str]] = set()
 
     def introduce(self, job: Job) -> tuple[list[str], int, int]:
-        """Data, learners, steps and memory."""
+        """Return the first lines of a search: data, learners, steps and memory."""
         assert isinstance(job, SearchJob)
         self._spaces = [searcher.relaxed.space.name for searcher in job.searchers]
         self._kind = job.course.kind
@@ -60,7 +60,7 @@ class SearchDisplay(Display):
         return self._estimate.left(step, seconds)
 
     def lines(self, row: Mapping[str, Any]) -> list[str]:
-        """A learner in two lines."""
+        """Return two lines on a learner."""
         return [
             f"learner {row['learner']}: {numbers(row, TITLES)}",
             f"  cell {one_line(self._genotype(row))}",

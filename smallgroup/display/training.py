@@ -33,7 +33,7 @@ class TrainingDisplay(Display):
     """Tells a training, of one network or of several together."""
 
     def introduce(self, job: Job) -> tuple[list[str], int, int]:
-        """Data, networks and steps."""
+        """Return the first lines of a training: data, networks and steps."""
         assert isinstance(job, TrainingCourse)
         self._began: tuple[int, float] | None = None
         dataset = job.data.dataset
@@ -76,11 +76,11 @@ class TrainingDisplay(Display):
         return [whose + numbers(row, TITLES)]
 
     def summary(self, row: Mapping[str, Any]) -> str:
-        """The same: it is short."""
+        """Return the same line, which is short."""
         return self.lines(row)[0]
 
     def picture(self) -> RenderableType:
-        """The same on a terminal."""
+        """Return the same lines for a live terminal."""
         return Group(*(Text(line) for row in self.rows for line in self.lines(row)))
 
 

@@ -1,6 +1,6 @@
 """A trained model as one file for other programs, in any format that is registered.
 
-Each takes `images`, float32 [batch, channels, size, size] with any batch, normalised as `about` says, and gives
+Each takes `images`, float32 [batch, channels, size, size] with any batch, normalized as `about` says, and gives
 `logits` [batch, classes].
 """
 
@@ -16,6 +16,7 @@ from smallgroup.data.errors import require_folder
 from smallgroup.data.training_data import TrainingData
 from smallgroup.exporters import EXPORTERS
 from smallgroup.exporters.exporter import Exporter, Forward
+from smallgroup.exporters.fine_tune import FineTuning
 from smallgroup.exporters.int8 import Int8, check_images, quantize
 from smallgroup.phases.training.card import write_card
 from smallgroup.phases.training.model import TrainedModel, read_model
@@ -41,7 +42,7 @@ BATCHES = (1, 3)
 
 
 SCRIPT = "predict.py"
-"""The program beside an export."""
+"""Name of the program that is written beside an export."""
 
 
 class ParityError(ArithmeticError):
@@ -65,7 +66,7 @@ class Exported:
     """A program beside the file that classifies images with it; None: the format has none, or another file is there."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As the command prints it."""
+        """Return plain values, as the command prints them with `--json`."""
         script = None if self.script is None else str(self.script)
         int8 = None if self.int8 is None else self.int8.to_dict()
         return {**vars(self), "path": str(self.path), "card": str(self.card), "int8": int8, "script": script}
@@ -77,6 +78,7 @@ def export_model(
     out: str | Path | None = None,
     *,
     int8: Callable[[], TrainingData] | None = None,
+    fine_tuning: FineTuning | None = None,
 ) -> Exported:
     """Export the trained model of a run; without `out`, as `model.onnx`, `model.pt2` and so on beside it.
 
@@ -89,7 +91,10 @@ def export_model(
         out: the file; with `int8` the default is `model.int8.onnx` and so on.
         int8: what opens the images that the model was trained on: then the file is quantized, calibrated on some of
             them, and measured on the test images. None: float32.
+        fine_tuning: with `int8`: training for some epochs with rounded numbers before the file is quantized.
     """
+    if fine_tuning is not None and int8 is None:
+        raise ValueError("fine-tuning is for files in int8, but int8 is None")
     EXPORTERS.check_name(format, "format")
     exporter, folder = EXPORTERS[format](), find_model(run)
     path = folder / f"model{'' if int8 is None else '.int8'}{exporter.ending}" if out is None else Path(out)
@@ -107,7 +112,9 @@ def export_model(
     difference, tolerance = check_parity(network, model, exporter.runs(content))
     report = None
     if data is not None:
-        content, report = quantize(exporter, content, model, data)
+        tuned = None if fine_tuning is None else exporter.content(fine_tuning.of(network, model, data), model)
+        epochs = 0 if fine_tuning is None else fine_tuning.epochs
+        content, report = quantize(exporter, content, model, data, tuned=tuned, epochs=epochs)
     card = path.with_name(path.name + ".md")
     write_whole(path, content)
     try:

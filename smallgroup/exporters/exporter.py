@@ -1,13 +1,15 @@
 """What stands behind the name of a file format. Nothing here loads torch."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from smallgroup.phases.training.model import TrainedModel
+    from smallgroup.runtime.image_spec import ImageSpec
     from smallgroup.spaces.network import DerivedNetwork
 
 Forward = Callable[["Tensor"], "Tensor"]
@@ -16,6 +18,15 @@ Forward = Callable[["Tensor"], "Tensor"]
 
 class MissingExtraError(ImportError):
     """Packages that are no part of the plain installation are needed."""
+
+
+def require_onnxruntime(what: str) -> None:
+    """Refuse to measure latency where nothing can; to import onnxruntime takes a while, so it is looked for alone."""
+    for name in ("onnxruntime", "onnx"):
+        if find_spec(name) is None:
+            raise MissingExtraError(
+                f"{what} is measured with the package {name}, which is not installed: pip install 'smallgroup[onnx]'"
+            )
 
 
 class Exporter(ABC):
@@ -30,7 +41,7 @@ class Exporter(ABC):
 
     @property
     def ending(self) -> str:
-        """How a file must end."""
+        """The ending that names of files in this format need."""
         return self.suffix or f".{self.name}"
 
     def require(self) -> None:
@@ -54,6 +65,10 @@ class Exporter(ABC):
         A format that cannot do so refuses.
         """
         raise ValueError(f"--int8 needs a format that can be quantized, such as onnx, but got {self.name}")
+
+    def latencies(self, contents: "Sequence[bytes]", images: "ImageSpec") -> list[float] | None:  # noqa: ARG002
+        """Return the milliseconds of each file for one image, their runs alternating; None: it is not measured."""
+        return None
 
     @abstractmethod
     def runs(self, content: bytes) -> Forward:

@@ -4,16 +4,18 @@ import importlib
 import json
 import logging
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
 from smallgroup.exporters.exporter import Exporter, Forward, MissingExtraError
+from smallgroup.exporters.latency import latencies_of
 from smallgroup.exporters.onnx_int8 import quantized
 from smallgroup.exporters.program import about, program_of
 from smallgroup.phases.training.model import TrainedModel
+from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.network import DerivedNetwork
 
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
@@ -71,6 +73,10 @@ class Onnx(Exporter):
     def int8(self, content: bytes, batches: Iterable[torch.Tensor]) -> bytes:
         """See `Exporter`."""
         return quantized(content, batches)
+
+    def latencies(self, contents: Sequence[bytes], images: ImageSpec) -> list[float]:
+        """See `Exporter`."""
+        return latencies_of([(content, images) for content in contents])
 
     def runs(self, content: bytes) -> Forward:
         """See `Exporter`."""

@@ -13,7 +13,7 @@ from smallgroup.version import __version__
 
 
 def about(model: TrainedModel) -> dict[str, Any]:
-    """What stands inside an export."""
+    """Return what an export says of itself: classes, sizes, normalization and origin."""
     return {
         "producer": f"smallgroup {__version__}",
         "dataset": model.dataset,
@@ -23,7 +23,7 @@ def about(model: TrainedModel) -> dict[str, Any]:
         "mean": list(model.mean),
         "std": list(model.std),
         "margin": model.margin,
-        "input": "images: (pixels / 255 - mean) / std per channel, of the centred square whose side is the short side "
+        "input": "images: (pixels / 255 - mean) / std per channel, of the centered square whose side is the short side "
         "of the image divided by margin, brought to image_size",
         "output": "logits: one number per class, in the order of classes; their softmax are probabilities",
         "space": model.genotype.space,

@@ -7,7 +7,7 @@ from smallgroup.group.inputs import Inputs, check_inputs, size_of
 from smallgroup.group.task import Task
 
 Batch = tuple[Inputs, Any]
-"""Inputs and their labels."""
+"""Inputs and their labels, row by row; a task may take other things than class numbers."""
 
 
 class Labelled(NamedTuple):
@@ -22,7 +22,7 @@ class Labelled(NamedTuple):
 
 @dataclass(frozen=True)
 class Batches:
-    """Labelled (x, y), unlabelled u, and validation (x_v, y_v); no validation batch means no stage 3."""
+    """Labeled (x, y), unlabeled u, and validation (x_v, y_v); no validation batch means no stage 3."""
 
     train: Labelled
     unlabeled: Inputs | None

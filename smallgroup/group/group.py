@@ -194,9 +194,9 @@ class SmallGroup:
         return report
 
     def step_labellers(self, train: Batch) -> StepReport:
-        """Stage 1 alone: V of every learner moves. For a time in which labellers learn before they teach."""
+        """Stage 1 alone: V of every learner moves. For a time in which labelers learn before they teach."""
         if not self.setting.teaching.trains_v:
-            raise ValueError("labellers can be stepped only where learners have first weights v that teach")
+            raise ValueError("labelers can be stepped only where learners have first weights v that teach")
         with self._all_or_nothing() as saved:
             report = self._commit(saved, (train, None, None), first_stage_alone)
         self.steps += 1
@@ -240,7 +240,7 @@ class SmallGroup:
         return self._commit(saved, (look_ahead, None, validation), iterate, moving, keep_weights=False, clip=clip)
 
     def _moving(self, given: Sequence[bool] | None) -> Sequence[bool]:
-        """Whose architectures move."""
+        """Return the numbers of the learners whose architectures move in this step."""
         moving = [True] * len(self.learners) if given is None else given
         if len(moving) != len(self.learners):
             raise ValueError(

@@ -1,6 +1,6 @@
 """One iteration of small-group learning: the paper's Algorithm 1, stage by stage, on one page.
 
-Symbols and equation numbers are the paper's. x, y: labelled batch; u: unlabelled batch; x_v, y_v: validation
+Symbols and equation numbers are the paper's. x, y: labeled batch; u: unlabeled batch; x_v, y_v: validation
 batch. For learner k: A_k architecture, V_k and W_k weights, p_k what it hands to its peers (in the paper soft labels),
 s_k its sensitivity to what it is handed. Of other learners a learner only ever sees p and s (in the joint form, where
 labels are predictions, outputs and changes of p too), and the activations of one learner live at a time. L, h and l
@@ -31,7 +31,7 @@ def iterate(work: Workings) -> StepReport:
 
 
 def first_stage_alone(work: Workings) -> StepReport:
-    """Stage 1 and nothing else: labellers that learn before they teach."""
+    """Stage 1 and nothing else: labelers that learn before they teach."""
     with work.found.timed(1):
         stage_1(work)
     return work.report()

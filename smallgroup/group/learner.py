@@ -15,7 +15,7 @@ from smallgroup.group.tensors import Tensors, copies
 from smallgroup.runtime import Phase
 
 Labeller = Callable[[Inputs], Tensor]
-"""A frozen labeller: inputs to outputs, in classification logits."""
+"""A frozen labeler: inputs to outputs, in classification logits."""
 
 
 class Apply(Protocol):
@@ -51,7 +51,7 @@ class Apply(Protocol):
     def __call__(
         self, weights: Tensors, architecture: Tensors, inputs: Inputs, *, phase: Phase | None = None
     ) -> Tensor:
-        """Outputs, one row per input."""
+        """Return outputs, one row per input (logits in classification)."""
         ...
 
 
@@ -133,7 +133,7 @@ class Learner:
                 after(self.architecture, before)
 
     def frozen(self) -> "Frozen":
-        """A labeller that stays what this learner is now: a finished search that teaches others."""
+        """A labeler that stays what this learner is now: a finished search that teaches others."""
         return Frozen(self)
 
     @property
@@ -143,7 +143,7 @@ class Learner:
 
 
 class Frozen:
-    """A labeller made of copies of a learner's W and A, with random numbers of its own step."""
+    """A labeler made of copies of a learner's W and A, with random numbers of its own step."""
 
     def __init__(self, learner: Learner) -> None:
         # A copy of the apply: the learner may go on, and then its step is not that of its frozen self.
@@ -154,12 +154,12 @@ class Frozen:
         self._learner.begin_step(step)
 
     def __call__(self, inputs: Inputs) -> Tensor:
-        """Return the learner's outputs."""
+        """Return the outputs of the copied learner, one row per input."""
         return self._learner.outputs(self._learner.w, self._learner.architecture, inputs, "label")
 
 
 def begin_step(apply: object, step: int) -> None:
-    """Tell an apply or a labeller which iteration begins, if it wants to know."""
+    """Tell an apply or a labeler which iteration begins, if it wants to know."""
     begin = getattr(apply, "begin_step", None)
     if begin is not None:
         begin(step)

@@ -40,7 +40,7 @@ class Member(NamedTuple):
         return self._normalized(outputs)
 
     def outputs_of(self, labeller: Labeller, inputs: Inputs, name: str) -> Tensor:
-        """Return those of a frozen labeller in its place, several samples as one."""
+        """Return those of a frozen labeler in its place, several samples as one."""
         task = self.task
         outputs = checked_outputs(labeller(inputs), name)
         task.check_outputs(outputs, size_of(inputs), name)
@@ -74,7 +74,7 @@ class Member(NamedTuple):
         for table in tables:
             if table.shape != own.shape:
                 raise ValueError(
-                    f"frozen labellers must hand over tables of the shape of the learners', {tuple(own.shape)}, "
+                    f"frozen labelers must hand over tables of the shape of the learners', {tuple(own.shape)}, "
                     f"but got {tuple(table.shape)}"
                 )
 

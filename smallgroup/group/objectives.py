@@ -67,7 +67,7 @@ def on_handed(
     """weight * sum_j l(f(., A_k, u), p_j): the loss of a pupil on the tables it was handed, in stage 2.
 
     One pass serves all teachers, whatever their number. If the pupil's loss is linear in what it is handed, as
-    cross-entropy is, they come as one table, their sum. Tables of strangers are those of frozen labellers.
+    cross-entropy is, they come as one table, their sum. Tables of strangers are those of frozen labelers.
     """
     phase: Phase = "w_unlabeled"
 

@@ -30,7 +30,7 @@ class ConstantWeights(NamedTuple):
 
     @staticmethod
     def of(learner: Learner) -> "ConstantWeights":
-        """That of a learner."""
+        """Return the weights of a learner as constants."""
         return ConstantWeights(Point(constants(learner.v or {})), Point(constants(learner.w)))
 
 
@@ -66,20 +66,20 @@ class Problem:
     # Where the learners stand.
 
     def a(self, k: int) -> Tensors:
-        """A_k, which no stage changes."""
+        """Return the architecture A_k, which no stage changes."""
         return self.members[k].learner.architecture
 
     def v(self, k: int) -> Tensors:
-        """V_k before its step."""
+        """Return the first weights V_k as they are before their step."""
         return self._standing[k].v
 
     def w(self, k: int) -> Tensors:
-        """W_k before its step."""
+        """Return the second weights W_k as they are before their step."""
         return self._standing[k].w
 
     @property
     def u(self) -> Inputs:
-        """The unlabelled inputs."""
+        """The unlabeled inputs u, the same for all learners."""
         assert self._batches.unlabeled is not None  # checked where stage 2 needs them
         return self._batches.unlabeled
 
@@ -91,7 +91,7 @@ class Problem:
     # The objectives of the stages.
 
     def first(self, k: int) -> Objective:
-        """L(V, A_k, D_tr)."""
+        """Return the loss of stage 1, L(V, A_k, D_tr)."""
         return self._on_labels(k, self._batches.train, "v")
 
     def second(self, k: int) -> dict[Phase, Objective]:
@@ -104,7 +104,7 @@ class Problem:
         return parts
 
     def third(self, k: int) -> Objective:
-        """L(W', A_k, D_val)."""
+        """Return the loss of stage 3, L(W', A_k, D_val)."""
         assert self._batches.validation is not None  # stage 3 is run only with a validation batch
         return self._on_labels(k, self._batches.validation, "val")
 
@@ -166,7 +166,7 @@ class Problem:
         """Let the learner see the gradient of a loss in its weights."""
         self.members[k].learner.see_gradients(phase, found.weights)
 
-    # Labelling.
+    # Labeling.
 
     @property
     def labels(self) -> bool:
@@ -181,7 +181,7 @@ class Problem:
                 weights = constants(self._found.v[k].after if source == "v" else self.w(k))
                 outputs = member.outputs(weights, constants(self.a(k)), u, self._labelling_phase)
             else:
-                outputs = member.outputs_of(source[k], u, f"the frozen labeller of learner {k}")
+                outputs = member.outputs_of(source[k], u, f"the frozen labeler of learner {k}")
             return outputs, member.hand_over(outputs, u)
 
     def handed_with(self, k: int, outputs: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """A group whose learners are spread over the processes of `torch.distributed`: tables travel, networks do not."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
@@ -10,7 +11,7 @@ from smallgroup.group.errors import NonFiniteError, PeerError
 from smallgroup.group.exchange import Tables
 
 TABLES, VOTE = 1, 2
-"""The two kinds of meetings."""
+"""The two kinds of messages between ranks: tables of a step, and the vote on whether to commit it."""
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.uint8)
 """Of tables; uint8 for what else processes may have to tell each other now and then."""
 MOST_DIMENSIONS = 8
@@ -43,7 +44,7 @@ class RankExchange:
         self.mine = range(self.rank, size, self.ranks)
         self.received = 0
         """Bytes that other ranks have sent to this one."""
-        self._group = group
+        self.group = group
         on_gpu = distributed.get_backend(group) == "nccl"
         self._device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
         self._meetings = 0
@@ -62,12 +63,14 @@ class RankExchange:
             failure = self._first_failure(None)
             self._told = True
             raise failure
+        # Over gloo tables travel between CPUs, wherever learners are.
+        where = next((table.device for tables in own.values() for table in tables or ()), self._device)
         found: list[Tables | None] = []
         for k in range(self.size):
             rank, place = k % self.ranks, k // self.ranks
             form = _Form.read(heads[rank][3 + place * FORM : 3 + (place + 1) * FORM])
             tables = own[k] if rank == self.rank else None
-            found.append(self._broadcast(rank, form, tables) if form.tables else None)
+            found.append(self._broadcast(rank, form, tables, where) if form.tables else None)
         self._unfinished = False
         return found
 
@@ -83,6 +86,13 @@ class RankExchange:
             if first is not failure:
                 raise first from failure
         self._meetings, self._unfinished = 0, False
+
+    @contextmanager
+    def jointly(self) -> Iterator[None]:
+        """Let all ranks compute something together by other means: one that fails inside cannot tell the others."""
+        self._unfinished = True
+        yield
+        self._unfinished = False
 
     def _meet(self, kind: int, described: Sequence[int], *, failed: bool = False) -> list[list[int]]:
         """Return what every rank says at a meeting: whether it has failed, where it is, and what it brings."""
@@ -113,21 +123,21 @@ class RankExchange:
     def _gathered(self, numbers: Sequence[int]) -> list[Tensor]:
         sent = torch.tensor(numbers, dtype=torch.int64, device=self._device)
         received = [torch.empty_like(sent) for _ in range(self.ranks)]
-        distributed.all_gather(received, sent, group=self._group)
+        distributed.all_gather(received, sent, group=self.group)
         self.received += (self.ranks - 1) * sent.nbytes
         return received
 
-    def _broadcast(self, rank: int, form: "_Form", tables: Tables | None) -> Tables:
+    def _broadcast(self, rank: int, form: "_Form", tables: Tables | None, where: torch.device) -> Tables:
         """Return the tables of one learner, from its rank to all others: one message in the order of memory."""
         if tables is None:
             flat = torch.empty(form.tables * form.numel, dtype=form.dtype, device=self._device)
         else:
             flat = torch.cat([_in_memory_order(table) for table in tables]).to(self._device)
-        distributed.broadcast(flat, group=self._group, group_src=rank)
+        distributed.broadcast(flat, group=self.group, group_src=rank)
         if tables is not None:
             return tables
         self.received += flat.nbytes
-        return [part.as_strided(form.shape, form.strides) for part in torch.split(flat, form.numel)]
+        return [part.as_strided(form.shape, form.strides) for part in torch.split(flat.to(where), form.numel)]
 
     def _first_failure(self, own: BaseException | None) -> BaseException:
         """Return what to raise on this rank if any has failed: the same on all, that which one process would raise."""

@@ -38,7 +38,7 @@ class LearnerReport:
 
 @dataclass(frozen=True)
 class StepReport:
-    """One step of the group."""
+    """What a step of the group did, learner by learner."""
 
     step: int
     learners: list[LearnerReport]

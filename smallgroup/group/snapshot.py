@@ -41,7 +41,7 @@ class Snapshot:
         return self._optimizers == list(optimizers) and self._with_v == with_v
 
     def take_again(self) -> None:
-        """Of how things stand now."""
+        """Replace the saved copy by the present state."""
         live = [
             tensors
             for learner in self._learners.values()

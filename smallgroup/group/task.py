@@ -26,7 +26,7 @@ class Task(ABC):
     linear: ClassVar[bool] = False
     """Whether `pupil_loss` is linear in the table: then the tables of several teachers are added up first."""
     unit: ClassVar[str] = "outputs"
-    """What `width` counts."""
+    """What `width` counts, for messages, such as "classes"."""
 
     @abstractmethod
     def loss(self, outputs: Tensor, labels: Labels) -> Tensor:

@@ -24,7 +24,7 @@ class Teaching:
     | the paper                                  | the defaults                                        |
     | ablation 1, without first stage            | labels_from="w": the labels are constants           |
     | the same, joint form of Eq. (12)           | labels_from="w-joint"                               |
-    | ablation 2, separate stages, Eqs. (13, 14) | labels_from=[one frozen labeller per learner]       |
+    | ablation 2, separate stages, Eqs. (13, 14) | labels_from=[one frozen labeler per learner]       |
     | ablation 3, without human labels, Eq. (15) | human_labels=False: no lambda                       |
     | control: self-taught                       | targets="own"                                       |
     | control: label smoothing only              | targets="uniform"                                   |
@@ -43,22 +43,22 @@ class Teaching:
             raise ValueError("a group needs at least one learner, but got none")
         check_number("lam", self.lam)
         if isinstance(self.labels_from, str):
-            check_choice("labels_from", self.labels_from, get_args(LabelsFrom), " or a list of frozen labellers")
+            check_choice("labels_from", self.labels_from, get_args(LabelsFrom), " or a list of frozen labelers")
         elif not isinstance(self.labels_from, Sequence) or not all(callable(label) for label in self.labels_from):
             raise TypeError(
-                "labels_from must be one of v, w, w-joint or a list of frozen labellers (functions of the inputs), "
+                "labels_from must be one of v, w, w-joint or a list of frozen labelers (functions of the inputs), "
                 f"but got {type(self.labels_from).__name__}"
             )
         elif len(self.labels_from) != self.size:
             raise ValueError(
-                f"labels_from must name one frozen labeller per learner, "
+                f"labels_from must name one frozen labeler per learner, "
                 f"but got {len(self.labels_from)} for {self.size} learners"
             )
         check_choice("targets", self.targets, get_args(Targets))
         if self.targets != "peers" and self.labels_from == "w-joint":
             raise ValueError(f'labels_from="w-joint" needs targets="peers", but got targets="{self.targets}"')
         if self.targets == "uniform" and self.labels_from != "v":
-            raise ValueError(f'targets="uniform" uses no labeller, but got labels_from={self.labels_from!r}')
+            raise ValueError(f'targets="uniform" uses no labeler, but got labels_from={self.labels_from!r}')
         if not self.human_labels and not self.active:
             raise ValueError(
                 "without human labels stage 2 needs labels of peers: at least two learners must be given, "
@@ -82,7 +82,7 @@ class Teaching:
 
     @property
     def joint(self) -> bool:
-        """Whether W is stepped on both of its roles, pupil and labeller."""
+        """Whether W is stepped on both of its roles, pupil and labeler."""
         return self.active and self.labels_from == "w-joint"
 
     @property

@@ -52,7 +52,7 @@ def copies(tensors: Tensors) -> Point:
 
 
 def zeros(tensors: Tensors) -> dict[str, Tensor]:
-    """Zeros of the same shapes."""
+    """Return zeros with the shapes, types and devices of the given tensors."""
     return {name: torch.zeros_like(tensor, requires_grad=False) for name, tensor in tensors.items()}
 
 

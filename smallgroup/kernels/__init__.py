@@ -8,6 +8,7 @@ native   kernels of our own in C++, compiled once per machine. CPU only.
 The modules ask `backend_for(x)` for the functions that compute them, and take the plain way where there are none.
 """
 
+from smallgroup.kernels.plans import Arrow, CellTerms
 from smallgroup.kernels.selection import (
     available,
     backend_for,
@@ -25,8 +26,10 @@ __all__ = [
     "EPSILON",
     "PATHS",
     "AnyTerm",
+    "Arrow",
     "Backend",
     "Board",
+    "CellTerms",
     "Convolution",
     "KernelPath",
     "Place",

@@ -37,7 +37,7 @@ def move_averages(layers: Sequence[Convolution], statistics: Sequence[Tensor], y
 
 
 class _Averages(NamedTuple):
-    """Running averages of a norm, and what they move towards."""
+    """Running averages of a norm, and what they move toward."""
 
     mean: Tensor
     variance: Tensor

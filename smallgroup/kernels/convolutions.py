@@ -23,7 +23,7 @@ def convolution(x: Tensor, matrix: Tensor, bias: Tensor | None, stride: int) -> 
 
 
 class _Pointwise(torch.autograd.Function):
-    """A 1x1 convolution."""
+    """A 1x1 convolution over channels-last rows."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:  # noqa: ANN401

@@ -1,7 +1,7 @@
 """The path of torch operators on devices where to start a kernel costs more than to run it: what is alike is one call.
 
 Filters of one size that leave a node are one grouped convolution, and their batch norms are one: both treat channels by
-themselves. The terms of a node are normalised and added in one pass, whatever their number.
+themselves. The terms of a node are normalized and added in one pass, whatever their number.
 """
 
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ class Grouped(Pure):
         return [results[place] for place in range(len(layers))]
 
     def mix(self, terms: Sequence[AnyTerm], weights: Tensor, place: Place | None = None) -> Tensor:
-        """All terms at once."""
+        """Add the terms of a node in one pass of the kernel."""
         present = [term for term in terms if isinstance(term, Term)]  # nothing is deferred here
         if weights.dim() > 1:
             return super().mix(terms, weights, place)
@@ -109,7 +109,7 @@ def _convolved(x: Tensor, layers: Sequence[Convolution], stride: int) -> list[An
 
 
 class _Sum(torch.autograd.Function):
-    """sum_i w_i y_i over terms of one size, of which the raw ones are normalised on the way.
+    """sum_i w_i y_i over terms of one size, of which the raw ones are normalized on the way.
 
     The weights of raw terms are scales of one batch norm over all their channels.
     """
@@ -191,13 +191,13 @@ def _pixels(images: Tensor) -> Tensor:
 
 
 def _images(pixels: Tensor, like_these: Tensor) -> Tensor:
-    """[n, c, h, w] again."""
+    """Return pixels as images [n, c, h, w], in the memory they are in."""
     n, c, h, w = like_these.shape
     return pixels.view(n, h, w, c).permute(0, 3, 1, 2)
 
 
 def _placed(found: list[Tensor | None], places: Sequence[int], tensors: Sequence[Tensor]) -> list[Tensor | None]:
-    """Put tensors into their places."""
+    """Return the list with each tensor put into its place."""
     result = list(found)
     for place, tensor in zip(places, tensors, strict=True):
         result[place] = tensor

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from smallgroup.kernels.averages import move_averages
+from smallgroup.kernels.cells import compute
+from smallgroup.kernels.plans import CellTerms
 from smallgroup.kernels.terms import (
     EPSILON,
     AnyTerm,
@@ -21,6 +23,9 @@ from smallgroup.kernels.terms import (
     check_values,
     differentiable_once,
 )
+
+_MOST_CHANNELS = 128
+"""Of a cell in one call. With 256 the gradient of a cell's weights is larger than the caches, and written by image."""
 
 
 class Native:
@@ -89,6 +94,10 @@ class Native:
         mixed: Tensor = _Mix.apply(plan, weights.to(like), *tensors)  # type: ignore[no-untyped-call]
         return mixed
 
+    def cell(self, plan: CellTerms, inputs: Sequence[Tensor], weights: Tensor) -> list[Tensor] | None:
+        """One operator; of very many channels, torch's convolutions are faster."""
+        return compute(plan, inputs, weights) if inputs[0].shape[1] <= _MOST_CHANNELS else None
+
     def joined(self, parts: Sequence[Tensor], board: Board) -> Tensor:
         """The board, if all parts are there."""
         if not board.holds(parts):
@@ -97,7 +106,7 @@ class Native:
         return whole
 
     def normalised(self, term: AnyTerm) -> Tensor:
-        """A mixture of one."""
+        """Return a term normalized, as a mixture of one."""
         if isinstance(term, Term) and term.statistics is None:
             return term.value
         value = term.value if isinstance(term, Term) else term.input.value
@@ -121,7 +130,7 @@ class _Group:
         return len(self.sources)
 
     def forward(self, tensors: "_Tensors") -> tuple[list[Tensor], list[Tensor]]:
-        """Results and their statistics."""
+        """Return the results of the layers and their statistics."""
         ys, statistics = torch.ops.smallgroup.units_forward(
             tensors.xs,
             tensors.statistics,
@@ -171,11 +180,11 @@ class _Group:
 
 @dataclass(frozen=True)
 class _Tensors:
-    """The tensors of a group."""
+    """The tensors of a group of layers, in the order that the kernels expect."""
 
     xs: list[Tensor]
     statistics: list[Tensor]
-    """Of the inputs."""
+    """The statistics of the inputs, by which they are normalized."""
     affines: list[Tensor]
     filters: list[Tensor]
     matrices: list[Tensor]
@@ -189,7 +198,7 @@ class _Tensors:
         return _Tensors(xs, *(list(islice(tensors, count)) for count in (inputs, inputs, layers, layers, layers)))
 
     def all(self) -> list[Tensor]:
-        """In that row again."""
+        """Return all tensors in the order in which `of` takes them."""
         return [*self.xs, *self.statistics, *self.affines, *self.filters, *self.matrices, *self.biases]
 
 
@@ -249,7 +258,7 @@ def _dense(x: Tensor) -> Tensor:
 
 
 class _Units(torch.autograd.Function):
-    """convolution(depthwise(relu(normalised x))) of several layers: the results, and their statistics."""
+    """convolution(depthwise(relu(normalized x))) of several layers: the results, and their statistics."""
 
     @staticmethod
     def forward(ctx: Any, group: _Group, *tensors: Tensor) -> tuple[Tensor, ...]:  # noqa: ANN401

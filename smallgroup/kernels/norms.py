@@ -19,13 +19,13 @@ _LARGE = 1 << 19
 
 
 def batch_norm(x: Tensor, affine: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
-    """x normalised, then scaled and shifted; and its [3, c] statistics, which are constants."""
+    """x normalized, then scaled and shifted; and its [3, c] statistics, which are constants."""
     found: tuple[Tensor, Tensor] = _BatchNorm.apply(x, *(affine or (None, None)))  # type: ignore[no-untyped-call]
     return found
 
 
 def normalise(x: Tensor, scale: Tensor | None = None, shift: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """The same without derivatives."""
+    """Normalize x as above where no derivatives are asked for."""
     check_values(x)
     fold = _fold(x)
     if fold == 1:
@@ -119,7 +119,7 @@ def _images(rows: Tensor, x: Tensor) -> Tensor:
 
 
 def _moments(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Means and variances of columns."""
+    """Return means and variances of the columns, in one pass."""
     mean, variance = torch.ops.aten.batch_norm_update_stats(rows, None, None, 1.0)
     return mean, variance
 

@@ -11,11 +11,12 @@ from torch.nn import functional
 from smallgroup.kernels.averages import move_averages
 from smallgroup.kernels.convolutions import convolution, depthwise
 from smallgroup.kernels.norms import batch_norm, like, normalise, normalise_backward
+from smallgroup.kernels.plans import CellTerms
 from smallgroup.kernels.terms import AnyTerm, Board, Convolution, Place, Term, differentiable_once
 
 
 class Pure:
-    """See `terms.Backend`. Empty statistics say that a term is still to be normalised: the sum does it."""
+    """See `terms.Backend`. Empty statistics say that a term is still to be normalized: the sum does it."""
 
     whole_nodes: ClassVar[bool] = False
 
@@ -35,7 +36,7 @@ class Pure:
         return results
 
     def pool(self, x: Tensor, *, average: bool, stride: int, normed: bool) -> Term:
-        """Torch's."""
+        """Pool with the operator of torch, as the reference does."""
         if average:
             y = functional.avg_pool2d(x, 3, stride, 1, count_include_pad=False)
         else:
@@ -43,7 +44,7 @@ class Pure:
         return Term(y, y.new_empty(0) if normed else None)
 
     def mix(self, terms: Sequence[AnyTerm], weights: Tensor, place: Place | None = None) -> Tensor:  # noqa: ARG002
-        """Accumulated: neither products nor normalised terms are kept."""
+        """Accumulated: neither products nor normalized terms are kept."""
         present = [term for term in terms if isinstance(term, Term)]  # nothing is deferred here
         if weights.dim() > 1:
             return _by_image([self.normalised(term) for term in present], weights)
@@ -51,8 +52,12 @@ class Pure:
         mixed: Tensor = _Sum.apply(raw, weights.to(values[0]), *values)  # type: ignore[no-untyped-call]
         return mixed
 
+    def cell(self, plan: CellTerms, inputs: Sequence[Tensor], weights: Tensor) -> list[Tensor] | None:  # noqa: ARG002
+        """Node by node."""
+        return None
+
     def joined(self, parts: Sequence[Tensor], board: Board) -> Tensor:  # noqa: ARG002
-        """Torch's."""
+        """Join tensors along the channels with the operator of torch."""
         return torch.cat(list(parts), dim=1)
 
     def normalised(self, term: AnyTerm) -> Tensor:
@@ -83,7 +88,7 @@ def _normed(y: Tensor, layer: Convolution) -> Tensor:
 
 
 class _Sum(torch.autograd.Function):
-    """sum_i w_i y_i, term after term into one tensor; raw terms are normalised on the way, in both directions."""
+    """sum_i w_i y_i, term after term into one tensor; raw terms are normalized on the way, in both directions."""
 
     @staticmethod
     def forward(ctx: Any, raw: Sequence[bool], weights: Tensor, *terms: Tensor) -> Tensor:  # noqa: ANN401

@@ -24,12 +24,12 @@ def available() -> tuple[KernelPath, ...]:
 
 
 def best() -> KernelPath:
-    """The fastest one there is."""
+    """Return the fastest kernel path that works on this machine."""
     return "native" if library.load() is None else "torch"
 
 
 def current() -> KernelPath:
-    """The path in use."""
+    """Return the kernel path in use."""
     return _chosen.get() or best()
 
 

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
+from smallgroup.kernels.plans import CellTerms
+
 EPSILON = 1e-5
-"""Of every batch norm here."""
+"""Added to the variance by every batch norm of this package."""
 
 
 class ChannelPart(NamedTuple):
@@ -21,9 +23,9 @@ class ChannelPart(NamedTuple):
 
 
 class Term(NamedTuple):
-    """Images, [n, c, h, w], that stand for their normalised selves where they have statistics.
+    """Images, [n, c, h, w], that stand for their normalized selves where they have statistics.
 
-    A batch norm is put off until its result is used: what uses it reads the raw values anyway, and normalises them on
+    A batch norm is put off until its result is used: what uses it reads the raw values anyway, and normalizes them on
     the way.
     """
 
@@ -31,11 +33,11 @@ class Term(NamedTuple):
     statistics: Tensor | None = None
     """[3, c]: mean, 1 / sqrt(variance + epsilon), variance.
 
-    Whoever normalises gives the gradient of the values through the statistics, or the two apart: that of the values as
+    Whoever normalizes gives the gradient of the values through the statistics, or the two apart: that of the values as
     if the statistics were constants, and that of the statistics.
     """
     affine: Tensor | None = None
-    """[2, c]: scale and shift of the normalised values."""
+    """[2, c]: scale and shift of the normalized values."""
     part: "ChannelPart | None" = None
     """Where the values lie beside others, if a path has said so."""
 
@@ -48,7 +50,7 @@ class Convolution:
     """[out, in, k, k]; k is 1 behind a depthwise filter."""
     norm: nn.BatchNorm2d
     filter: Tensor | None = None
-    """[in, 1, k, k]"""
+    """Weights of the depthwise convolution, [in, 1, k, k]."""
     bias: Tensor | None = None
     """Has no effect, because a batch norm follows; it is here to be given its gradient, zero."""
     dilation: int = 1
@@ -72,7 +74,7 @@ class Deferred(NamedTuple):
         return not any(tensor is not None and tensor.requires_grad for tensor in own)
 
     def detached(self) -> "Deferred":
-        """The same without gradients."""
+        """Return the same term cut off from the graph."""
         layer = replace(
             self.layer,
             matrix=self.layer.matrix.detach(),
@@ -120,7 +122,7 @@ class Place(NamedTuple):
 
     board: Board
     number: int
-    """Of the part."""
+    """Number of the part of the board that the sum is written to."""
 
 
 def check_values(y: Tensor) -> None:
@@ -165,6 +167,10 @@ class Backend(Protocol):
 
     def mix(self, terms: Sequence[AnyTerm], weights: Tensor, place: Place | None = None) -> Tensor:
         """sum_i weights[i] terms[i]; the weights are [terms], or [images, terms]. Written to the place, or not."""
+        ...
+
+    def cell(self, plan: CellTerms, inputs: Sequence[Tensor], weights: Tensor) -> list[Tensor] | None:
+        """All nodes of a cell, with a weight for every term; None: to be computed node by node."""
         ...
 
     def joined(self, parts: Sequence[Tensor], board: Board) -> Tensor:

@@ -56,14 +56,19 @@ def load_own(path: Path) -> dict[str, Any]:
     Plugins that it names are not imported: a folder may come from anywhere. Without what they register it is refused.
     """
     keys = migrated(_keys(read_regular(path, LARGEST), path))
-    named = keys.get("plugins")
-    plugins = [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
+    plugins = plugins_in(keys)
     if unknown := _not_registered(keys):
         which = " ".join(f"--plugin {shown(name)}" for name in plugins) or "--plugin MODULE"
         raise NotRegisteredError(
             f"{shown(path)} needs {unknown}, which is not registered here; import what registers it by {which}"
         )
     return {**keys, "plugins": [name for name in plugins if is_imported(name)]}
+
+
+def plugins_in(keys: Mapping[str, Any]) -> list[str]:
+    """Return the plugins that keys name; what else there may be in their place is left to the reader."""
+    named = keys.get("plugins")
+    return [name for name in named if isinstance(name, str)] if isinstance(named, list | tuple) else []
 
 
 def check_run(folder: Path) -> None:

@@ -15,7 +15,7 @@ def on_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
     space = part(given.get("space"), "name", None) or below["space"]["name"]
     result = recipes.merged(for_space(below, space), given)
     if isinstance(result.get("learners"), list | tuple):
-        result["learners"] = [_in_group(learner, space) for learner in result["learners"]]
+        result["learners"] = [_in_group(learner, space, given) for learner in result["learners"]]
     return result
 
 
@@ -56,9 +56,12 @@ def _methods_of(given: Mapping[str, Any]) -> set[str]:
     return {str(part(learner, "method", "darts")) for learner in learners} if many else {""}
 
 
-def _in_group(learner: object, space: object) -> object:
-    """A learner whose own section `space` does not say which space: that of the group."""
+def _in_group(learner: object, space: object, given: Mapping[str, Any]) -> object:
+    """A learner with a section `space` of its own: in the group's space, if it names none, and on the recipe."""
     own = learner.get("space") if isinstance(learner, Mapping) else None
-    if not isinstance(learner, Mapping) or not isinstance(own, Mapping) or "name" in own:
+    if not isinstance(learner, Mapping) or not isinstance(own, Mapping):
         return learner
-    return {**learner, "space": {"name": space, **own}}
+    named = {"name": space, **own}
+    recipe, what = variant(given)
+    below = for_space(recipes.keys(recipe, {**what, "space": str(named["name"])}), named["name"])["space"]
+    return {**learner, "space": {**below, **named}}

@@ -9,7 +9,7 @@ from pydantic.fields import FieldInfo
 
 from smallgroup.keys.forms import SHORT
 from smallgroup.methods import METHODS
-from smallgroup.methods.config import LearnerConfig, kind_in_words, method_options
+from smallgroup.methods.config import LearnerConfig, help_of_options, method_options
 from smallgroup.runtime.checks import nearest, suggestion
 from smallgroup.runtime.section import WRONG_KIND
 from smallgroup.spaces.config import SpaceSection
@@ -38,10 +38,8 @@ def help_of_keys(model: type[BaseModel]) -> dict[str, str]:
         for key, field in fields_of(model)
         if not any(_is_section(kind) for kind in _kinds(field))
     }
-    for name, method in METHODS.usable():
-        for option, kind in method_options(name).items():
-            own = getattr(method, option)
-            found[f"methods.{name}.{option}"] = f"{kind_in_words(kind)}; as published: {own}"
+    for name, _ in METHODS.usable():
+        found |= {f"methods.{name}.{option}": line for option, line in help_of_options(name).items()}
     return found
 
 

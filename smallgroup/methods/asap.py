@@ -25,11 +25,13 @@ class Asap(Method):
     warmup: ClassVar[float] = 0.2
 
     first_temperature: float = 1.6
+    """T at the start."""
     decay: float = 0.95
     """Of the temperature, per published epoch."""
     published_epochs: int = 50
     """Searches of another length cool down as far: t = epoch * published_epochs / epochs."""
     threshold: float = 0.4
+    """What is pruned: probabilities below threshold / operations of the edge."""
 
     def __post_init__(self) -> None:
         check_number("first_temperature", self.first_temperature, positive=True)
@@ -40,7 +42,7 @@ class Asap(Method):
 
     @property
     def temperature(self) -> float:
-        """T of the current epoch."""
+        """Return the temperature T of the current epoch."""
         return float(self.state.get("temperature", self.first_temperature))
 
     def schedule(self, progress: Progress) -> None:
@@ -49,11 +51,11 @@ class Asap(Method):
         self.state["temperature"] = torch.tensor(self.first_temperature * self.decay**t, dtype=torch.float64)
 
     def trains_architecture(self, progress: Progress) -> bool:  # noqa: ARG002
-        """Not while it is hot."""
+        """Return whether the temperature has fallen to 1: the architecture moves from then on."""
         return self.temperature <= 1
 
     def relax(self, alpha: Tensor, noise: Tensor | None, phase: Phase | None) -> Tensor:  # noqa: ARG002
-        """The softmax at the temperature."""
+        """Relax by a softmax at the temperature of the epoch."""
         return (alpha / self.temperature).softmax(dim=1)
 
     def end_epoch(self, epoch: EpochEnd) -> Decision:
@@ -69,5 +71,5 @@ class Asap(Method):
         return Stop("one operation per edge is left") if int(torch.cat(left).max()) == 1 else Continue()
 
     def scores(self, architecture: Architecture) -> dict[str, Tensor]:
-        """The mixing weights."""
+        """Return the mixing weights as scores."""
         return self.masked({kind: self.relax(alpha, None, None) for kind, alpha in self.logits(architecture).items()})

@@ -12,6 +12,7 @@ from smallgroup.methods.decisions import Continue, Decision, EpochEnd
 from smallgroup.methods.method import Architecture, Method, Noise
 from smallgroup.runtime import Phase
 from smallgroup.runtime.checks import check_number
+from smallgroup.runtime.constants import constant_on
 from smallgroup.spaces.space import Mixture, Space
 
 _LEAST = 1e-6
@@ -32,9 +33,9 @@ class BayesNas(Method):
     removed: ClassVar[frozenset[str]] = frozenset({"none"})
 
     edge_weight: float = 0.01
-    """lambda of edges."""
+    """Lambda in the sparsity penalty of whole edges."""
     operation_weight: float = 0.005
-    """lambda of operations."""
+    """Lambda in the sparsity penalty of single operations."""
 
     def __post_init__(self) -> None:
         check_number("edge_weight", self.edge_weight, positive=True)
@@ -46,7 +47,7 @@ class BayesNas(Method):
         return alphas | {f"beta_{name}": torch.ones(len(kind.edges)) for name, kind in space.kinds.items()}
 
     def mix(self, architecture: Architecture, noise: Noise, phase: Phase | None) -> dict[str, Mixture]:  # noqa: ARG002
-        """The gates themselves."""
+        """Mix by the gates themselves, without a softmax."""
         return {
             kind: Mixture(alpha.masked_fill(alpha == -torch.inf, 0.0), edges=architecture[f"beta_{kind}"])
             for kind, alpha in self.logits(architecture).items()
@@ -60,7 +61,7 @@ class BayesNas(Method):
         return torch.stack(parts).sum()
 
     def end_epoch(self, epoch: EpochEnd) -> Decision:
-        """Update the prior."""
+        """Update the prior's variances by the curvature of the validation loss."""
         if epoch.validation_loss is None:
             return Continue()
         for name, curvature in diagonal(epoch.validation_loss, epoch.architecture).items():
@@ -86,7 +87,8 @@ class BayesNas(Method):
         return self.state.get(f"gamma_{name}", gate)
 
     def _omega(self, name: str, gate: Tensor) -> Tensor:
-        return self.state.get(f"omega_{name}", torch.ones(())).to(gate)
+        known = self.state.get(f"omega_{name}")
+        return gate.new_ones(()) if known is None else constant_on(known, gate.device).to(gate.dtype)
 
     def _weight(self, name: str) -> float:
         return self.operation_weight if name.startswith("alpha_") else self.edge_weight

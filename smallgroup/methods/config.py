@@ -1,7 +1,12 @@
 """The part of a config that is about methods: which one a learner has, and its options."""
 
+import ast
+import inspect
+import textwrap
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import Field, TypeAdapter, field_validator, model_validator
@@ -18,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class LearnerConfig(Section):
-    """One learner of the group."""
+    """One learner of the group: its method, and its space where that differs from the group's."""
 
     method: str = "darts"
     """How the choice of operations is relaxed: see `smallgroup list methods`."""
@@ -43,6 +48,11 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
     """Refuse options that a method does not take. Without any, or with a recipe's, torch stays unloaded."""
     if options and options not in recipes.options_of(name):
         build_method(name, options)
+
+
+def weight_under_limits(name: str) -> float:
+    """Return the `cost_weight` that a method has where the final network has limits; 0: it has none. Loads no torch."""
+    return float(METHODS.text_of(name, "weight_under_limits") or 0)
 
 
 def check_space(name: str, space: SpaceConfig) -> None:
@@ -76,6 +86,32 @@ def method_options(name: str) -> dict[str, Any]:
     """The options of a method, and of what kind they are."""
     kinds = get_type_hints(METHODS[name])
     return {field.name: kinds[field.name] for field in fields(METHODS[name]) if field.init}
+
+
+def help_of_options(name: str) -> dict[str, str]:
+    """Return a line on each option of a method: its docstring, what it takes, and its default."""
+    method, told = METHODS[name], {}
+    for option, kind in method_options(name).items():
+        about = next((found for each in method.__mro__ if (found := _docstrings(each).get(option))), "")
+        takes = f"{kind_in_words(kind)}, by default {getattr(method, option)}"
+        told[option] = f"{about} Takes {takes}." if about else f"Takes {takes}."
+    return told
+
+
+@cache
+def _docstrings(method: type) -> Mapping[str, str]:
+    """Return the strings that stand below the fields of a class; nothing for a class whose source is not there."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(method)))
+    except (OSError, TypeError, SyntaxError):
+        return {}
+    found = {}
+    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+    for field, below in pairwise(body):
+        text = below.value.value if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) else None
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, str):
+            found[field.target.id] = " ".join(text.split())
+    return found
 
 
 def kind_in_words(kind: Any) -> str:  # noqa: ANN401 -- any annotation

@@ -25,6 +25,7 @@ class DartsMinus(Method):
     name: ClassVar[str] = "darts-minus"
 
     decay: Literal["linear", "cosine"] = "linear"
+    """How beta, the weight of the auxiliary skip connection, falls from 1 to nearly 0."""
 
     def schedule(self, progress: Progress) -> None:
         """In epoch e of E beta = (E - e) / E, or (1 + cos(pi e / E)) / 2."""
@@ -41,7 +42,7 @@ class DartsMinus(Method):
         return mixtures
 
     def build_edge(self, parts: EdgeParts) -> nn.Module:
-        """With the auxiliary connection."""
+        """Build the operations of an edge with the auxiliary connection beside them."""
         return AuxiliaryEdge(parts)
 
 

@@ -19,6 +19,7 @@ class DartsPlus(Method):
     name: ClassVar[str] = "darts-plus"
 
     criterion: Literal["skips", "ranking"] = "skips"
+    """When to stop: at a number of skip connections, or when the ranking of operations has settled."""
     skips: int = 2
     """Stop as soon as the derived (normal) cell has so many skip connections."""
     patience: int = 10
@@ -28,14 +29,14 @@ class DartsPlus(Method):
         check_counts(skips=self.skips, patience=self.patience)
 
     def start(self, space: Space) -> None:
-        """Remember which operations learn."""
+        """Remember which operations have weights; the rules of the method need it."""
         super().start(space)
         self.state["unchanged"] = torch.tensor(0)
         for name, kind in space.kinds.items():
             self.state[f"learnable_{name}"] = learnable(kind)
 
     def end_epoch(self, epoch: EpochEnd) -> Decision:
-        """Look once the architecture moves."""
+        """Decide whether the search stops, from the epoch in which the architecture moves."""
         if epoch.progress.epoch < epoch.progress.frozen:
             return Continue()
         if self.criterion == "skips":

@@ -40,7 +40,7 @@ class DartsPt(Method):
         return architecture
 
     def trains_architecture(self, progress: Progress) -> bool:
-        """Until edges are decided."""
+        """Return whether the architecture moves: only until edges are decided."""
         return not self.blank and progress.epoch <= self._first(progress)
 
     def _first(self, progress: Progress) -> int:
@@ -85,7 +85,7 @@ class DartsPt(Method):
         self.keep(kind, mask)
 
     def _may_stay(self, kind: str, operation: int) -> bool:
-        """`none` is not chosen."""
+        """Return whether an operation may be chosen; `none` may not."""
         return bool(self.state[f"real_{kind}"][operation])
 
     def _without(self, kind: str, edge: int, operations: int | slice, epoch: EpochEnd) -> Measured:
@@ -100,7 +100,7 @@ class DartsPt(Method):
             del self.state[f"hidden_{kind}"]
 
     def start(self, space: Space) -> None:
-        """Remember which operations are something."""
+        """Remember which operations are not `none`."""
         super().start(space)
         for name, kind in space.kinds.items():
             self.state[f"real_{name}"] = torch.tensor([operation != "none" for operation in kind.operations])

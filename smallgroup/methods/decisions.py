@@ -42,7 +42,7 @@ class Measured(NamedTuple):
     """How well W does on validation images: what has more error, or of equal error more loss, is worse."""
 
     error: float
-    """In percent."""
+    """Validation error in percent."""
     loss: float
 
 
@@ -66,7 +66,7 @@ class EpochEnd:
 
 @dataclass(frozen=True)
 class Continue:
-    """Go on."""
+    """The search goes on as it is."""
 
 
 @dataclass(frozen=True)

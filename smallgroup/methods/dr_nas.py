@@ -14,6 +14,7 @@ from smallgroup.methods.p_darts import strongest
 from smallgroup.methods.pc_darts import PartialEdge
 from smallgroup.runtime import Phase
 from smallgroup.runtime.checks import check_counts, check_number
+from smallgroup.runtime.device import CPU
 from smallgroup.spaces.edges import MixedEdge
 from smallgroup.spaces.space import EdgeParts, Space
 
@@ -54,7 +55,7 @@ class DrNas(Method):
 
     @property
     def stages(self) -> int:
-        """One per part."""
+        """Return the number of stages, one for each part of the channels."""
         return len(self.parts)
 
     def start(self, space: Space) -> None:
@@ -82,7 +83,8 @@ class DrNas(Method):
             return c / c.sum(dim=1, keepdim=True)
         constant = c.detach().clamp_min(_LEAST)
         total = constant.sum(dim=1, keepdim=True).expand_as(c)
-        g = torch._dirichlet_grad(noise.double().cpu(), constant.double().cpu(), total.double().cpu()).to(c)
+        where = CPU if c.device.type == "mps" else c.device  # which has neither this function nor float64
+        g = torch._dirichlet_grad(*(one.to(where).double() for one in (noise, constant, total))).to(c)
         change = torch.where(c > 0, g.nan_to_num(0.0, 0.0, 0.0), 0.0) * (c - c.detach())
         return noise + change - noise * change.sum(dim=1, keepdim=True)
 

@@ -33,7 +33,7 @@ class DropNas(Method):
             raise ValueError(f"rate must be at least 0 and below 1, but got {self.rate}")
 
     def start(self, space: Space) -> None:
-        """Remember which operations learn."""
+        """Remember which operations have weights; the rules of the method need it."""
         super().start(space)
         for name, kind in space.kinds.items():
             self.state[f"learnable_{name}"] = learnable(kind)
@@ -61,7 +61,7 @@ class DropNas(Method):
 
     def relax(self, alpha: Tensor, noise: Tensor | None, phase: Phase | None) -> Tensor:  # noqa: ARG002
         """The softmax over what is kept."""
-        assert noise is not None  # drawn above
+        assert noise is not None  # `draw` makes it
         return alpha.masked_fill(noise == 0, -torch.inf).softmax(dim=1)
 
     def after_step(self, architecture: Architecture, before: Architecture, noise: Noise) -> None:

@@ -9,15 +9,15 @@ from torch import Tensor
 
 from smallgroup.methods.decisions import Continue, Decision, EpochEnd
 from smallgroup.methods.expected_cost import expected_cost
-from smallgroup.methods.method import Architecture, ArchitectureOptimizer, Method, Noise
-from smallgroup.methods.sampling import drawn, gumbel, one_hot
+from smallgroup.methods.method import Architecture, ArchitectureOptimizer
+from smallgroup.methods.sampling import GumbelDraws, drawn, one_hot
 from smallgroup.runtime import Phase
 from smallgroup.runtime.checks import check_number
 from smallgroup.spaces.space import Evaluated, Space
 
 
 @dataclass
-class Dsnas(Method):
+class Dsnas(GumbelDraws):
     """One drawn operation per edge runs. Published as single-level; here alpha follows validation data.
 
     w = z (1 + log p - stop(log p)), z one-hot by p = softmax(alpha): log-probability times gradient at the gate.
@@ -30,6 +30,7 @@ class Dsnas(Method):
     optimizer: ClassVar[ArchitectureOptimizer] = ArchitectureOptimizer(lr=1e-3, weight_decay=0.0)
 
     margin: float = 0.3
+    """Difference of an edge's two best probabilities at which the edge is fixed."""
     cost_weight: float = 0.0
     """Of the expected multiply-adds in the loss, where they exceed `cost_limit`; published: 1e-6."""
     cost_limit: float = 0.0
@@ -44,13 +45,9 @@ class Dsnas(Method):
         """Normal numbers of mean 1 and deviation 0.01."""
         return {name: 1 + 10 * alpha for name, alpha in super().initial(space, generator).items()}
 
-    def draw(self, architecture: Architecture, phase: Phase | None, generator: torch.Generator) -> Noise:
-        """Gumbel noise; without it, in evaluation, the most probable operation."""
-        return gumbel(self.logits(architecture), phase, generator)
-
     def relax(self, alpha: Tensor, noise: Tensor | None, phase: Phase | None) -> Tensor:  # noqa: ARG002
         """One at the drawn operation, whose gradient is that of its log-probability."""
-        assert noise is not None  # drawn above
+        assert noise is not None  # `draw` makes it
         chosen = drawn(alpha, noise)
         log_p = alpha.log_softmax(dim=1).gather(1, chosen[:, None])
         return one_hot(chosen, alpha) * (1 + log_p - log_p.detach())

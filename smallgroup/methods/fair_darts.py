@@ -27,6 +27,7 @@ class FairDarts(Method):
     optimizer: ClassVar[ArchitectureOptimizer] = ArchitectureOptimizer(lr=3e-3, betas=(0.9, 0.999))
 
     zero_one_weight: float = 10.0
+    """Weight of the loss that drives the sigmoids to 0 or 1."""
 
     def initial(self, space: Space, generator: torch.Generator) -> dict[str, Tensor]:
         """Exactly one half for every operation."""
@@ -37,13 +38,13 @@ class FairDarts(Method):
         return alpha.sigmoid()
 
     def penalty(self, architecture: Architecture, costs: Callable[[], Mapping[str, Tensor]]) -> Tensor:  # noqa: ARG002
-        """The zero-one loss."""
+        """Return the zero-one loss, which pushes each sigmoid toward 0 or 1."""
         logits = self.logits(architecture)
         kept = torch.cat([_chosen(alpha, self.mask(kind)) for kind, alpha in logits.items()])
         return -self.zero_one_weight * ((kept.sigmoid() - 0.5) ** 2).mean()
 
     def scores(self, architecture: Architecture) -> dict[str, Tensor]:
-        """The sigmoids."""
+        """Return the sigmoids as scores, since operations do not compete."""
         return self.masked({kind: alpha.sigmoid() for kind, alpha in self.logits(architecture).items()})
 
 

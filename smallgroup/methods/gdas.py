@@ -7,15 +7,14 @@ import torch
 from torch import Tensor
 
 from smallgroup.methods.decisions import Progress
-from smallgroup.methods.method import Architecture, Method, Noise
-from smallgroup.methods.sampling import gumbel, largest, one_hot
+from smallgroup.methods.sampling import GumbelDraws, largest, one_hot
 from smallgroup.runtime import Phase
 from smallgroup.spaces.kinds import Rule
 from smallgroup.spaces.space import Evaluated
 
 
 @dataclass
-class Gdas(Method):
+class Gdas(GumbelDraws):
     """One operation per edge, drawn by the Gumbel-max trick; its gradient is that of the tempered softmax.
 
     p = softmax((log softmax(alpha) + G) / tau), w = onehot(argmax p) - stop(p) + p, tau falling linearly.
@@ -26,15 +25,13 @@ class Gdas(Method):
     evaluate: ClassVar[Evaluated] = "active"
 
     first_temperature: float = 10.0
+    """tau in the first epoch."""
     last_temperature: float = 0.1
-
-    def draw(self, architecture: Architecture, phase: Phase | None, generator: torch.Generator) -> Noise:
-        """Gumbel noise."""
-        return gumbel(self.logits(architecture), phase, generator)
+    """tau in the last epoch."""
 
     def relax(self, alpha: Tensor, noise: Tensor | None, phase: Phase | None) -> Tensor:  # noqa: ARG002
-        """The straight-through sample."""
-        assert noise is not None  # drawn above
+        """Relax to one operation per edge, with the gradient of the softmax."""
+        assert noise is not None  # `draw` makes it
         p = ((alpha.log_softmax(dim=1) + noise) / self.temperature).softmax(dim=1)
         return one_hot(largest(p, noise), p) - p.detach() + p
 
@@ -46,5 +43,5 @@ class Gdas(Method):
 
     @property
     def temperature(self) -> float:
-        """tau of the current epoch."""
+        """Return the temperature tau of the current epoch."""
         return float(self.state.get("temperature", self.first_temperature))

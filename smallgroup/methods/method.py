@@ -47,6 +47,8 @@ class Method:
     """DARTS, and the hooks that make something else of it."""
 
     name: ClassVar[str]
+    weight_under_limits: ClassVar[float] = 0.0
+    """Option `cost_weight` where the final network of a run has limits and nobody gives it; 0: it stays."""
     needs: ClassVar[str] = ""
     """A key of the section `space` that a space must have to be searched, such as `cells`; empty: none."""
     rule: ClassVar[Rule] = Rule("top2")
@@ -150,7 +152,7 @@ class Method:
     # Losses.
 
     def penalty(self, architecture: Architecture, costs: Callable[[], Mapping[str, Tensor]]) -> Tensor | None:  # noqa: ARG002
-        """What is added to the validation loss; `costs()` has the multiply-adds of each operation of each edge."""
+        """What is added to the validation loss; `costs()` has what each operation of each edge costs."""
         return None
 
     def log_probability(self, architecture: Architecture, noise: Noise) -> Tensor:  # noqa: ARG002

@@ -8,8 +8,10 @@ from torch import Tensor
 
 from smallgroup.methods.method import Method
 from smallgroup.methods.operations import SKIP
+from smallgroup.methods.sampling import dropped
 from smallgroup.runtime import Phase
 from smallgroup.runtime.checks import check_number
+from smallgroup.runtime.fields import draw_normal
 
 
 @dataclass
@@ -24,7 +26,9 @@ class NoisyDarts(Method):
     transformed: ClassVar[frozenset[str] | None] = frozenset({SKIP})
 
     scale: float = 0.2
+    """Deviation of the noise, as a share of that of the skip connection's output."""
     mean: float = 0.0
+    """Mean of the noise."""
     drop_path: float = 0.0
     """Probability with which an image's skip output is dropped; the method's code has an undocumented 0.3."""
 
@@ -34,17 +38,11 @@ class NoisyDarts(Method):
         if not 0 <= self.drop_path < 1:
             raise ValueError(f"drop_path must be at least 0 and below 1, but got {self.drop_path}")
 
-    def transform(
-        self,
-        operation: str,  # noqa: ARG002
-        output: Tensor,
-        generator: torch.Generator,
-        phase: Phase | None,
-    ) -> Tensor:
+    def transform(self, operation: str, output: Tensor, generator: torch.Generator, phase: Phase | None) -> Tensor:  # noqa: ARG002
         """The noise of a pass is that of its first call in a step, which every probe replays."""
         if phase is None:
             return output
         deviation = self.recall(generator, lambda: output.detach().std())
-        noise = self.mean + self.scale * deviation * torch.randn(output.shape, generator=generator).to(output)
-        kept = torch.rand(len(output), 1, 1, 1, generator=generator) >= self.drop_path
-        return (output + noise) * (kept.to(output) / (1 - self.drop_path))
+        drawn = draw_normal(output.shape, generator, output.device)
+        noisy = output + (self.mean + self.scale * deviation * drawn.to(output))
+        return dropped(noisy, self.drop_path, (len(output), 1, 1, 1), generator)

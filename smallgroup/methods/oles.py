@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import ClassVar
 
 import torch
@@ -10,6 +12,7 @@ from torch.nn.functional import cosine_similarity
 
 from smallgroup.methods.method import Method, OperationGradients
 from smallgroup.runtime.checks import check_counts
+from smallgroup.runtime.constants import numbers_on
 
 
 @dataclass
@@ -23,7 +26,9 @@ class Oles(Method):
     name: ClassVar[str] = "oles"
 
     least: float = 0.4
+    """Mean cosine of both gradients below which the weights of an operation are frozen."""
     every: int = 20
+    """Steps over which the cosine is averaged."""
 
     def __post_init__(self) -> None:
         check_counts(every=self.every)
@@ -32,18 +37,26 @@ class Oles(Method):
 
     def compare_gradients(self, training: OperationGradients, validation: OperationGradients) -> None:
         """Add up cosines; after so many steps freeze the operations whose mean is too small, and begin anew."""
-        none = torch.zeros(2, len(training), dtype=torch.float64)
-        sums = self.state.get("cosines", none).clone()  # the tensors of a state that is kept stay as they are
-        for i, pair in enumerate(zip(training, validation, strict=True)):
-            if (cosine := _cosine(*pair)) is not None:
-                sums[:, i] += torch.tensor([cosine, 1.0], dtype=torch.float64)
+        cosines = [_cosine(*pair) for pair in zip(training, validation, strict=True)]
+        known = [cosine for cosine in cosines if cosine is not None]
+        if known:  # the sums stay where the gradients are, so that nobody waits for them in every step
+            values = torch.stack([known[0].new_zeros(()) if cosine is None else cosine for cosine in cosines])
+            counted = numbers_on([float(cosine is not None) for cosine in cosines], torch.float64, values.device)
+            found = torch.stack([values, counted])
+            before = self.state.get("cosines")
+            self.state["cosines"] = found if before is None else before.to(found.device) + found
         steps = int(self.state.get("compared", torch.tensor(0))) + 1
         if steps == self.every:
-            stopped = sums[0] < self.least * sums[1]
-            known = self.state.get("frozen")
-            self.state["frozen"] = stopped if known is None else known | stopped
-            sums, steps = none, 0
-        self.state |= {"cosines": sums, "compared": torch.tensor(steps)}
+            self._stop(len(training))
+            steps = 0
+        self.state["compared"] = torch.tensor(steps)
+
+    def _stop(self, operations: int) -> None:
+        """Freeze the operations whose mean cosine is too small, and begin anew."""
+        none = torch.zeros(2, operations, dtype=torch.float64)
+        cosines, counted = self.state.get("cosines", none).cpu()
+        stopped, known = cosines < self.least * counted, self.state.get("frozen")
+        self.state |= {"frozen": stopped if known is None else known | stopped, "cosines": none}
 
     @property
     def frozen(self) -> Tensor | None:
@@ -51,11 +64,11 @@ class Oles(Method):
         return self.state.get("frozen")
 
 
-def _cosine(training: Sequence[Tensor | None], validation: Sequence[Tensor | None]) -> float | None:
+def _cosine(training: Sequence[Tensor | None], validation: Sequence[Tensor | None]) -> Tensor | None:
     """The mean over filters; None without any. A bias before a batch norm has no gradient but rounding."""
     found = [
-        float(cosine_similarity(a.flatten().double(), b.flatten().double(), dim=0))
+        cosine_similarity(a.flatten().double(), b.flatten().double(), dim=0)
         for a, b in zip(training, validation, strict=True)
         if a is not None and b is not None and a.dim() > 1
     ]
-    return sum(found) / len(found) if found else None
+    return reduce(add, found) / len(found) if found else None

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from smallgroup.methods.decisions import Continue, Decision, EpochEnd, Progress, Rebuild
 from smallgroup.methods.method import ArchitectureOptimizer, Method
+from smallgroup.methods.sampling import dropped
 from smallgroup.runtime import Phase
 from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.checks import check_counts
@@ -62,7 +63,7 @@ class PDarts(Method):
 
     @property
     def most_skips(self) -> int:
-        """As the option says."""
+        """Return how many skips a cell may have, as the option `most_skips` says."""
         return self.skips
 
     @property
@@ -90,19 +91,10 @@ class PDarts(Method):
             rate *= math.exp(-5 * (epoch - progress.frozen) / epochs)
         self.state["dropout"] = torch.tensor(rate, dtype=torch.float64)
 
-    def transform(
-        self,
-        operation: str,  # noqa: ARG002
-        output: Tensor,
-        generator: torch.Generator,
-        phase: Phase | None,
-    ) -> Tensor:
+    def transform(self, operation: str, output: Tensor, generator: torch.Generator, phase: Phase | None) -> Tensor:  # noqa: ARG002
         """Dropout behind skip connections, but for evaluation."""
         rate = float(self.state.get("dropout", 0.0))
-        if phase is None or rate == 0:
-            return output
-        stays = torch.rand(output.shape, generator=generator) >= rate
-        return output * (stays.to(output) / (1 - rate))
+        return output if phase is None else dropped(output, rate, output.shape, generator)
 
     def build_edge(self, parts: EdgeParts) -> nn.Module:
         """Only skip connections that change nothing are dropped out, not those that halve the size."""

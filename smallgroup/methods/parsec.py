@@ -7,15 +7,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from smallgroup.methods.method import Architecture, Method, Noise
-from smallgroup.methods.sampling import drawn, gumbel, one_hot
+from smallgroup.methods.method import Architecture, Noise
+from smallgroup.methods.sampling import GumbelDraws, drawn, one_hot
 from smallgroup.runtime import Phase
 from smallgroup.runtime.checks import check_counts
 from smallgroup.spaces.space import Evaluated
 
 
 @dataclass
-class Parsec(Method):
+class Parsec(GumbelDraws):
     """Several sampled networks per pass, weighted by how well they explain the batch: empirical Bayes.
 
     The loss is -log (1/K) sum_k p(y | A_k), A_k drawn by softmax(alpha); alpha follows sum_k omega_k grad log p(A_k),
@@ -33,16 +33,12 @@ class Parsec(Method):
 
     @property
     def samples(self) -> int:
-        """One per child."""
+        """Return how many architectures are sampled in a step."""
         return self.children
-
-    def draw(self, architecture: Architecture, phase: Phase | None, generator: torch.Generator) -> Noise:
-        """Gumbel noise; without it, in evaluation, the most probable child."""
-        return gumbel(self.logits(architecture), phase, generator)
 
     def relax(self, alpha: Tensor, noise: Tensor | None, phase: Phase | None) -> Tensor:  # noqa: ARG002
         """The sampled operation of each edge, without a gradient: that is the log-probability's."""
-        assert noise is not None  # drawn above
+        assert noise is not None  # `draw` makes it
         return one_hot(drawn(alpha, noise), alpha)
 
     def log_probability(self, architecture: Architecture, noise: Noise) -> Tensor:

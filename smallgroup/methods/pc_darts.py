@@ -28,6 +28,7 @@ class PcDarts(Method):
     warmup: ClassVar[float] = 0.3
 
     part: int = 4
+    """1/part of the channels go through the operations."""
 
     def __post_init__(self) -> None:
         check_counts(part=self.part)
@@ -91,7 +92,7 @@ class PartialEdge(MixedEdge):
         return functional.max_pool2d(rest, 2, 2, ceil_mode=True) if self.stride == 2 else rest
 
     def joined(self, mixed: Tensor, beside: Tensor) -> Tensor:
-        """All channels, shuffled."""
+        """Return the mixed and the other channels together, shuffled."""
         return shuffled(torch.cat([mixed, beside], dim=1), self.groups)
 
 

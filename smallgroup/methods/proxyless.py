@@ -13,7 +13,11 @@ from smallgroup.methods.method import Architecture, ArchitectureOptimizer, Metho
 from smallgroup.methods.sampling import drawn, gumbel, one_hot
 from smallgroup.runtime import Phase
 from smallgroup.runtime.checks import check_counts, check_number
+from smallgroup.runtime.constants import constant_on
 from smallgroup.spaces.space import Mixture, Space
+
+_PAIR = "pair_"
+"""What the noise by which the two operations are drawn is called, before its kind."""
 
 
 @dataclass
@@ -27,8 +31,10 @@ class Proxyless(Method):
     name: ClassVar[str] = "proxyless"
     optimizer: ClassVar[ArchitectureOptimizer] = ArchitectureOptimizer(lr=1e-3, betas=(0.0, 0.999), weight_decay=0.0)
     warmup: ClassVar[float] = 0.25
+    weight_under_limits: ClassVar[float] = 0.1  # as published
 
     gates: Literal["full", "two"] = "full"
+    """Which operations run where alpha needs a gradient: all of an edge, or two that are drawn."""
     every: int = 5
     """Steps of the weights per step of the architecture."""
     cost_weight: float = 0.0
@@ -48,27 +54,28 @@ class Proxyless(Method):
         """Gumbel noise by which an operation is drawn, and that by which the two are it is drawn from."""
         logits = self.logits(architecture)
         both = [gumbel(logits, phase, generator) for _ in range(1 if self.gates == "full" else 2)]
-        return {kind: torch.stack([noise[kind] for noise in both]) for kind in logits}
+        return {**both[0], **{_PAIR + kind: noise for one in both[1:] for kind, noise in one.items()}}
 
     def mix(self, architecture: Architecture, noise: Noise, phase: Phase | None) -> dict[str, Mixture]:  # noqa: ARG002
         """One at the drawn operation. The others run only if somebody differentiates in the gates."""
         found = {}
         for kind, alpha in self.logits(architecture).items():
-            among = self._among(alpha, noise[kind])
+            among = self._among(alpha, noise.get(_PAIR + kind))
             logits = alpha.masked_fill(~among, -torch.inf)
-            p, chosen = logits.softmax(dim=1), drawn(logits, noise[kind][0])
-            follows = self.state[f"real_{kind}"].to(alpha.device)[chosen][:, None]
+            p, chosen = logits.softmax(dim=1), drawn(logits, noise[kind])
+            follows = constant_on(self.state[f"real_{kind}"], alpha.device)[chosen][:, None]
             weights = one_hot(chosen, alpha) + torch.where(follows, p - p.detach(), 0.0)
             found[kind] = Mixture(weights, evaluate="detached" if weights.requires_grad else "active")
-            found[kind].kept = among.tolist()
+            if self.gates == "two":
+                found[kind].kept = among.tolist()
         return found
 
-    def _among(self, alpha: Tensor, noise: Tensor) -> Tensor:
+    def _among(self, alpha: Tensor, pair: Tensor | None) -> Tensor:
         """[edges, operations]: which operations a gate is open for: all that are left, or two of them."""
         there = alpha > -torch.inf
-        if self.gates == "full":
+        if pair is None:
             return there
-        two = (alpha + noise[1]).detach().topk(2, dim=1).indices  # two draws without replacement
+        two = (alpha + pair).detach().topk(2, dim=1).indices  # two draws without replacement
         return there & torch.zeros_like(there).scatter(1, two, True)
 
     def penalty(self, architecture: Architecture, costs: Callable[[], Mapping[str, Tensor]]) -> Tensor | None:
@@ -82,7 +89,7 @@ class Proxyless(Method):
         return self.cost_weight * (expected / reference.to(expected) - 1)
 
     def trains_architecture(self, progress: Progress) -> bool:
-        """In every n-th step."""
+        """Return whether the architecture moves: in every n-th step."""
         return (progress.step + 1) % self.every == 0
 
     def after_step(self, architecture: Architecture, before: Architecture, noise: Noise) -> None:
@@ -90,6 +97,6 @@ class Proxyless(Method):
         if self.gates == "full":
             return
         for kind, old in self.logits(before).items():
-            alpha, among = architecture[f"alpha_{kind}"], self._among(old, noise[kind])
+            alpha, among = architecture[f"alpha_{kind}"], self._among(old, noise[_PAIR + kind])
             sizes = [t.masked_fill(~among, -torch.inf).logsumexp(dim=1, keepdim=True) for t in (old, alpha)]
             alpha.copy_(torch.where(among, alpha + sizes[0] - sizes[1], alpha))

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from smallgroup.methods.curvature import largest_eigenvalue
 from smallgroup.methods.decisions import Continue, Decision, EpochEnd, Progress, Rollback, Stop
 from smallgroup.methods.method import Method
+from smallgroup.methods.sampling import dropped
 from smallgroup.runtime import Phase
 from smallgroup.runtime.checks import check_counts, check_number
 from smallgroup.spaces.edges import MixedEdge
@@ -31,15 +32,21 @@ class RDarts(Method):
     transformed: ClassVar[frozenset[str] | None] = frozenset({_EDGE})
 
     stopping: Literal["none", "early", "adaptive"] = "early"
+    """What a rise of the curvature does: nothing, end the search, or go back and raise the weight decay."""
     drop_path: float = 0.0
     """Probability with which an image's edge is dropped in the last epoch, growing linearly; published: up to 0.6."""
     every: int = 2
+    """Epochs from one measurement of the curvature to the next."""
     first: int = 10
     """The epoch before which it never stops."""
     window: int = 5
+    """Measurements in a mean."""
     back: int = 4
+    """How many measurements before the mean it is compared with was taken."""
     factor: float = 1.3
+    """Rise of the mean that counts as collapse."""
     growth: float = 10.0
+    """Factor of the weight decay each time an adaptive search goes back."""
     most_decay: float = 0.03
     """Weight decay at most: at it an adaptive search goes on."""
     products: int = 20
@@ -67,19 +74,10 @@ class RDarts(Method):
         """An edge that can be dropped as a whole."""
         return _DroppedEdge(parts) if self.drop_path else MixedEdge(parts)
 
-    def transform(
-        self,
-        operation: str,  # noqa: ARG002
-        output: Tensor,
-        generator: torch.Generator,
-        phase: Phase | None,
-    ) -> Tensor:
-        """Drop path, but for evaluation."""
+    def transform(self, operation: str, output: Tensor, generator: torch.Generator, phase: Phase | None) -> Tensor:  # noqa: ARG002
+        """Apply drop path, except in evaluation."""
         rate = float(self.state.get("drop_path", 0.0))
-        if phase is None or rate == 0:
-            return output
-        kept = torch.rand(len(output), 1, 1, 1, generator=generator) >= rate
-        return output * (kept.to(output) / (1 - rate))
+        return output if phase is None else dropped(output, rate, (len(output), 1, 1, 1), generator)
 
     def end_epoch(self, epoch: EpochEnd) -> Decision:
         """Measure, and see whether the curvature has risen."""

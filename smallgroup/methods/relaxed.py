@@ -15,7 +15,7 @@ from smallgroup.methods.method import Architecture, Method, Noise, OperationGrad
 from smallgroup.methods.sampling import decide
 from smallgroup.runtime import Phase, precision, stream
 from smallgroup.runtime.bounds import check_parameters
-from smallgroup.spaces.costs import costs
+from smallgroup.spaces.costs import Cost, costs
 from smallgroup.spaces.edges import weights_of_operations
 from smallgroup.spaces.space import Masks, Mixture, Space, Transform
 from smallgroup.spaces.weights import initial_weights
@@ -31,7 +31,7 @@ class Ahead(NamedTuple):
 
     step: int
     noise: dict[tuple[Phase, int], Noise]
-    """By phase and sample."""
+    """The noise of a step, by phase and sample."""
     active: dict[tuple[Phase, int], dict[str, list[list[bool]]]]
     """By phase, sample and kind, [edges, operations]: which operations have a weight; only where not all run."""
     columns: dict[tuple[Phase, int], dict[str, Tensor]]
@@ -56,11 +56,18 @@ class Relaxed:
     """
 
     def __init__(
-        self, space: Space, method: Method, *, seed: int = 0, learner: int = 0, channels_last: bool = True
+        self,
+        space: Space,
+        method: Method,
+        *,
+        seed: int = 0,
+        learner: int = 0,
+        channels_last: bool = True,
+        cost: Cost = "multiply_adds",
     ) -> None:
         if method.state:
             raise ValueError(f"every learner must have a method of its own, but this {method.name} is in use already")
-        self.space, self.method, self.seed, self.learner = space, method, seed, learner
+        self.space, self.method, self.seed, self.learner, self.cost = space, method, seed, learner, cost
         self._first_space = space
         self.memory_format = torch.channels_last if channels_last else torch.contiguous_format
         self.step = 0
@@ -131,7 +138,7 @@ class Relaxed:
         return {name: tensor.detach() if name in names else tensor for name, tensor in weights.items()}
 
     def derived_logits(self, weights: Mapping[str, Tensor], genotype: Any, inputs: Tensor) -> Tensor:  # noqa: ANN401
-        """Logits of a genotype's cells alone, with the weights of the supernet: what discretisation costs."""
+        """Logits of a genotype's cells alone, with the weights of the supernet: what discretization costs."""
         chosen = self.space.chosen(genotype)
         mixtures = {kind: Mixture(table.to(inputs), evaluate="active") for kind, table in chosen.items()}
         inputs = inputs.contiguous(memory_format=self.memory_format)
@@ -320,9 +327,9 @@ class Relaxed:
 
     @property
     def costs(self) -> dict[str, Tensor]:
-        """Multiply-adds of each operation of each edge, by kind; counted once."""
+        """What each operation of each edge costs, by kind; counted once."""
         if self._costs is None:
-            self._costs = costs(self.space)
+            self._costs = costs(self.space, self.cost)
         return self._costs
 
     def state(self) -> dict[str, Tensor]:

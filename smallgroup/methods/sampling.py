@@ -8,10 +8,12 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from smallgroup.methods.method import Architecture, Method, Noise
 from smallgroup.runtime import Phase
+from smallgroup.runtime.fields import draw_uniform
 
 TRAINING: tuple[Phase, ...] = ("v", "w", "w_unlabeled")
-"""Passes whose loss moves weights."""
+"""Names of the passes whose loss moves weights."""
 
 
 def gumbel(logits: Mapping[str, Tensor], phase: Phase | None, generator: torch.Generator) -> dict[str, Tensor]:
@@ -31,6 +33,22 @@ _DECIDED: Any = WeakTensorKeyDictionary()
 def decide(noise: Tensor, columns: Tensor) -> None:
     """Make noise on a device draw these columns: there rounding could decide a tie in another way."""
     _DECIDED[noise] = columns
+
+
+class GumbelDraws(Method):
+    """A method whose random numbers are Gumbel noise for every operation."""
+
+    def draw(self, architecture: Architecture, phase: Phase | None, generator: torch.Generator) -> Noise:
+        """Gumbel noise; zeros in evaluation, where the most probable operation is the strongest."""
+        return gumbel(self.logits(architecture), phase, generator)
+
+
+def dropped(output: Tensor, rate: float, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    """Return the output with parts of it, as many as the shape has entries, at 0 and the others scaled to its mean."""
+    if rate == 0:
+        return output
+    kept = draw_uniform(shape, generator, output.device) >= rate
+    return output * (kept.to(output) / (1 - rate))
 
 
 def largest(values: Tensor, noise: Tensor) -> Tensor:

@@ -47,4 +47,5 @@ class SdartsAdv(SdartsRs):
                 for (kind, d), g in zip(delta.items(), gradients, strict=True)
             }
         nothing = {kind: torch.zeros_like(d) for kind, d in delta.items()}
-        return delta if bool(loss(delta) > loss(nothing)) else nothing
+        higher = (loss(delta) > loss(nothing)).detach()
+        return {kind: torch.where(higher, d, nothing[kind]) for kind, d in delta.items()}

@@ -24,7 +24,9 @@ class SdartsRs(Method):
     name: ClassVar[str] = "sdarts-rs"
 
     first_epsilon: float = 0.03
+    """Largest perturbation of a mixing weight in the first epoch."""
     last_epsilon: float = 0.3
+    """Largest perturbation in the last epoch."""
 
     def __post_init__(self) -> None:
         check_number("first_epsilon", self.first_epsilon)
@@ -32,7 +34,7 @@ class SdartsRs(Method):
 
     @property
     def epsilon(self) -> float:
-        """That of the current epoch."""
+        """Return the radius of the perturbation in the current epoch."""
         return float(self.state.get("epsilon", self.first_epsilon))
 
     def schedule(self, progress: Progress) -> None:

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from smallgroup.methods.decisions import Progress
 from smallgroup.methods.expected_cost import expected_cost
-from smallgroup.methods.method import Architecture, ArchitectureOptimizer, Method, Noise
-from smallgroup.methods.sampling import gumbel
+from smallgroup.methods.method import Architecture, ArchitectureOptimizer
+from smallgroup.methods.sampling import GumbelDraws
 from smallgroup.runtime import Phase
 from smallgroup.runtime.checks import check_number
 from smallgroup.spaces.kinds import Rule
@@ -18,7 +18,7 @@ from smallgroup.spaces.space import Space
 
 
 @dataclass
-class Snas(Method):
+class Snas(GumbelDraws):
     """A soft Gumbel sample per edge, ever sharper. Published as single-level; here alpha follows validation data.
 
     w = softmax((alpha + G) / tau), tau falling linearly; the gradient is that of the sample. Every edge stays.
@@ -28,9 +28,13 @@ class Snas(Method):
     rule: ClassVar[Rule] = Rule("every-edge")
     level: ClassVar[Literal["bilevel", "single"]] = "single"
     optimizer: ClassVar[ArchitectureOptimizer] = ArchitectureOptimizer(clip=10.0)
+    # The log has the slope of ProxylessNAS' penalty where the cost is that of equal probabilities.
+    weight_under_limits: ClassVar[float] = 0.1
 
     first_temperature: float = 1.0
+    """tau in the first epoch."""
     last_temperature: float = 0.03
+    """tau in the last epoch."""
     cost_weight: float = 0.0
     """Of the log of the expected multiply-adds in the loss."""
 
@@ -43,13 +47,9 @@ class Snas(Method):
         """Normal numbers of mean 1 and deviation 0.01."""
         return {name: 1 + 10 * alpha for name, alpha in super().initial(space, generator).items()}
 
-    def draw(self, architecture: Architecture, phase: Phase | None, generator: torch.Generator) -> Noise:
-        """Gumbel noise."""
-        return gumbel(self.logits(architecture), phase, generator)
-
     def relax(self, alpha: Tensor, noise: Tensor | None, phase: Phase | None) -> Tensor:  # noqa: ARG002
-        """The concrete sample."""
-        assert noise is not None  # drawn above
+        """Relax to a sample of the concrete distribution."""
+        assert noise is not None  # `draw` makes it
         tau = float(self.state.get("temperature", self.first_temperature))
         return ((alpha + noise) / tau).softmax(dim=1)
 

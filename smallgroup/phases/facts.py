@@ -20,7 +20,7 @@ def facts_of(
     skipped: Sequence[str],
     **more: Any,  # noqa: ANN401 -- what a kind of run has to say
 ) -> dict[str, Any]:
-    """As `facts.json` has it."""
+    """Return facts of a job in the form of `facts.json`."""
     versions = {
         "smallgroup": __version__,
         "python": platform.python_version(),

@@ -21,13 +21,13 @@ DEFAULT = "quick"
 
 @cache
 def names() -> tuple[str, ...]:
-    """Every recipe, the default first."""
+    """Return the names of all recipes, the default first."""
     found = sorted(path.name.removesuffix(".yaml") for path in files(__name__).iterdir() if path.name.endswith(".yaml"))
     return (DEFAULT, *(name for name in found if name != DEFAULT))
 
 
 def about(name: str) -> str:
-    """What a recipe is for."""
+    """Return the line that says what a recipe is for."""
     return str(_read(name)["about"])
 
 
@@ -79,12 +79,12 @@ class PaperRow:
 
     @property
     def keys(self) -> dict[str, Any]:
-        """Of a config."""
+        """Return the config keys that this row sets."""
         return {"recipe": self.recipe, **self.search}
 
     @property
     def command(self) -> str:
-        """What to type."""
+        """Return the command that runs this row."""
         options = "".join(f" --{key} {value}" for key, value in self.keys.items())
         then = f", then train RUN --dataset {self.train} --recipe {self.recipe}" if self.train else ""
         return f"search{options}{then}"
@@ -92,7 +92,7 @@ class PaperRow:
 
 @cache
 def rows() -> tuple[PaperRow, ...]:
-    """Every row of every recipe."""
+    """Return every row of the paper's tables that a recipe has."""
     return tuple(PaperRow(recipe=name, **row) for name in names() for row in _read(name).get("rows", ()))
 
 

@@ -1,4 +1,4 @@
-"""Cells as drawings: every node is a lane from top to bottom, every operation a labelled way from one lane to a node.
+"""Cells as drawings: every node is a lane from top to bottom, every operation a labeled way from one lane to a node.
 
 No two labels can meet, whichever edges a cell has: each operation has a row of its own, and a row stays where it is
 while the cell changes from epoch to epoch.
@@ -152,7 +152,7 @@ def draw_cell(cell: DrawnCell, whose: str, slots: Sequence[int] | None = None, f
 
 
 def described(cell: DrawnCell) -> str:
-    """The cell in words."""
+    """Return the cell in words, for readers that cannot see the drawing."""
     parts = []
     for node, ways in enumerate(cell.nodes, start=len(cell.inputs)):
         if ways:

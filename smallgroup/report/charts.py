@@ -29,12 +29,12 @@ class ChartPoint:
     epoch: int
     value: float
     line: int
-    """Of metrics.jsonl."""
+    """Number of the line in metrics.jsonl."""
 
 
 @dataclass(frozen=True)
 class Series:
-    """One line."""
+    """A line of a chart, with the file and line of each point."""
 
     name: str
     points: tuple[ChartPoint, ...]
@@ -43,14 +43,14 @@ class Series:
     colour: int = 0
     dash: int = 0
     file: str = "metrics.jsonl"
-    """Where its lines are."""
+    """File that the points come from."""
 
     @cached_property
     def _by_epoch(self) -> dict[int, ChartPoint]:
         return {point.epoch: point for point in self.points}
 
     def at(self, epoch: int) -> ChartPoint | None:
-        """Its point of an epoch."""
+        """Return the point of an epoch, or None."""
         return self._by_epoch.get(epoch)
 
 
@@ -77,7 +77,7 @@ class Chart:
 
     @property
     def values(self) -> list[float]:
-        """Those that can be drawn."""
+        """Return the values that the axis can show: on a log scale those above 0."""
         return [p.value for one in self.series for p in one.points if not self.log or p.value > 0]
 
 
@@ -140,7 +140,7 @@ def draw_chart(chart: Chart, *, legend: bool = False) -> Drawing:
 
 
 def axis_words(chart: Chart) -> str:
-    """The unit and the scale."""
+    """Return unit and scale of the vertical axis."""
     return (chart.unit or "value") + (" (log)" if chart.log else "")
 
 

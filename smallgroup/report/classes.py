@@ -19,11 +19,11 @@ SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 @dataclass(frozen=True)
 class ShadedField:
-    """A field of a table that says a share by number and by colour."""
+    """A field of a table that says a share by number and by color."""
 
     words: str = ""
     shade: str | None = None
-    """The class that has its colour."""
+    """The class that has its color."""
     source: str | None = None
     label: str | None = None
     """Its head on narrow screens."""
@@ -63,7 +63,7 @@ def teaching_section(run: Run, twin: Run | None, prefix: str) -> Markup | None:
     about += (
         "The run with lambda = 0 shows what it reaches without being taught."
         if twin is not None
-        else "It may have improved by itself: the same run with lambda = 0 given beside this one tells."
+        else "It may have improved by itself: compare with the same run with lambda = 0."
     )
     more = f" The {len(shown)} classes in which V differs most at the start; metrics.jsonl has {left_out} more."
     about += more if left_out else ""
@@ -135,8 +135,8 @@ def _who(run: Run, shares: Sequence[float], place: int) -> tuple[int, str, str]:
 def _by_moment(run: Run, found: TeachingByClass, shown: Sequence[ClassView], role: str) -> Markup:
     labels = ("that are right", "right") if found.truth else ("on which peers agree", "agreed")
     caption, key = {
-        "v": ("Recognised by V, percent by class", "v_recognised"),
-        "w": ("Recognised by W, percent by class", "w_recognised"),
+        "v": ("Recognized by V, percent by class", "v_recognised"),
+        "w": ("Recognized by W, percent by class", "w_recognised"),
         "labels": (f"Labels {labels[0]}, percent by class", f"pseudo_labels.{labels[1]}"),
     }[role]
     head = ["class", *(f"learner {k}, {moment}" for k in run.learners for moment in found.moments)]
@@ -160,7 +160,7 @@ def _line_of(run: Run, learner: int, epoch: int) -> str:
 
 
 def gallery_section(run: Run, prefix: str) -> Markup | None:
-    """Unlabelled images on which learners disagree most."""
+    """Unlabeled images on which learners disagree most."""
     entries = run.gallery.get("images")
     if not isinstance(entries, list):
         return None
@@ -170,7 +170,7 @@ def gallery_section(run: Run, prefix: str) -> Markup | None:
     epoch = whole(run.gallery.get("epoch"))
     when = "an epoch" if epoch is None else f"epoch {epoch + 1}"  # the file counts from 0
     about = (
-        f"The unlabelled images whose soft labels differed most in {when} (gallery.json), by Jensen-Shannon "
+        f"The unlabeled images whose soft labels differed most in {when} (gallery.json), by Jensen-Shannon "
         "divergence as a part of the largest possible. Bars are the likeliest classes of each learner's V."
     )
     return render(

@@ -29,7 +29,7 @@ class SeedPairs:
     """Pairs that are alike but for the seed: they may be averaged, and no others."""
 
     pairs: Mapping[int, RunPair]
-    """By seed."""
+    """The pairs of runs, by seed."""
     again: tuple[RunPair, ...] = ()
     """Pairs of a seed that is there already: the same searches once more, which count for nothing."""
 
@@ -47,12 +47,12 @@ class Contribution:
 
     @property
     def mean(self) -> float:
-        """Of the differences."""
+        """Return the mean of the differences."""
         return sum(a - b for a, b in zip(self.taught, self.alone, strict=True)) / len(self.taught)
 
 
 def weight(run: Run) -> float | None:
-    """Lambda."""
+    """Return lambda of a search, or None where it is not known."""
     return number_at(run.given.config, "search", "lambda")
 
 

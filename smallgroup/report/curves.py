@@ -52,7 +52,7 @@ def mean_entropy(kind: str) -> RowValue:
 
 
 def gap(row: MetricsRow) -> float | None:
-    """What discretisation costs, in points."""
+    """What discretization costs, in points."""
     derived, mixed = row.number("derived_error"), row.number("w_error")
     return None if derived is None or mixed is None else derived - mixed
 
@@ -71,7 +71,7 @@ def _broken(chart: Chart, run: Run) -> Chart:
 
 
 def _per_learner(run: Run, *wanted: tuple[str, str, RowValue]) -> tuple[Series, ...]:
-    """For each learner a line of each (title, source, measure); a learner has a colour, a measure its dashes."""
+    """For each learner a line of each (title, source, measure); a learner has a color, a measure its dashes."""
     made: list[Series] = []
     for dash, (title, source, measure) in enumerate(wanted):
         lines = [
@@ -108,7 +108,7 @@ def _search(run: Run) -> Iterator[Chart]:
         "training-losses",
         "Training losses",
         "nats",
-        "Means over the steps of an epoch, on labelled images.",
+        "Means over the steps of an epoch, on labeled images.",
         _per_learner(run, ("W", "w_loss", key("w_loss")), ("V", "v_loss", key("v_loss"))),
     )
     yield Chart(
@@ -127,7 +127,7 @@ def _search(run: Run) -> Iterator[Chart]:
     )
     yield Chart(
         "gap",
-        "Discretisation gap",
+        "Discretization gap",
         "points",
         "Error of the derived cell minus that of the mixed network.",
         _per_learner(run, ("", "derived_error - w_error", gap)),
@@ -190,7 +190,7 @@ def _search(run: Run) -> Iterator[Chart]:
         "agreement",
         "Agreement between learners",
         "share",
-        "Unlabelled images to which a learner gives the class that a peer gives.",
+        "Unlabeled images to which a learner gives the class that a peer gives.",
         _per_learner(run, ("", "agreement", key("agreement"))),
     )
     yield Chart(
@@ -304,5 +304,5 @@ def overlays(runs: Sequence[Run]) -> list[Chart]:
 
 
 def final(run: Run, name: str) -> float | None:
-    """A number of the result."""
+    """Return a number of the result, or None where it is missing."""
     return number_at(run.result, name)

@@ -102,7 +102,7 @@ def view(title: str, *parts: str) -> str:
 
 
 def paragraph(words: str) -> str:
-    """Return a text as HTML."""
+    """Return a text as an HTML paragraph, escaped."""
     return f"<p>{escaped(words)}</p>"
 
 
@@ -112,7 +112,7 @@ def facts(numbers: Mapping[str, str | None]) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of texts."""
+    """Return an HTML table of texts, escaped."""
     top = f"<thead><tr>{''.join(f'<th>{escaped(one)}</th>' for one in head)}</tr></thead>" if head else ""
     body = "".join(f"<tr>{''.join(f'<td>{escaped(one)}</td>' for one in row)}</tr>" for row in rows)
     return f"<table>{top}<tbody>{body}</tbody></table>"

@@ -31,7 +31,7 @@ def seconds_by_part(run: Run) -> dict[str, float]:
 
 
 def time_section(run: Run, prefix: str) -> Markup | None:
-    """Time by stage, and memory."""
+    """Return the section on time by stage and peak memory."""
     totals = seconds_by_part(run)
     whole = sum(totals.values())
     if whole <= 0:

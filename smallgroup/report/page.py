@@ -24,7 +24,7 @@ from smallgroup.report.words import STATES
 from smallgroup.version import __version__
 
 LARGEST = 3_000_000
-"""Bytes of a page."""
+"""Most bytes of a page; a longer one shows less."""
 GONE = "No news any more: the server has ended, or the run's folder has moved. This is the run as it was at "
 WHOLE = 4
 """Runs up to which a page of several shows each of them whole."""
@@ -62,7 +62,7 @@ class Drawn:
 
     @cached_property
     def size(self) -> int:
-        """In bytes."""
+        """Return the size of the page in bytes."""
         return len(self.text.encode())
 
 

@@ -1,4 +1,4 @@
-"""Colours that the colour-blind tell apart (after Okabe and Ito), each in a dress for light and one for dark paper."""
+"""Colors that the color-blind tell apart (after Okabe and Ito), each in a dress for light and one for dark paper."""
 
 import zlib
 
@@ -44,7 +44,7 @@ _SCALE = ((0, 32, 77), (66, 78, 108), (124, 123, 120), (186, 173, 104), (255, 23
 
 
 def series(index: int) -> str:
-    """The name of the colour of a learner or a run."""
+    """The name of the color of a learner or a run."""
     return f"l{index % len(LEARNERS)}"
 
 
@@ -54,7 +54,7 @@ def dash(index: int) -> str:
 
 
 def paint(name: str, *, standalone: bool) -> str:
-    """A colour by name, as a variable of the page or, in a file of its own, as it is on light paper."""
+    """A color by name, as a variable of the page or, in a file of its own, as it is on light paper."""
     if name.startswith("#") or name == "none":
         return name
     if not standalone:
@@ -63,24 +63,24 @@ def paint(name: str, *, standalone: bool) -> str:
 
 
 def operation(name: str) -> str:
-    """The colour of an operation; that of one that is not built in is a function of its name."""
+    """The color of an operation; that of one that is not built in is a function of its name."""
     return OPERATIONS.get(name) or _SPARE[zlib.crc32(name.encode()) % len(_SPARE)]
 
 
 def on(colour: str) -> str:
-    """Black or white, whichever is easier to read on a colour."""
+    """Black or white, whichever is easier to read on a color."""
     return "#000000" if (luminance(colour) + 0.05) / 0.05 >= 1.05 / (luminance(colour) + 0.05) else "#ffffff"
 
 
 def luminance(colour: str) -> float:
-    """As WCAG has it."""
+    """Return the relative luminance of a color, as WCAG defines it."""
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def scaled(share: float) -> tuple[int, int, int]:
-    """A share from 0 to 1 as a colour."""
+    """A share from 0 to 1 as a color."""
     place = min(max(share, 0.0), 1.0) * (len(_SCALE) - 1)
     low = min(int(place), len(_SCALE) - 2)
     part = place - low
@@ -89,17 +89,17 @@ def scaled(share: float) -> tuple[int, int, int]:
 
 
 def hexed(colour: tuple[int, int, int]) -> str:
-    """As the web writes it."""
+    """Return a color in hexadecimal, as style sheets write it."""
     return "#" + "".join(f"{part:02x}" for part in colour)
 
 
 def shade(share: float) -> str:
-    """The class of a field that has the colour of a share from 0 to 1, in whole percents."""
+    """The class of a field that has the color of a share from 0 to 1, in whole percents."""
     return f"s{round(100 * min(max(share, 0.0), 1.0))}"
 
 
 def shades() -> str:
-    """What the classes of shares look like: as the background of a field, as a bar, and the colours of learners.
+    """What the classes of shares look like: as the background of a field, as a bar, and the colors of learners.
 
     They are in the style sheet because the page's content security policy forbids style attributes.
     """

@@ -38,7 +38,7 @@ RunState = Literal["finished", "running", "stopped"]
 
 @dataclass(frozen=True)
 class MetricsRow:
-    """A line of metrics."""
+    """A line of metrics.jsonl, with its number."""
 
     line: int
     """Its number in the file, from 1."""
@@ -51,7 +51,7 @@ class MetricsRow:
 
     @property
     def learner(self) -> int:
-        """0 where there is one."""
+        """Return the number of the learner; 0 where there is one only."""
         return whole(self.values.get("learner")) or 0
 
     def number(self, *path: str) -> float | None:
@@ -59,7 +59,7 @@ class MetricsRow:
         return number_at(self.values, *path)
 
     def numbers(self, *path: str) -> list[float] | None:
-        """A list of numbers."""
+        """Return a list of numbers of this line, or None."""
         value = at(self.values, *path)
         if not isinstance(value, list) or not value:
             return None
@@ -81,7 +81,7 @@ class CountedNetwork:
 
 @dataclass(frozen=True)
 class SearchSteps:
-    """The steps of a search."""
+    """Counts of the steps of a search."""
 
     all: int
     v_alone: int
@@ -94,7 +94,7 @@ class Given:
 
     config: Mapping[str, Any] = field(default_factory=dict)
     departures: Mapping[str, Any] = field(default_factory=dict)
-    """What differs from the recipe."""
+    """Keys whose values differ from the recipe."""
     recipe: Mapping[str, Any] = field(default_factory=dict)
     """What the recipe says, of these keys and all others."""
     environment: Mapping[str, Any] = field(default_factory=dict)
@@ -130,7 +130,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """That of its folder."""
+        """Return the name of the run's folder."""
         return self.label or self.folder.name or self.folder.absolute().name or str(self.folder)
 
     @cached_property
@@ -144,7 +144,7 @@ class Run:
 
     @cached_property
     def epochs(self) -> list[int]:
-        """Those with rows."""
+        """Return the epochs that have rows."""
         return sorted({row.epoch for row in self.rows})
 
     @cached_property
@@ -227,7 +227,7 @@ class Run:
 
     @property
     def dataset(self) -> str:
-        """Its name."""
+        """Return the name of the dataset."""
         named = (self.result.get("dataset"), self.facts.get("dataset"), at(self.given.config, "data", "dataset"))
         return str(next((name for name in named if name), ""))
 
@@ -240,7 +240,7 @@ class Run:
         return [] if self.state == "running" else [name for name in wanted if not (self.folder / name).exists()]
 
     def space(self, learner: int) -> str:
-        """That of a learner."""
+        """Return the name of a learner's space."""
         own = at(self.facts, "learners")
         if isinstance(own, list) and learner < len(own) and isinstance(at(own[learner], "space"), str):
             return str(own[learner]["space"])
@@ -347,7 +347,7 @@ def whole(value: object) -> int | None:
 
 
 def number_at(value: object, *path: str) -> float | None:
-    """The number below some keys."""
+    """Return the number below some keys of a document, or None."""
     return finite(at(value, *path))
 
 

@@ -15,13 +15,13 @@ ROOM = 16.0
 
 @dataclass(frozen=True)
 class NetworkPoint:
-    """A trained network."""
+    """A trained network as a point: its error and its multiply-adds."""
 
     name: str
     multiply_adds: float
     error: float
     source: str
-    """The file that says so."""
+    """File that the numbers come from."""
     colour: int = 0
 
     @property

@@ -97,7 +97,7 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request."""
+    """Answers one request of the browser."""
 
     server: Server
     server_version, sys_version = "smallgroup", ""

@@ -28,7 +28,7 @@ class Polyline:
 
 @dataclass(frozen=True)
 class Box:
-    """A rectangle."""
+    """A rectangle of a drawing."""
 
     element: ClassVar = "rect"
     x: float
@@ -43,7 +43,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Disc:
-    """A circle."""
+    """A circle of a drawing."""
 
     element: ClassVar = "circle"
     x: float
@@ -71,7 +71,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Raster:
-    """Coloured fields, row by row, stretched over a rectangle."""
+    """Colored fields, row by row, stretched over a rectangle."""
 
     element: ClassVar = "image"
     x: float
@@ -101,7 +101,7 @@ Shape = Polyline | Box | Disc | Label | Raster | Group
 
 @dataclass(frozen=True)
 class Drawing:
-    """Shapes on a sheet."""
+    """Shapes on a sheet of a given size."""
 
     width: float
     height: float
@@ -113,7 +113,7 @@ class Drawing:
 
 
 def svg(drawing: Drawing, *, standalone: bool = False) -> Markup:
-    """The drawing; within a page its colours follow those of the page, in a file of its own they are fixed."""
+    """The drawing; within a page its colors follow those of the page, in a file of its own they are fixed."""
     paper = Box(0, 0, drawing.width, drawing.height, fill="paper")
     return render(
         "drawing.svg",

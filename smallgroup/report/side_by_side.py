@@ -45,7 +45,7 @@ class RunMeasure:
 
     @property
     def key(self) -> float | str:
-        """What a script sorts by."""
+        """Return the key that the page's script sorts a field by."""
         return self.words if self.value is None else repr(self.value)
 
 
@@ -173,7 +173,7 @@ def _group(runs: Sequence[Run]) -> list[Markup]:
 
 
 def _pairs(setting: SeedPairs) -> str:
-    """Which runs are compared."""
+    """Return the pairs of runs that are compared."""
     pairs = list(setting.pairs.values())
     names = "; ".join(f"{pair.taught.name} against {pair.alone.name}" for pair in pairs)
     again = ", ".join(dict.fromkeys(pair.taught.name for pair in setting.again))

@@ -16,13 +16,13 @@ class ClassView:
     name: str
     number: int
     v: dict[str, list[float]]
-    """At the start, in the middle and at the end: images of the class that V recognises."""
+    """At the start, in the middle and at the end: images of the class that V recognizes."""
     w: dict[str, list[float]]
     labels: dict[str, list[float | None]]
-    """How good each learner's labels are: images of this class that it labelled rightly; where true classes are not
+    """How good each learner's labels are: images of this class that it labeled rightly; where true classes are not
     known, labels of this class on which peers agree. None where it gave none."""
     roles: "Roles | None"
-    """None where V of all learners recognises as much at the start: then nobody is strong."""
+    """None if V of all learners is equally accurate at the start: then no learner is the strong one."""
 
     @property
     def difference(self) -> float:
@@ -41,7 +41,7 @@ class Roles:
     change: float
     """Of W of the weak learner from start to end, in points."""
     twin: float | None = None
-    """What W of the weak learner recognises at the same end in a run without teaching."""
+    """What W of the weak learner recognizes at the same end in a run without teaching."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def _quality(counts: dict[str, list[float]], c: int, learners: int, *, truth: bo
 
 
 def _twin_tables(twin: Run | None, learners: Sequence[int], end: int) -> list[list[float]]:
-    """What W of each learner recognises by class in a run without teaching; empty where that is not known."""
+    """What W of each learner recognizes by class in a run without teaching; empty where that is not known."""
     epoch = min(end, twin.epochs[-1]) if twin is not None and twin.epochs else end
     rows = [None if twin is None else twin.row(k, epoch) for k in learners]
     return [[] if row is None else row.numbers("w_recognised") or [] for row in rows]

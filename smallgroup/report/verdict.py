@@ -44,11 +44,11 @@ def against_baselines(run: Run) -> OpeningVerdict | None:
     source = f"{VERDICT}: verdicts"
     if not known:
         if "training" not in run.parts:
-            words = "Accuracy is open: this run has searched, and trained no network yet"
+            words = "No verdict on accuracy: this run has searched, and trained no network yet"
         elif not any(name in run.parts for name in BASELINES):
-            words = "Accuracy is open: no baseline was trained beside the network; smallgroup run trains them"
+            words = "No verdict on accuracy: no baseline was trained beside the network; smallgroup run trains them"
         else:
-            words = "Accuracy is open: the network and its baselines have not been compared"
+            words = "No verdict on accuracy: the network and its baselines have not been compared"
         return OpeningVerdict("open", f"{words}.", f"the folder has no {source}")
     parts = [f"{SIDES[side]} {_listed(names)}" for side, names in known.items()]
     side: VerdictSide = "worse" if "worse" in known else "better" if set(known) == {"better"} else "even"
@@ -81,7 +81,7 @@ def of_teaching(runs: Sequence[Run]) -> list[OpeningVerdict]:
     settings = settings_of(pairs_of(runs))
     found = [(setting, _main(contributions(setting))) for setting in settings]
     told = [_taught(setting, main) for setting, main in found if main is not None]
-    words = "Teaching is open: no two of these runs differ in lambda alone, one of them with lambda = 0."
+    words = "No verdict on teaching: no two of these runs differ in lambda alone, one of them with lambda = 0."
     return told or [OpeningVerdict("open", words, "config.yaml of each run")]
 
 

@@ -31,7 +31,7 @@ class Frames:
     cells: dict[str, Any] = field(default_factory=dict)
 
     def data(self) -> dict[str, Any]:
-        """As the page embeds it."""
+        """Return the data that the page's script reads."""
         names = {name: [colour, palette.on(colour)] for name, colour in palette.OPERATIONS.items()}
         return {"operations": names, "cells": self.cells}
 
@@ -86,9 +86,9 @@ def cells_section(run: Run, frames: Frames, prefix: str) -> Markup | None:
         figures.append((f"{title}{kept}", svg(drawing)))
     epochs = sorted({epoch for course in courses for epoch in course.cells})
     about = (
-        "Each node is a lane; each row an operation on its way from a lane into a node. The number is the operation's "
-        "share of its edge, and so is the bar below it, whose tick marks the uniform level: the share of an operation "
-        "about which nothing is decided. The thicker the way, the more is decided."
+        "Each node is a lane. Each row is an operation that leads from a lane into a node. The number, and the bar "
+        "below it, is the operation's share of its edge. The tick marks the uniform level. "
+        "The thicker the line, the more the edge is decided."
     ) + _thinned(run, len(epochs))
     return render("cells.html", prefix=prefix, about=about, epochs=epochs, hint=HINT, figures=figures)
 
@@ -156,7 +156,7 @@ def _numbers(chart: Chart, most: int) -> dict[str, object]:
 
 
 def curves_section(run: Run, prefix: str, detail: Detail) -> Markup | None:
-    """All curves of a run."""
+    """Return the section with all curves of a run."""
     charts = charts_of(run)
     if not charts:
         return None

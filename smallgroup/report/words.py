@@ -29,17 +29,17 @@ class SourcedText:
 
 
 def percent(value: float | None, digits: int = 2) -> str:
-    """A share in percent."""
+    """Return a share from 0 to 1 as percent."""
     return "not known" if value is None else f"{value:.{digits}f} %"
 
 
 def signed(value: float, digits: int = 2) -> str:
-    """A difference."""
+    """Return a difference with its sign."""
     return f"{value:+.{digits}f}".replace("-", "\u2212")
 
 
 def count(value: float | None) -> str:
-    """A large number."""
+    """Return a large number in short form, such as 14.1 k."""
     return "not known" if value is None else f"{value:,.0f}"
 
 
@@ -54,7 +54,7 @@ def sized(value: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A length of time."""
+    """Return a length of time in words, such as 40 s."""
     if seconds is None:
         return "not known"
     return f"{seconds:.1f} s" if seconds < 10 else written(seconds)

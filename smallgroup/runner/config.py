@@ -14,19 +14,19 @@ class RunConfig(Section):
     """How a run is carried out."""
 
     device: str = AUTO
-    """Where the run computes: cpu, cuda, cuda:1, mps, or auto, which is the first CUDA device, else the CPU."""
+    """Device: cpu, cuda, cuda:1, mps, or auto, which is the first CUDA device, else the CPU."""
     threads: int = Field(default=1, ge=1, le=MOST["threads"])
     """Threads of torch; with two on a busy machine small networks are slower than with one."""
     kernels: Literal["auto", "native", "torch", "plain"] = "auto"
-    """What networks are computed with: C++ kernels compiled on this machine, torch operators, or layer by layer."""
+    """Kernels: C++ compiled on this machine (native), torch operators (torch), or layer by layer (plain)."""
     precision: Precision = FULL
-    """What the learners of a search compute in: float32, or with first-order gradients bfloat16 or (CUDA) tf32."""
+    """Precision of a search: float32, or with first-order gradients bfloat16 or (CUDA) tf32."""
     checkpoint_minutes: float = Field(default=10.0, ge=0)
-    """A checkpoint is written at the end of an epoch, if the last is two seconds old, and after so many minutes."""
+    """Minutes between checkpoints within an epoch; one is also written at its end, if the last is two seconds old."""
     on_nonfinite: Literal["stop", "skip"] = "stop"
-    """When a loss or a gradient is not finite: stop before the update, or leave the batch out and count it."""
+    """If a loss or gradient is not finite: stop before the update, or skip and count the batch."""
     most_skipped: int = Field(default=10, ge=1)
-    """Batches in a row that are left out at most; then the run stops after all."""
+    """Most batches skipped in a row; after that the run stops."""
 
     @field_validator("device")
     @classmethod

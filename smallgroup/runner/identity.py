@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from smallgroup.migrations import name_of_today
 from smallgroup.runtime.checks import LONGEST
 
 
@@ -15,4 +16,6 @@ def check_identity(mine: Mapping[str, Any], theirs: Mapping[str, Any], path: str
             check_identity(ours, saved, f"{name}.")
         elif ours != saved:
             was, now = (repr(value)[:LONGEST] for value in (saved, ours))
-            raise ValueError(f"a run is resumed with the config it was begun with, but {name} was {was} and is {now}")
+            raise ValueError(
+                f"a run is resumed with the config it was begun with, but {name_of_today(name)} was {was} and is {now}"
+            )

@@ -1,4 +1,4 @@
-"""One process per run folder."""
+"""Lock the folder of a run, so that one process at a time writes to it."""
 
 import errno
 import fcntl
@@ -9,20 +9,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from smallgroup.runner.owner import InUseError, LostLockError, Ownership, is_owned
 from smallgroup.runtime.files import naming, open_regular
+
+__all__ = ["FILE", "InUseError", "LostLockError", "Ownership", "held", "locked"]
 
 FILE = ".lock"
 TRIES, PAUSE = 5, 0.02
 UNKNOWN = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK}
-"""What file systems without `flock` say; there nobody notices the others."""
-
-
-class InUseError(ValueError):
-    """Another process works in the folder."""
+"""What file systems without `flock` say; there the owner file alone keeps others out."""
 
 
 def held(folder: Path) -> bool:
     """Whether a process works in the folder now."""
+    alone = True
     try:
         with open_regular(folder / FILE) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -33,26 +33,37 @@ def held(folder: Path) -> bool:
     except OSError as error:
         if error.errno not in UNKNOWN:
             raise
-    return False
+        alone = False
+    return is_owned(folder, alone=alone)
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder, or say who does. The system lets go of it when the process ends, however it ends."""
+def locked(folder: Path) -> Iterator[Ownership]:
+    """Hold the folder, or say who does.
+
+    On this host the system lets go of it when the process ends, however it ends. On other hosts it is free at once if
+    the process ends in order, and else `owner.STALE` seconds after its last sign of life.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with open_regular(folder / FILE, "ab+") as file:
-        if not _taken(file):
+        alone = _taken(file)
+        if alone is False:
             file.seek(0)
             owner = file.read(20).decode(errors="replace").strip()
             raise InUseError(f"a run folder is for one process at a time, but {folder} is in use by process {owner}")
-        with naming(folder / FILE):
-            file.truncate(0)
-            os.write(file.fileno(), f"{os.getpid()}\n".encode())  # what is buffered would fail again when it is closed
-        yield
+        ownership = Ownership(folder)
+        with ownership.kept(alone=alone is True):
+            with naming(folder / FILE):
+                file.truncate(0)
+                os.write(file.fileno(), f"{os.getpid()}\n".encode())  # what is buffered would fail again when closed
+            yield ownership
 
 
-def _taken(file: IO[bytes]) -> bool:
-    """Whether the lock could be had. Who only asks whether a folder is in use holds it for a moment: that is no use."""
+def _taken(file: IO[bytes]) -> bool | None:
+    """Whether the lock could be had; None where there is no such lock.
+
+    Who only asks whether a folder is in use holds it for a moment: that is no use.
+    """
     for _ in range(TRIES):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -60,7 +71,7 @@ def _taken(file: IO[bytes]) -> bool:
             time.sleep(PAUSE)
         except OSError as error:
             if error.errno in UNKNOWN:
-                return True
+                return None
             raise
         else:
             return True

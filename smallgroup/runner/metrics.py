@@ -22,7 +22,7 @@ class Metrics:
 
     @property
     def length(self) -> int:
-        """Bytes written so far."""
+        """Return the number of bytes written so far."""
         try:
             with open_regular(self.path) as file:
                 return os.fstat(file.fileno()).st_size

@@ -13,7 +13,7 @@ from signal import Signals
 from typing import Any, NoReturn
 
 from smallgroup.runner.identity import check_identity
-from smallgroup.runner.lock import locked
+from smallgroup.runner.lock import Ownership, locked
 from smallgroup.runner.metrics import Metrics, check_free
 from smallgroup.runner.place import CHECKPOINTS, METRICS
 from smallgroup.runner.saved import Saved, parts_of
@@ -24,9 +24,10 @@ from smallgroup.runtime.checkpoints import Checkpoint, Checkpoints
 from smallgroup.runtime.environment import Environment
 from smallgroup.runtime.files import check_not_link, remove_unfinished, write_whole
 from smallgroup.runtime.memory import is_out_of_memory
-from smallgroup.runtime.world import BETWEEN_STEPS, IN_STEP, JobState, LostRankError, Vote, World
+from smallgroup.runtime.world import BETWEEN_STEPS, IN_STEP, JobState, LostRankError, TornStepError, Vote, World
 
 DRIFT = "the result may differ from that of an uninterrupted run: {}"
+RANKS = "batches were divided over {} ranks and are now over {}: the images are the same, the last bits are not"
 
 
 class Interrupted(Exception):
@@ -71,7 +72,7 @@ class Runner:
     def run(self, job: Job, *, resume: bool = False) -> float:
         """Run the job to its end and give the seconds it took, over all its parts."""
         leads = self.world.is_first
-        with locked(self.folder) if leads else nullcontext(), watched() as ending, closing(job):
+        with locked(self.folder) if leads else nullcontext() as owner, watched() as ending, closing(job):
             metrics, checkpoints = (
                 Metrics(self.folder / METRICS),
                 Checkpoints(self.folder / CHECKPOINTS, keep=self.keep),
@@ -83,8 +84,9 @@ class Runner:
 
             def save() -> None:
                 tensors, record = job.state()
-                if not leads:
+                if owner is None:
                     return
+                owner.check()
                 seconds = before + time.monotonic() - start
                 own = {"metrics": metrics.length, "seconds": seconds, "identity": dict(self.identity)}
                 own |= {"environment": asdict(self.environment), "metrics_sha256": metrics.digest()}
@@ -108,7 +110,7 @@ class Runner:
                     rows = [{**row, **left_out} for row in rows]
                 can_save = True
                 if failure is None:
-                    failure, can_save = self._written_down(metrics, job, before + time.monotonic() - start, rows)
+                    failure, can_save = self._written_down(owner, metrics, job, before + time.monotonic() - start, rows)
                     where = 0 if failure is None else BETWEEN_STEPS
                 since = time.monotonic() - saved
                 at_end = rows is not None and (since >= self.least_seconds or first or job.finished)
@@ -125,15 +127,21 @@ class Runner:
             return before + time.monotonic() - start
 
     def _written_down(
-        self, metrics: Metrics, job: Job, seconds: float, rows: Sequence[Mapping[str, Any]] | None
+        self,
+        owner: Ownership | None,
+        metrics: Metrics,
+        job: Job,
+        seconds: float,
+        rows: Sequence[Mapping[str, Any]] | None,
     ) -> tuple[BaseException | None, bool]:
         """Write what a step leaves behind and tell of it; return what failed, and whether the step may be saved.
 
-        Without all its rows it may not.
+        Without all its rows it may not, nor where another process has taken the folder over.
         """
-        if not self.world.is_first:
+        if owner is None:
             return None, True
         try:
+            owner.check()
             with _told_what_is_left():
                 for row in rows or ():
                     metrics.append(row)
@@ -183,6 +191,8 @@ class Runner:
 
     def _left_out(self, error: Exception, job: Job) -> bool:
         """Whether the run goes on without the step that failed."""
+        if isinstance(error, TornStepError):  # then the others can neither vote nor save
+            raise error
         step = job.step
         if not isinstance(error, FloatingPointError) or not self.skips.leave_out(error) or not job.leave_out():
             return False
@@ -248,6 +258,8 @@ class Runner:
             self._tell(sentence)
         if drift:
             self._tell(DRIFT.format(drift))
+        if run.environment.ranks != self.environment.ranks:
+            self._tell(RANKS.format(run.environment.ranks, self.environment.ranks))
         if self.environment.canary and not run.environment.shares_canary(self.environment):
             self._tell("the checkpoint is of an earlier version: whether this machine rounds as before is not checked")
         if run.metrics_sha256 not in (None, metrics.digest()):

@@ -19,7 +19,7 @@ class Saved(BaseModel):
     """Of those; runs of earlier versions have none."""
     skipped_in_a_row: Annotated[int, Field(ge=0)] = 0
     skipped_in_epoch: Annotated[int, Field(ge=0)] = 0
-    """Batches that were left out."""
+    """How many batches of the epoch were skipped."""
     seconds: Annotated[float, Field(ge=0)]
     identity: dict[str, Any]
     environment: Environment

@@ -22,7 +22,7 @@ class Skips:
         return True
 
     def taken(self) -> None:
-        """A step was taken."""
+        """Note that a step was taken: the row of skipped batches has ended."""
         self.in_a_row = 0
 
     def of_epoch(self) -> dict[str, int]:

@@ -12,7 +12,7 @@ class Job(Protocol):
 
     @property
     def step(self) -> int:
-        """How many steps were taken."""
+        """Number of steps taken so far."""
         ...
 
     @property
@@ -32,7 +32,7 @@ class Job(Protocol):
         ...
 
     def load_state(self, tensors: "Mapping[str, Tensor]", record: Mapping[str, Any]) -> None:
-        """Take up what `state` gave."""
+        """Restore what `state` returned when the checkpoint was written."""
         ...
 
     def leave_out(self) -> bool:
@@ -54,13 +54,13 @@ class Watcher:
         """The run goes on after so many steps."""
 
     def started(self, job: Job) -> None:
-        """The first step comes next."""
+        """Called before the first step."""
 
     def stepped(self, step: int, seconds: float) -> None:
         """A step was taken; the run has lasted so many seconds in all."""
 
     def ended_epoch(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """An epoch is over."""
+        """Called at the end of each epoch."""
 
     def saved(self, step: int) -> None:
-        """A checkpoint was written."""
+        """Called after a checkpoint was written."""

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from smallgroup.runtime.checks import check_choice
+
 Clock = Literal["wall", "cpu"]
 CLOCKS: dict[str, Callable[[], float]] = {"wall": time.monotonic, "cpu": time.process_time}
 """`cpu` is for comparisons on a busy machine: it counts the seconds of all threads of this process."""
@@ -12,7 +14,7 @@ CLOCKS: dict[str, Callable[[], float]] = {"wall": time.monotonic, "cpu": time.pr
 
 @dataclass(frozen=True)
 class Budget:
-    """Seconds from now on."""
+    """A time budget in seconds, counted from its creation."""
 
     seconds: float
     clock: Clock = "wall"
@@ -20,16 +22,17 @@ class Budget:
     """When it began, by its clock; negative: now."""
 
     def __post_init__(self) -> None:
+        check_choice("clock", self.clock, tuple(CLOCKS))
         if self.start < 0:
             object.__setattr__(self, "start", self.now())
 
     def now(self) -> float:
-        """What the clock says."""
+        """Return the time of the clock, in seconds."""
         return CLOCKS[self.clock]()
 
     @property
     def spent(self) -> float:
-        """Seconds since the beginning."""
+        """Return the seconds since the budget began."""
         return self.now() - self.start
 
     @property

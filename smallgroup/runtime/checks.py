@@ -19,7 +19,7 @@ def check_choice(name: str, value: object, choices: Sequence[str], more: str = "
 
 
 def suggestion(word: object, known: Iterable[str]) -> str:
-    """Return the end of a sentence that names the known word most like a misspelt one; nothing if none is like it."""
+    """Return the end of a sentence that names the known word most like a misspelled one; nothing if none is like it."""
     near = nearest(word, known) if isinstance(word, str) else None
     return "" if near is None else f"; did you mean {near}?"
 

@@ -1,4 +1,4 @@
-"""Lengths of time, to read."""
+"""Read and format lengths of time such as 1h30m."""
 
 
 def written(seconds: float) -> str:

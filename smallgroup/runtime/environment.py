@@ -40,9 +40,11 @@ class Environment:
     canary: Mapping[str, str] = field(default_factory=dict)
     """Hashes of fixed computations by name; empty where none were made, as by earlier versions."""
     versions: Mapping[str, str] = field(default_factory=dict)
-    """Of packages beside torch."""
+    """Versions of packages other than torch."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of numerical libraries, to explain what the canary shows."""
+    ranks: int = 1
+    """Over how many processes the batches of a training were divided."""
 
     @staticmethod
     def current(kernels: str, canary: Mapping[str, str] | None = None, device: str = "cpu") -> "Environment":
@@ -54,7 +56,7 @@ class Environment:
 
     def summary(self) -> dict[str, Any]:
         """Return what the config of a run records."""
-        return {name: getattr(self, name) for name in SUMMARY}
+        return {name: getattr(self, name) for name in SUMMARY} | ({"ranks": self.ranks} if self.ranks > 1 else {})
 
     def differences(self, other: "Environment") -> list[str]:
         """Return a phrase for everything in the other one that may change bits.
@@ -80,7 +82,8 @@ class Environment:
         return bool(self.canary.keys() & other.canary.keys())
 
     def _deciding(self) -> dict[str, Any]:
-        return self.summary() | {name: self.versions[name] for name in DECIDING if name in self.versions}
+        summary = {name: getattr(self, name) for name in SUMMARY}
+        return summary | {name: self.versions[name] for name in DECIDING if name in self.versions}
 
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any], names: Iterable[str]) -> list[str]:

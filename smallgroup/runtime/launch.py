@@ -16,6 +16,8 @@ class Launch:
     ranks: int
     local_rank: int
     """Among the processes of this machine: it chooses the device."""
+    local_ranks: int
+    """The number of processes of this machine."""
     restarts: int
     """How often `torchrun --max-restarts` has started all processes again."""
 
@@ -34,7 +36,8 @@ def launched() -> Launch | None:
         raise ValueError(f"RANK must be below WORLD_SIZE, but they are {rank} and {ranks}")
     if ranks == 1:
         return None
-    return Launch(rank, ranks, _number("LOCAL_RANK"), _number("TORCHELASTIC_RESTART_COUNT"))
+    local_ranks = _number("LOCAL_WORLD_SIZE") or ranks
+    return Launch(rank, ranks, _number("LOCAL_RANK"), local_ranks, _number("TORCHELASTIC_RESTART_COUNT"))
 
 
 def _number(name: str, at_least: int = 0) -> int:

@@ -20,13 +20,9 @@ def memory_in_use() -> int:
 
 def peak_memory() -> int:
     """The most bytes that the process ever had."""
-    try:
-        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
-            for line in file:
-                if line.startswith("VmHWM:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
+    peak = _kilobytes("/proc/self/status", "VmHWM:")
+    if peak is not None:
+        return peak * 1024
     # Elsewhere; on Linux it would begin with the peak of the process that started this one.
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else most * 1024  # elsewhere the system counts in kilobytes
@@ -34,11 +30,22 @@ def peak_memory() -> int:
 
 def available_memory() -> int | None:
     """Bytes that the machine can still give, if it says so."""
+    free = _kilobytes("/proc/meminfo", "MemAvailable:")
+    return None if free is None else free * 1024
+
+
+def _peak_address_space() -> int:
+    """The most bytes of address space that the process ever had, which is what RLIMIT_AS counts; 0 if not known."""
+    return (_kilobytes("/proc/self/status", "VmPeak:") or 0) * 1024
+
+
+def _kilobytes(path: str, name: str) -> int | None:
+    """Read one line of a file of Linux; None on other systems."""
     try:
-        with open("/proc/meminfo", encoding="ascii") as file:
+        with open(path, encoding="ascii", errors="replace") as file:
             for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
+                if line.startswith(name):
+                    return int(line.split()[1])
     except OSError:
         pass
     return None
@@ -68,11 +75,25 @@ def check_batch(images: int, channels: int, size: int, width: int) -> None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out: torch says so in two ways, Python in a third."""
+    """Whether memory ran out: torch says so in several ways, Python in one of its own."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError | OutOfMemory):
         return True
     words = str(error)
-    return isinstance(error, RuntimeError) and ("can't allocate memory" in words or "not enough memory" in words)
+    if not isinstance(error, RuntimeError):
+        return False
+    if any(known in words for known in ("can't allocate memory", "not enough memory", "bad_alloc")):
+        return True
+    # oneDNN says the same for every failure, so that what it says counts only where memory is short.
+    return ("could not create a primitive" in words or "could not execute a primitive" in words) and _is_memory_short()
+
+
+def _is_memory_short() -> bool:
+    """Whether the process came near the limit of its address space, or the machine has hardly any memory left."""
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit != resource.RLIM_INFINITY and _peak_address_space() > 0.75 * limit:
+        return True
+    free = available_memory()
+    return free is not None and free < 256 * 2**20
 
 
 @contextmanager

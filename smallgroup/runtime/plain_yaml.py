@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 DEEPEST = 20
-"""Sections within one another."""
+"""Deepest nesting of sections that is read."""
 MOST_DIGITS = 100
 """Of a whole number, in any of the ways that YAML has to write one."""
 

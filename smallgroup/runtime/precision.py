@@ -47,7 +47,7 @@ def in_full() -> Iterator[None]:
 
 
 def current() -> Precision:
-    """Return the precision in use."""
+    """Return the precision of the passes that are computed now."""
     return _in_use.get()
 
 

@@ -47,6 +47,10 @@ class LostRankError(RuntimeError):
     """Another rank has failed or died."""
 
 
+class TornStepError(LostRankError):
+    """A step has failed on this rank where the others cannot be told: they see it when this process ends."""
+
+
 class World:
     """All processes of a job. This one is the only one; `Ranks` has more."""
 
@@ -204,10 +208,11 @@ def joined(launch: Launch) -> Iterator[World]:
     Tables travel over nccl where there is a GPU for every process of a machine, and over gloo elsewhere.
     """
     _end_with_launcher()
-    on_gpu = torch.cuda.is_available() and distributed.is_nccl_available()
-    if on_gpu:
-        torch.cuda.set_device(launch.local_rank % torch.cuda.device_count())
-    backend = "nccl" if on_gpu else "gloo"
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if gpus:
+        torch.cuda.set_device(launch.local_rank % gpus)
+    # nccl refuses two processes on one GPU.
+    backend = "nccl" if gpus >= launch.local_ranks and distributed.is_nccl_available() else "gloo"
     distributed.init_process_group(
         backend, store=_store(launch), rank=launch.rank, world_size=launch.ranks, timeout=HANGING
     )

@@ -1,5 +1,7 @@
 """What may be chosen: operations, cells, supernets, genotypes and the networks around them; one folder per space."""
 
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
 from smallgroup.registry import Registry
@@ -8,49 +10,50 @@ from smallgroup.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
     from smallgroup.spaces.config import NetworkConfig, SpaceConfig
-    from smallgroup.spaces.darts import DartsSpace
     from smallgroup.spaces.definition import SpaceDefinition
     from smallgroup.spaces.design import NetworkDesign
+    from smallgroup.spaces.drawing import draw
     from smallgroup.spaces.edges import MixedNodes
     from smallgroup.spaces.genotype import Genotype
     from smallgroup.spaces.ground_truth import GroundTruth, Standing
     from smallgroup.spaces.kinds import Kind, Rule
-    from smallgroup.spaces.nas_bench_201 import NasBench201Space
+    from smallgroup.spaces.layers import FULL, SEARCH, Style, Zero, relu_conv_norm
     from smallgroup.spaces.network import DerivedNetwork
+    from smallgroup.spaces.networks import build_network
     from smallgroup.spaces.space import Space, checked_scores
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
             "config": ["NetworkConfig", "SpaceConfig"],
-            "darts": ["DartsSpace"],
             "definition": ["SpaceDefinition"],
             "design": ["NetworkDesign"],
+            "drawing": ["draw"],
             "edges": ["MixedNodes"],
             "genotype": ["Genotype"],
             "ground_truth": ["GroundTruth", "Standing"],
             "kinds": ["Kind", "Rule"],
-            "nas_bench_201": ["NasBench201Space"],
+            "layers": ["FULL", "SEARCH", "Style", "Zero", "relu_conv_norm"],
             "network": ["DerivedNetwork"],
+            "networks": ["build_network"],
             "space": ["Space", "checked_scores"],
         },
     )
+
+
+def _of_folders(what: str) -> dict[str, str]:
+    """Return what the folders here say that they have, by name: `SPACES` and `GROUND_TRUTHS` of each."""
+    folders = [import_module(f"{__name__}.{each.name}") for each in iter_modules(__path__) if each.ispkg]
+    return dict(sorted((name, place) for folder in folders for name, place in vars(folder).get(what, {}).items()))
+
 
 SPACES: "Registry[SpaceDefinition]" = Registry(
     "space",
     "smallgroup.spaces",
     "smallgroup.spaces.definition:SpaceDefinition",
-    {
-        "darts": "smallgroup.spaces.darts.definition:DartsDefinition",
-        "nas-bench-201": "smallgroup.spaces.nas_bench_201.definition:NasBench201Definition",
-        "proxyless": "smallgroup.spaces.proxyless.definition:ProxylessDefinition",
-        **{f"robust-s{n}": f"smallgroup.spaces.robust.definition:RobustS{n}" for n in (1, 2, 3, 4)},
-    },
+    _of_folders("SPACES"),
 )
 """Spaces by name: the built-in ones, those of installed packages, and those of plugins."""
-MAIN_SPACES = ("darts", "nas-bench-201")
-"""The spaces that contracts of methods and measurements of operations go through; the others are parts of the first, or
-made for one method."""
 register = SPACES.register
 """The decorator that registers a space of your own under its `name`."""
 
@@ -58,10 +61,7 @@ GROUND_TRUTHS: "Registry[GroundTruth]" = Registry(
     "ground truth",
     "smallgroup.ground_truths",
     "smallgroup.spaces.ground_truth:GroundTruth",
-    {
-        "nas-bench-201": "smallgroup.spaces.nas_bench_201.truth:Truth",
-        "nas-bench-301": "smallgroup.spaces.darts.truth:Surrogate",
-    },
+    _of_folders("GROUND_TRUTHS"),
 )
 """Tables and surrogates of how good the cells of a space are, by name."""
 register_ground_truth = GROUND_TRUTHS.register
@@ -80,16 +80,16 @@ def definitions() -> "list[SpaceDefinition]":
 
 
 __all__ = [
+    "FULL",
     "GROUND_TRUTHS",
+    "SEARCH",
     "SPACES",
-    "DartsSpace",
     "DerivedNetwork",
     "Genotype",
     "GroundTruth",
     "ImageSpec",
     "Kind",
     "MixedNodes",
-    "NasBench201Space",
     "NetworkConfig",
     "NetworkDesign",
     "Rule",
@@ -97,9 +97,14 @@ __all__ = [
     "SpaceConfig",
     "SpaceDefinition",
     "Standing",
+    "Style",
+    "Zero",
+    "build_network",
     "checked_scores",
     "definition_of",
     "definitions",
+    "draw",
     "register",
     "register_ground_truth",
+    "relu_conv_norm",
 ]

@@ -103,7 +103,7 @@ def there_and_back(
 
 
 def images_for(channels: int, generator: torch.Generator) -> Tensor:
-    """Draw a few small images."""
+    """Draw a few small images, the same on every machine."""
     images = numbers((_IMAGES, channels, _SIZE, _SIZE), generator)
     return images.contiguous(memory_format=torch.channels_last).requires_grad_()
 

@@ -1,8 +1,10 @@
 """The parts of a config that are about a space: `space`, and the network around a cell.
 
-Every space has some keys of its own beside the common ones. A config may hold keys of several spaces side by side: a
-recipe is for all of them, learners may search different ones, and a cell may be trained beside one of another space.
-Each space reads its own. A key that no registered space has is refused, and so is a value that none of them takes.
+Every space has some keys of its own beside the common ones. Recipes give the common ones their values; a key of a space
+has its default here, in the space's own section, and a recipe may say another value. A config may hold keys of several
+spaces side by side: a recipe is for all of them, learners may search different ones, and a cell may be trained beside
+one of another space. Each space reads its own. A key that no registered space has is refused, and so is a value that
+none of them takes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,9 +31,6 @@ from smallgroup.spaces import SPACES, definition_of, definitions
 if TYPE_CHECKING:
     from smallgroup.spaces.design import NetworkDesign
     from smallgroup.spaces.space import Space
-
-SHORT = 24
-"""Channels of a network in a short training, where nobody says another number."""
 
 
 class SpaceSection(Section):
@@ -69,8 +68,8 @@ class SpaceConfig(SpaceSection):
     """Which space, at which size; what the images are like comes from the data. A space adds keys in a subclass."""
 
     name: str
-    """See `smallgroup list spaces`."""
-    channels: int = Field(default=8, ge=1, le=MOST["channels"])
+    """The search space; `smallgroup list spaces` names them all."""
+    channels: int = Field(ge=1, le=MOST["channels"])
     """Channels of the first cells."""
 
     @classmethod
@@ -86,7 +85,7 @@ class SpaceConfig(SpaceSection):
 class NetworkConfig(SpaceSection):
     """The large network around the cell; what the images are like comes from the data."""
 
-    channels: int = Field(default=36, ge=1, le=MOST["channels"])
+    channels: int = Field(ge=1, le=MOST["channels"])
     """Channels of a node in the first cells."""
 
     if TYPE_CHECKING:
@@ -135,14 +134,18 @@ def for_space(recipe: Mapping[str, Any], name: object) -> dict[str, Any]:
     if not isinstance(name, str) or name not in SPACES:
         return dict(recipe)  # left to who reads the name
     definition = definition_of(name)
-    least = definition.network_config().model_dump()
-    short = {**least, **definition.short_training, "channels": SHORT}
     result = {**recipe, "space": _only(definition.config, recipe["space"])}
-    for section, network in (("training", least), ("playoff", short)):
-        keys = recipe.get(section, {})
-        own = _only(definition.network_config, keys.get("network", {}))
-        result[section] = {**keys, "network": {**network, **own}}
+    for section in ("training", "playoff"):
+        keys = recipe[section]
+        own = _only(definition.network_config, keys["network"])
+        result[section] = {**keys, "network": {**own_defaults(definition.network_config), **own}}
     return result
+
+
+def own_defaults(section: type[SpaceSection]) -> dict[str, Any]:
+    """Return the keys that a space has of its own, with their defaults."""
+    fields = section.model_fields.items()
+    return {key: field.get_default(call_default_factory=True) for key, field in fields if not field.is_required()}
 
 
 def _only(section: type[BaseModel], keys: Mapping[str, Any]) -> dict[str, Any]:
@@ -170,7 +173,7 @@ def _checked(key: str, value: object, owners: Iterable[type[BaseModel]]) -> obje
 
 @cache
 def _alone(owner: type[BaseModel], key: str) -> type[BaseModel]:
-    """A section with one key."""
+    """Return a model of a section that has this key alone, to check its value."""
     field = owner.model_fields[key]
     # Built from the key itself: a config of a space may have keys that must be given.
     made: type[BaseModel] = create_model("section", __base__=Section, **{key: (field.annotation, field)})  # type: ignore[call-overload]

@@ -1,4 +1,4 @@
-"""How big a network is."""
+"""Count the parameters and the multiply-adds of a network."""
 
 import copy
 from collections.abc import Callable, Mapping

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Published:
-    """A genotype of a paper."""
+    """A genotype that a paper has published, and where."""
 
     genotype: Genotype
     about: str
@@ -44,7 +44,7 @@ class SpaceDefinition:
     config: ClassVar[type[SpaceConfig]] = SpaceConfig
     """The section `space` of a config: the common keys and those of this space."""
     network_config: ClassVar[type[NetworkConfig]] = NetworkConfig
-    """The sections `training.network` and `playoff.network`, likewise."""
+    """The sections `training.network` and `playoff.network`, likewise; defaults are those of short trainings."""
     network_design: ClassVar[type[NetworkDesign]] = NetworkDesign
     """What a network is built from, and what the file of a trained model says of it."""
     auxiliaries: ClassVar[tuple[str, ...]] = ("none",)
@@ -55,8 +55,10 @@ class SpaceDefinition:
     """What the channels of its networks must be a multiple of."""
     strides: ClassVar[tuple[int, ...]] = ()
     """The strides that `bench ops` measures its operations with; none: it measures none of them."""
-    short_training: ClassVar[Mapping[str, Any]] = {}
-    """Keys of `network_config` with which its networks learn fast in a short training."""
+    benched: ClassVar[tuple[Mapping[str, Any], ...]] = ()
+    """Sizes of its supernet that `bench step` measures where nothing else is asked for."""
+    published_channels: ClassVar[int] = 36
+    """The channels of the networks that papers train."""
     baselines: ClassVar[Mapping[str, Any]] = {}
     """Well-known networks by name, such as `resnet`, in the form that `from_plain` reads."""
 
@@ -88,11 +90,15 @@ class SpaceDefinition:
 
     def published_design(self, dataset: str) -> NetworkDesign:
         """Return the network that papers train for a dataset of `IMAGES`, with its auxiliary head."""
-        return self.design(self.network_config(), IMAGES[dataset])
+        return self.design(self.network_config(channels=self.published_channels), IMAGES[dataset])
 
     def published_auxiliary(self, genotype: Any, dataset: str) -> str:  # noqa: ANN401, ARG002
         """Return the auxiliary head that the release of a genotype has for a dataset."""
         return self.published_design(dataset).auxiliary
+
+    def published_sizes(self, genotype: Any) -> Mapping[str, Any]:  # noqa: ANN401, ARG002
+        """Return the keys of a network design in which the release of a genotype is unlike others of its space."""
+        return {}
 
     def depth(self, *, deep: bool) -> dict[str, Any]:  # noqa: ARG002
         """Return the keys of `network_config` that make a network shallow or deep; none: it has one depth."""
@@ -192,7 +198,7 @@ class SpaceDefinition:
 
     def at_any_size(self) -> "Space":
         """Return the space for what does not depend on its size: derivation, and what a genotype has chosen."""
-        return self.space(self.config(name=self.name), ImageSpec())
+        return self.space(self.config(name=self.name, channels=self.width_step), ImageSpec())
 
 
 def _graph(kind: Kind, table: "Tensor") -> CellGraph:

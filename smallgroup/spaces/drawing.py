@@ -7,7 +7,7 @@ from smallgroup.spaces import definition_of
 from smallgroup.spaces.genotype import CellGraph, Edge, Genotype
 
 _LANE = 3
-"""Columns per lane."""
+"""Columns of text per lane of a drawing."""
 _GAP = "    "
 
 

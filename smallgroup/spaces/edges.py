@@ -14,6 +14,7 @@ from smallgroup.runtime.precision import widened
 from smallgroup.spaces.kinds import Kind
 from smallgroup.spaces.sharing import Terms, bound, leaving, running
 from smallgroup.spaces.space import Choice, EdgeBuilder, EdgeParts, Mixture, remaining
+from smallgroup.spaces.whole import WholeCell
 
 
 class MixedEdge(nn.Module):
@@ -49,7 +50,7 @@ class MixedEdge(nn.Module):
         return mixed if beside is None else self.joined(mixed, beside)
 
     def forward(self, inputs: Tensor, choice: Choice) -> Tensor:
-        """The mixed output, finished."""
+        """Return the mixed output, after what follows the mixture."""
         return self.finish(self._mixed(_part(inputs, self.first), choice), inputs, choice)
 
     def _mixed(self, inputs: Tensor, choice: Choice) -> Tensor:
@@ -79,7 +80,10 @@ class MixedEdges(nn.Module):
 
 
 class MixedNodes(MixedEdges):
-    """All edges of a cell and the nodes they lead to, each the sum of its incoming edges."""
+    """All edges of a cell and the nodes they lead to, each the sum of its incoming edges.
+
+    `results` are the nodes that the cell makes its output of; None: all of them.
+    """
 
     def __init__(
         self,
@@ -90,6 +94,7 @@ class MixedNodes(MixedEdges):
         make: Callable[[str, int, int], nn.Module],
         build_edge: EdgeBuilder,
         mask: Tensor | None,
+        results: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
         self.kind = kind
@@ -100,9 +105,12 @@ class MixedNodes(MixedEdges):
             self.edges.append(build_edge(EdgeParts(remaining(kind, mask, e), channels, stride, make)))
             self.incoming.setdefault(node, []).append((e, source))
             self.outgoing.setdefault(source, []).append(e)
+        self._results = tuple(self.incoming if results is None else results)
         self._mixing = {
             e: edge for e, edge in enumerate(self.edges) if isinstance(edge, MixedEdge) and _only_mixes(edge)
         }
+        plain = {e: edge for e, edge in self._mixing.items() if _adds_nothing(edge)}
+        self._whole = WholeCell.of(plain, self.incoming, len(kind.operations))
 
     def forward(self, inputs: Sequence[Tensor], mixture: Mixture, cell: int) -> list[Tensor]:
         """The inputs of the cell, and after them its nodes in their order."""
@@ -119,17 +127,23 @@ class MixedNodes(MixedEdges):
     # The same on a fast path: what the edges that leave a node share is computed once, and a node is one sum.
 
     def _shared(self, backend: Backend, inputs: Sequence[Tensor], mixture: Mixture, cell: int) -> list[Tensor]:
+        if self._whole is not None and not any(map(_watched, self._mixing.values())):
+            nodes = self._whole.compute(backend, inputs, mixture)
+            if nodes is not None:
+                return [*inputs, *nodes]
         choices = [mixture.choice(cell, e) for e in range(len(self.edges))]
         states: list[Tensor] = []
         terms: dict[int, Terms] = {}
         mixing = {e: edge for e, edge in self._mixing.items() if not _watched(edge)}
         past: dict[tuple[object, ...], Tensor | None] = {}
+        used = self._used(choices) if backend.whole_nodes else set()
 
         def arrive(x: Tensor) -> None:
             out = [e for e in self.outgoing.get(len(states), ()) if e in mixing]
             states.append(x)
-            for first in dict.fromkeys(mixing[e].first for e in out):
-                edges = [e for e in out if mixing[e].first == first]
+            # In one call with others, weights that lead nowhere would have a gradient of zeros instead of none.
+            for part in dict.fromkeys((mixing[e].first, e in used) for e in out):
+                first, edges = part[0], [e for e in out if (mixing[e].first, e in used) == part]
                 found = leaving(backend, _part(x, first), [(mixing[e], choices[e]) for e in edges])
                 terms.update(zip(edges, found, strict=True))
 
@@ -150,6 +164,16 @@ class MixedNodes(MixedEdges):
             outputs = [self._edge(backend, e, states[s], terms.get(e), choices[e]) for e, s in incoming]
             arrive(_added(backend, outputs, mixture, edges))
         return states
+
+    def _used(self, choices: Sequence[Choice]) -> set[int]:
+        """Return the edges from which a way leads to the output, past operations that give nothing."""
+        found, reached = set(), set(self._results)
+        for node, incoming in reversed(self.incoming.items()):
+            for e, source in incoming if node in reached else ():
+                found.add(e)
+                if e not in self._mixing or running(self._mixing[e].names, choices[e]):
+                    reached.add(source)
+        return found
 
     def _edge(self, backend: Backend, e: int, x: Tensor, terms: Terms | None, choice: Choice) -> Tensor:
         if not terms:  # the edge has a way of its own, or nothing runs on it
@@ -178,6 +202,12 @@ def _only_mixes(edge: MixedEdge) -> bool:
     """Whether an edge computes as this class says; one with a way of its own is called as it is."""
     own = ("forward", "_mixed", "_output")
     return all(getattr(type(edge), name) is getattr(MixedEdge, name) for name in own)
+
+
+def _adds_nothing(edge: MixedEdge) -> bool:
+    """Whether an edge is the sum of its operations on the whole input, and nothing else."""
+    own = ("finish", "beside", "joined")
+    return edge.first is None and all(getattr(type(edge), name) is getattr(MixedEdge, name) for name in own)
 
 
 def _watched(edge: MixedEdge) -> bool:

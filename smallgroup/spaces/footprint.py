@@ -29,7 +29,7 @@ class Footprint:
 
     @property
     def flash_kb(self) -> float:
-        """In units of 1,024 bytes."""
+        """Return the size of the weights in int8, in units of 1,024 bytes."""
         return self.flash / 1024
 
     @property
@@ -71,7 +71,7 @@ class _Graph(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """All tensors: one that is gone would give its address to another."""
 
     def add(self, result: Tensor, inputs: tuple[int, ...]) -> None:
-        """Note an operation."""
+        """Note an operation by its result and the operations it reads."""
         self._owner[_storage(result)] = len(self.nodes)
         self._kept.append(result)
         self.nodes.append(Node(result.numel(), inputs))

@@ -9,7 +9,7 @@ class Genotype(Hashable, Protocol):
     """A genotype of any space. Equal ones are the same choice; a frozen dataclass will do."""
 
     space: ClassVar[str]
-    """The name of its space."""
+    """Name of the space it belongs to."""
 
     @property
     def skips(self) -> int:

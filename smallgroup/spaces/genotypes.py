@@ -42,7 +42,7 @@ def to_plain(genotype: Genotype) -> Any:  # noqa: ANN401 -- what JSON can hold
 
 
 def from_plain(space: object, data: object) -> Genotype:
-    """Read what `to_plain` gives."""
+    """Return the genotype that `to_plain` gave these values for."""
     if not isinstance(space, str) or space not in SPACES:
         hint = "; a space of a plugin is registered by --plugin MODULE" if isinstance(space, str) else ""
         raise ValueError(f"space must be one of {', '.join(SPACES)}, but got {show(space)}{hint}")
@@ -50,7 +50,7 @@ def from_plain(space: object, data: object) -> Genotype:
 
 
 def dumps(genotype: Genotype, origin: Origin | None = None) -> str:
-    """The text of a file."""
+    """Return the text of a genotype file."""
     origin = origin or Origin()
     return json.dumps(
         {

@@ -20,7 +20,7 @@ class Standing:
     """One cell on one column of a table."""
 
     accuracy: float
-    """Its own accuracy in percent."""
+    """Accuracy of the cell in percent."""
     percentile: float
     """How many of the distinct cells, in percent, are worse; ties count half. 100 is out of reach, 50 is the median."""
     percentile_at_cost: float | None = None
@@ -44,7 +44,7 @@ class GroundTruth:
     """Why its numbers are predictions, if they are; a table of cells that were trained has none."""
 
     compared_with: ClassVar[str] = "all cells"
-    """Which cells a percentile counts."""
+    """Which cells a percentile compares with."""
     columns: Collection[str]
     """The datasets, or what else numbers are for."""
 

@@ -12,7 +12,7 @@ class Kind:
     edges: tuple[tuple[int, int], ...]
     operations: tuple[str, ...]
     title: str = "cell"
-    """What drawings call it."""
+    """Title of this kind of cell in drawings."""
     choices: tuple[tuple[str, ...], ...] | None = None
     """What each edge chooses from, where that is less than `operations`; None: every edge chooses from all."""
 

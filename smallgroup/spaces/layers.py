@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from smallgroup.kernels import EPSILON, AnyTerm, Convolution, Term, backend_for
 from smallgroup.kernels.halves import halves, side_by_side
 from smallgroup.runtime.constants import zeros_beside
+from smallgroup.runtime.fields import draw_normal
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Style:
     affine: bool
     """Whether the batch norms of a cell have a scale and a shift."""
     running_statistics: bool
-    """Whether batch norms keep averages for the time after training, or normalise each batch by itself always."""
+    """Whether batch norms keep averages for the time after training, or normalize each batch by itself always."""
     norm_after_pool: bool
     """Whether pooling is followed by a batch norm, so that no operation wins by its scale."""
 
@@ -150,8 +151,14 @@ def norms_of(module: nn.Module) -> tuple[nn.BatchNorm2d, ...]:
 
 
 def by_batch(norms: Iterable[nn.BatchNorm2d]) -> bool:
-    """Whether norms are by the statistics of the batch, as the fast paths compute them."""
-    return all((norm.training or norm.running_mean is None) and norm.eps == EPSILON for norm in norms)
+    """Whether norms are by the statistics of the batch, as the fast paths compute them.
+
+    Those that are synchronized over processes have a `forward` of their own.
+    """
+    return all(
+        (norm.training or norm.running_mean is None) and norm.eps == EPSILON and "forward" not in vars(norm)
+        for norm in norms
+    )
 
 
 def _is_stage(layers: Sequence[nn.Module], *, first: bool) -> bool:
@@ -206,9 +213,9 @@ class NoiseLayer(nn.Module):
     def forward(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Numbers of the size the other operations of the edge give.
 
-        They are drawn on the CPU and in float32 whatever the inputs are, so that they are the same everywhere.
+        They are float32 whatever the inputs are, and the same on every device.
         """
         like = inputs[..., :: self.stride, :: self.stride]
         if generator is None:
             return torch.zeros_like(like)
-        return torch.randn(like.shape, generator=generator).to(like)
+        return draw_normal(like.shape, generator, like.device).to(like)

@@ -51,7 +51,8 @@ def build_network(
 def design_of(genotype: Genotype, network: str = "cifar10", *, auxiliary: bool = False) -> NetworkDesign:
     """The network of the papers for a dataset; with its auxiliary head, if it has one and it is asked for."""
     check_choice("network", network, tuple(IMAGES))
-    design = definition_of(genotype.space).published_design(network)
+    definition = definition_of(genotype.space)
+    design = replace(definition.published_design(network), **definition.published_sizes(genotype))
     return design if auxiliary else replace(design, auxiliary="none")
 
 

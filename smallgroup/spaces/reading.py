@@ -17,7 +17,7 @@ def check_keys(what: str, data: object, needed: tuple[str, ...], allowed: tuple[
 
 
 def check_list(what: str, data: object) -> list[object]:
-    """A list or tuple."""
+    """Return a list or tuple, and refuse anything else."""
     if not isinstance(data, list | tuple):
         raise ValueError(f"{what} must be a list, but got {show(data)}")
     return list(data)

@@ -96,7 +96,7 @@ class _Graph:
         return [node for node, needed in enumerate(self.needed) if not done >> node & 1 and needed & done == needed]
 
     def after(self, state: _State, node: int) -> _State:
-        """Run an operation."""
+        """Return the state of memory after an operation has run."""
         done, live = state.done | 1 << node, state.live + self.bytes[node]
         freed = sum(self.bytes[one] for one in self.inputs[node] if self.readers[one] & done == self.readers[one])
         return _State(done, live - freed, max(state.peak, live), (*state.order, node))

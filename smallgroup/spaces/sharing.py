@@ -90,7 +90,7 @@ def _halve(backend: Backend, x: Tensor, operations: Sequence[Operation], found: 
 
 
 def _normalises(operation: Operation) -> bool:
-    """Whether an operation takes a term that is not normalised yet."""
+    """Whether an operation takes a term that is not normalized yet."""
     return isinstance(operation, nn.Identity) or _taken_apart(operation)
 
 

@@ -33,11 +33,11 @@ class Choice:
     """What one edge has to know: its row of a mixture."""
 
     weights: Tensor
-    """[operations]"""
+    """Weights of the operations of an edge, [operations]."""
     active: tuple[bool, ...]
     """Whose weight is not zero; where all run, all of them, because then nobody has to know the weights."""
     kept: tuple[bool, ...]
-    """Who has not been removed."""
+    """Operations that have not been removed."""
     evaluate: Evaluated
     transform: Callable[[str, Tensor], Tensor] | None
     settings: Tensor | None = None
@@ -92,6 +92,14 @@ class Mixture:
         found: list[list[bool]] = (self.weights.detach() != 0).tolist()
         return found
 
+    def runs(self) -> list[list[bool]] | None:
+        """Return which operations of each edge run, [edges, operations]; None: all."""
+        if self.evaluate != "active":
+            return self.kept
+        if self.kept is None:
+            return self._active
+        return [[a and b for a, b in zip(*rows, strict=True)] for rows in zip(self._active, self.kept, strict=True)]
+
     def choice(self, cell: int, edge: int) -> Choice:
         """What edge number `edge` of cell number `cell` is to do."""
         transform = self.transform
@@ -120,7 +128,7 @@ class EdgeParts:
     channels: int
     stride: int
     make: Callable[[str, int, int], nn.Module]
-    """(operation, channels, stride) -> module"""
+    """Makes the module of an operation: (operation, channels, stride) -> module."""
     outputs: int | None = None
     """Channels of the output; None: as many as `channels`."""
 
@@ -142,7 +150,7 @@ class Space(Protocol):
 
     @property
     def name(self) -> str:
-        """What the command calls it."""
+        """Return the name that the command line uses for the space."""
         ...
 
     @property
@@ -152,7 +160,7 @@ class Space(Protocol):
 
     @property
     def images(self) -> ImageSpec:
-        """What its images are like."""
+        """Return size, channels and number of classes of its images."""
         ...
 
     def supernet(self, build_edge: EdgeBuilder, masks: Masks) -> nn.Module:

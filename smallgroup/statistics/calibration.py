@@ -20,7 +20,7 @@ class Bin:
     """Share of them that is right."""
 
     def to_dict(self) -> dict[str, float | int | None]:
-        """As `--json` prints it."""
+        """Return plain values, as `--json` prints them."""
         return asdict(self)
 
 

@@ -20,7 +20,7 @@ class Equivalence:
     """The mean of the paired differences, the first row minus the second, beside a margin."""
 
     margin: float
-    """The smallest difference that matters."""
+    """The smallest difference that matters, given before the runs."""
     n: int
     difference: float
     interval: tuple[float, float] | None

@@ -1,4 +1,4 @@
-"""One number over several runs."""
+"""Summarize one number over several runs."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -17,12 +17,12 @@ _SEED = 20_260
 
 Values = NDArray[np.float64]
 Statistic = Callable[..., Values]
-"""Of values along an axis."""
+"""A statistic of values along an axis, such as the mean."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Values of independent runs."""
+    """Summary of the values of independent runs."""
 
     n: int
     mean: float

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from smallgroup.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from smallgroup.study.engines import Engine, LocalEngine, RayEngine, SlurmEngine
     from smallgroup.study.file import Study, open_study, opened
     from smallgroup.study.names import built_in
     from smallgroup.study.plan import Plan, planned
@@ -17,6 +18,7 @@ else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
+            "engines": ["Engine", "LocalEngine", "RayEngine", "SlurmEngine"],
             "file": ["Study", "open_study", "opened"],
             "names": ["built_in"],
             "plan": ["Plan", "planned"],
@@ -29,7 +31,11 @@ else:
     )
 
 __all__ = [
+    "Engine",
+    "LocalEngine",
     "Plan",
+    "RayEngine",
+    "SlurmEngine",
     "Store",
     "Study",
     "StudyResult",

@@ -149,7 +149,7 @@ def draw_curve(axes: Axes, curve: Curve, number: int, aside: float) -> None:
 
 
 def look(number: int) -> dict[str, Any]:
-    """Of a curve: no two of 28 have the same, and where a colour comes again, mark and line are others."""
+    """Of a curve: no two of 28 have the same, and where a color comes again, mark and line are others."""
     again = number // len(LEARNERS)
     colour, mark = LEARNERS[number % len(LEARNERS)][0], _MARKS[(number + again) % len(_MARKS)]
     return {"color": colour, "marker": mark, "linestyle": _LINES[again % len(_LINES)]}

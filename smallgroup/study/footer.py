@@ -22,7 +22,7 @@ from smallgroup.study.store import Store
 from smallgroup.study.truth import judge_for, surrogate_for, truth_for
 from smallgroup.version import __version__
 
-_IMAGES = {"train": "training", "validation": "validation", "unlabeled": "unlabelled", "test": "test"}
+_IMAGES = {"train": "training", "validation": "validation", "unlabeled": "unlabeled", "test": "test"}
 """Counts of a run, and the words for them."""
 
 

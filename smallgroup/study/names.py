@@ -4,21 +4,23 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from smallgroup import recipes
 from smallgroup.runtime.checks import suggestion
 from smallgroup.runtime.plain_yaml import parsed
 
 _MOST_WORKERS = 1_000
+_FOLDER = files(recipes).joinpath("studies")
 
 
 def built_in() -> tuple[str, ...]:
     """The studies that come with the package."""
-    found = files(__package__).joinpath("built_in").iterdir()
+    found = _FOLDER.iterdir()
     return tuple(sorted(path.name.removesuffix(".yaml") for path in found if path.name.endswith(".yaml")))
 
 
 def keys_of_built_in(name: str) -> dict[str, Any]:
     """Return the content of a built-in study's file."""
-    text = files(__package__).joinpath("built_in", f"{name}.yaml").read_text(encoding="utf-8")
+    text = _FOLDER.joinpath(f"{name}.yaml").read_text(encoding="utf-8")
     keys: Any = parsed(text)
     return dict(keys)
 

@@ -1,20 +1,17 @@
-"""Several processes side by side, each of which carries out runs of a study."""
+"""Several workers side by side, each of which carries out runs of a study."""
 
-import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from secrets import token_hex
 
 from smallgroup.registry import imported_plugins
 from smallgroup.runner.signals import watched
-from smallgroup.runtime.files import open_regular, read_regular, write_whole
+from smallgroup.runtime.files import read_regular, write_whole
+from smallgroup.study.engines import Engine, LocalEngine, Workload
 from smallgroup.study.folder import WORKERS
 from smallgroup.study.names import check_workers
 from smallgroup.study.plan import Plan, PlannedRun
@@ -33,8 +30,14 @@ class StudyInterrupted(Exception):
         self.exit_code = 128 + by
 
 
-def carry_out_all(plan: Plan, store: Store, workers: int, watch: Callable[[StudyProgress], None] | None = None) -> None:
-    """Every run of a study that is not done, in so many processes. What results does not depend on their number.
+def carry_out_all(
+    plan: Plan,
+    store: Store,
+    workers: int,
+    watch: Callable[[StudyProgress], None] | None = None,
+    engine: Engine | None = None,
+) -> None:
+    """Every run of a study that is not done, by so many workers. What results does not depend on their number.
 
     Asked to end, by Ctrl-C, SIGTERM or SIGHUP, it asks them to save and end; asked again, it ends them at once. A
     worker that is killed is replaced, and a run that costs several of them, as for lack of memory, is one that failed.
@@ -42,7 +45,7 @@ def carry_out_all(plan: Plan, store: Store, workers: int, watch: Callable[[Study
     check_workers(workers)
     store.check()
     store.check_links(plan)
-    crew = _Crew(plan, store)
+    crew = _Crew(plan, store, engine or LocalEngine())
     with watched() as ending, crew.at_work(workers):
         while crew.is_at_work():
             if ending.signal is not None:
@@ -56,84 +59,75 @@ def carry_out_all(plan: Plan, store: Store, workers: int, watch: Callable[[Study
         raise RuntimeError(f"a worker ended with code {crew.broken[0]}; its last words are in {crew.logs}")
 
 
+def workload(plan: Plan, store: Store, crew: str) -> Workload:
+    """Return what the workers of a study are started with."""
+    folder = store.root / plan.name / WORKERS
+    # Another process may carry out other seeds or rows of a study of this name.
+    file = folder / f"{plan.hash}.json"
+    gpu = any(run.config.run.device.startswith("cuda") for run in plan.runs)
+    return Workload(plan.name, store.root, folder, file, plan.only, crew, tuple(imported_plugins()), gpu)
+
+
+def numbers_of(plan: Plan, store: Store, workers: int) -> range:
+    """Return the numbers of the workers that are needed: a finished study needs no process that imports torch."""
+    return range(min(workers, sum(store.state(run) in OPEN for run in plan.runs)))
+
+
 class _Crew:
     """The workers of this process."""
 
-    def __init__(self, plan: Plan, store: Store) -> None:
-        self.logs: Path = store.root / plan.name / WORKERS
+    def __init__(self, plan: Plan, store: Store, engine: Engine) -> None:
         self.broken: list[int] = []
         """Codes of those that ended before all was done, and not because of a run."""
-        self._plan, self._store = plan, store
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._plan, self._store, self._engine = plan, store, engine
+        self._work = workload(plan, store, token_hex(8))
         self._losses: Counter[str] = Counter()
         """By the key of the run."""
 
+    @property
+    def logs(self) -> Path:
+        """Where workers write what they have to say."""
+        return self._work.folder
+
     def is_at_work(self) -> bool:
         """Whether anybody is; who was killed at a run is replaced."""
-        for number, process in list(self._processes.items()):
-            code = process.poll()
-            if code is None:
-                continue
+        for number, code in self._engine.poll().items():
             run = self._dismiss(number)
             if code < 0 and run is not None:
                 self._note_loss(run, -code)
-                self._start(number)
+                self._engine.start(self._work, [number])
             elif code != 0:
                 self.broken.append(code)
-        return bool(self._processes)
+        return bool(self._engine.active)
 
     @contextmanager
     def at_work(self, workers: int) -> Iterator[None]:
         """They are asked to save and end when this process is."""
         self.logs.mkdir(parents=True, exist_ok=True)
-        write_whole(self._file, self._plan.study.model_dump_json())
+        write_whole(self._work.file, self._plan.study.model_dump_json())
         try:
-            left = sum(self._store.state(run) in OPEN for run in self._plan.runs)
-            for number in range(min(workers, left)):  # a finished study needs no process that imports torch
-                self._start(number)
+            if numbers := numbers_of(self._plan, self._store, workers):
+                self._engine.start(self._work, numbers)
             yield
         except BaseException:
-            for process in self._processes.values():
-                process.send_signal(signal.SIGTERM)
+            self._engine.stop()
             raise
         finally:
             try:
-                for process in self._processes.values():
-                    process.wait()
+                self._wait()
             except BaseException:  # a second request to end
-                for process in self._processes.values():
-                    process.kill()
+                self._engine.stop(at_once=True)
                 raise
-            finally:
-                for number in list(self._processes):
-                    self._dismiss(number)
 
-    @property
-    def _file(self) -> Path:
-        """What they are to do; another process may carry out other seeds or rows of a study of this name."""
-        return self.logs / f"{self._plan.hash}.json"
-
-    def _at(self, number: int) -> Path:
-        """Which run a worker is at, as it says itself."""
-        return self.logs / f"{os.getpid()}-{number}.run"
-
-    def _start(self, number: int) -> None:
-        plan, at = self._plan, str(self._at(number))
-        arguments = [str(self._store.root), plan.name, str(self._file), json.dumps(plan.only), at]
-        command = [sys.executable, "-m", "smallgroup.study.worker", *arguments, *imported_plugins()]
-        # Threads of libraries that do not ask torch.
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        with open_regular(self.logs / f"{number}.log", "ab") as log:
-            # Its input is a pipe that nobody writes to: it ends when this process does, however that happens. And it
-            # has a group of its own, so that Ctrl-C reaches it once.
-            pipe: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": log, "stderr": log}
-            self._processes[number] = subprocess.Popen(command, env=environment, start_new_session=True, **pipe)
+    def _wait(self) -> None:
+        while self._engine.active:
+            for number in self._engine.poll():
+                self._dismiss(number)
+            time.sleep(PAUSE / 10)
 
     def _dismiss(self, number: int) -> PlannedRun | None:
         """After a worker has ended; the last run it was at."""
-        process, at = self._processes.pop(number), self._at(number)
-        assert process.stdin is not None
-        process.stdin.close()
+        at = self._work.at(number)
         try:
             key = read_regular(at).decode()
         except (OSError, ValueError):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from smallgroup.runtime.files import write_whole
+from smallgroup.study.engines import Engine
 from smallgroup.study.figures import draw
 from smallgroup.study.footer import footer
 from smallgroup.study.formats import comma_separated, latex, markdown
@@ -40,15 +41,17 @@ def carry_out(
     workers: int = 1,
     retry: bool = False,
     watch: Callable[[StudyProgress], None] | None = None,
+    engine: Engine | None = None,
 ) -> StudyResult:
     """Carry out what is not done yet, and write the table and the figures.
 
     Args:
         plan: of `planned(*opened(name))`.
         out: where runs and tables are kept; studies may share it.
-        workers: processes, of one thread each.
+        workers: processes, tasks of an array job or of Ray, of one thread each.
         retry: try runs again that failed before.
         watch: is told how it goes.
+        engine: starts the workers; None: `LocalEngine()`.
     """
     check_measurable(plan)
     store = Store(out)
@@ -56,7 +59,7 @@ def carry_out(
         store.check_links(plan)
         for each in plan.runs:
             store.forget_failure(each)
-    carry_out_all(plan, store, workers, watch)
+    carry_out_all(plan, store, workers, watch, engine)
     table = tabulated(plan, store, footer(plan, store))
     files = write_tables(plan, table, store, out / plan.name)
     return StudyResult(plan, table, tuple(files), sum(store.state(each) == "failed" for each in plan.runs))

@@ -9,7 +9,7 @@ from statistics import fmean
 
 from smallgroup import api
 from smallgroup.runner import Interrupted, Watcher
-from smallgroup.runner.lock import InUseError, locked
+from smallgroup.runner.lock import InUseError, LostLockError, locked
 from smallgroup.runtime.files import NotRegularError
 from smallgroup.runtime.text import printable
 from smallgroup.study.plan import Plan, PlannedRun
@@ -83,7 +83,7 @@ def _tried(run: PlannedRun, store: Store) -> None:
             if (why := store.failure(need)) is not None:
                 raise RuntimeError(f"what it needs failed: {why}")
         carry_out(run, store)
-    except Interrupted:
+    except (Interrupted, LostLockError):
         raise
     except Exception as error:
         store.record_failure(run, f"{type(error).__name__}: {error}"[:1_000])

@@ -1,4 +1,4 @@
-"""A process that carries runs of a study out: `python -m smallgroup.study.worker ROOT NAME STUDY ONLY AT PLUGIN...`.
+"""A process that carries out runs: `python -m smallgroup.study.worker ROOT NAME STUDY ONLY AT CODE PLUGIN...`.
 
 ONLY is a JSON list of texts: of the study, rows with one of them in their names.
 """
@@ -21,16 +21,26 @@ from smallgroup.study.work import work
 
 
 def main() -> None:
-    """All runs that are open, until it is asked to end. The file AT has the key of the one it is at."""
-    root, name, file, only, at, *plugins = sys.argv[1:]
-    _end_with_owner()
-    import_plugins(plugins)
-    study = Study.model_validate_json(read_regular(Path(file)))
+    """All runs that are open, until it is asked to end. The file AT has the key of the one it is at.
+
+    It leaves its exit code in the file CODE, unless that is empty, for those who cannot see it end.
+    """
+    root, name, file, only, at, code, *plugins = sys.argv[1:]
+    ended = 1
     try:
+        _end_with_owner()
+        import_plugins(plugins)
+        study = Study.model_validate_json(read_regular(Path(file)))
         plan = planned(name, study, *json.loads(only))
         work(plan.runs, Store(Path(root)), lambda run: write_whole(Path(at), run.key))
-    except Interrupted as ended:
-        sys.exit(f"asked to end: {ended}")
+        ended = 0
+    except Interrupted as error:
+        ended = error.exit_code
+        print(f"asked to end: {error}", file=sys.stderr)
+    finally:
+        if code:
+            write_whole(Path(code), str(ended))
+    sys.exit(ended)
 
 
 def _end_with_owner() -> None:

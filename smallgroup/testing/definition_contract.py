@@ -34,11 +34,11 @@ class DefinitionContract(SpaceContract):
         return small_network(genotype)
 
     def definition(self) -> SpaceDefinition:
-        """What is registered."""
+        """Return the definition under test, as it is registered."""
         return definition_of(self.name)
 
     def genotypes(self, count: int = 4) -> list[Genotype]:
-        """Random ones, always the same."""
+        """Return random genotypes of the space, the same in every test."""
         generator = stream("testing", "genotypes")
         return [self.definition().random(generator) for _ in range(count)]
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from smallgroup.group import Phase, SmallGroup
 from smallgroup.methods import Darts, EpochEnd, Method, Progress, Relaxed
-from smallgroup.spaces import MAIN_SPACES
+from smallgroup.spaces import SPACES, definition_of
 from smallgroup.spaces.edges import MixedNodes
 from smallgroup.spaces.space import Space
 from smallgroup.spaces.weights import initialise
@@ -19,7 +19,7 @@ from smallgroup.testing.groups import GroupBatches, batches_for, group_of, learn
 from smallgroup.testing.small import small_network, small_space
 from smallgroup.testing.smooth import SmoothSpace
 
-SMALL: dict[str, Space] = {name: small_space(name) for name in MAIN_SPACES}
+SMALL: dict[str, Space] = {name: small_space(name) for name in SPACES.built_in if definition_of(name).strides}
 PHASES: tuple[Phase, ...] = get_args(Phase)
 
 
@@ -29,7 +29,7 @@ class MethodContract:
     spaces: tuple[str, ...] = tuple(SMALL)
 
     def method(self) -> Method:
-        """A fresh instance."""
+        """Return a new instance of the method under test."""
         raise NotImplementedError
 
     @pytest.fixture(params=tuple(SMALL))
@@ -245,5 +245,5 @@ def _options(method: Method) -> dict[str, str]:
 
 
 def _global_states() -> list[str]:
-    """Where the global generators stand."""
+    """Return the states of the global generators, which no method may touch."""
     return [str(torch.get_rng_state().tolist()), repr(numpy.random.get_state()), str(random.getstate())]  # noqa: NPY002

@@ -85,7 +85,7 @@ class SpaceContract:
                 for how in ("all", "active", "detached")
             ]
             assert torch.allclose(outputs[0], outputs[1], atol=1e-12)
-            assert torch.equal(outputs[0], outputs[2])
+            assert torch.allclose(outputs[0], outputs[2], atol=1e-12)  # other kernels may round differently
 
     def test_edges_are_those_the_builder_makes_and_have_their_factors(self) -> None:
         """Every edge is built by the builder it is given; a factor of an edge multiplies all of its output."""
@@ -197,7 +197,7 @@ class SpaceContract:
             assert bool(((table == 0) | (table == 1)).all())
 
     def test_removed_operations_are_not_derived(self) -> None:
-        """-inf is never chosen."""
+        """An operation whose score is -inf is never derived."""
         space = self.space()
         real = [name for name in next(iter(space.kinds.values())).operations if name != "none"]
         for name in ("skip_connect" if "skip_connect" in real else real[0], real[-1]):

@@ -34,7 +34,7 @@ class TaskContract:
     """Inherit, and say how to make the task, outputs as `apply` would return them, and labels."""
 
     def task(self) -> Task:
-        """A fresh instance."""
+        """Return a new instance of the task under test."""
         raise NotImplementedError
 
     def outputs(self, size: int, generator: torch.Generator) -> Tensor:
@@ -42,7 +42,7 @@ class TaskContract:
         raise NotImplementedError
 
     def labels(self, size: int, generator: torch.Generator) -> Labels:
-        """Labels for `size` inputs."""
+        """Return labels for a batch of `size` inputs."""
         raise NotImplementedError
 
     def inputs(self, size: int, generator: torch.Generator) -> Inputs:

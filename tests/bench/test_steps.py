@@ -86,7 +86,8 @@ def test_what_is_compared_has_a_process_of_its_own(monkeypatch: pytest.MonkeyPat
         asked.append([(case.name, path) for case, path in contenders])
         for turn in range((rounds + 1) * len(contenders)):
             watch(Turn("", turn, (rounds + 1) * len(contenders), 0, 7.0))
-        return [MeasuredTurns((len(asked) * factor,)) for factor, _ in enumerate(contenders, start=1)]
+        times = [(len(asked) * factor,) for factor, _ in enumerate(contenders, start=1)]
+        return [MeasuredTurns(one, cpu_seconds=one) for one in times]
 
     monkeypatch.setattr(step, "measured", measured)
     small, large, other = GroupStep(), GroupStep(learners=4), NetworkStep()

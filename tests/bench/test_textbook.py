@@ -16,7 +16,9 @@ from smallgroup.group.report import LearnerReport
 from smallgroup.methods import METHODS, Relaxed
 from smallgroup.runtime import stream
 from smallgroup.runtime.image_spec import ImageSpec
-from smallgroup.spaces import DartsSpace, NasBench201Space, Space
+from smallgroup.spaces import Space
+from smallgroup.spaces.darts import DartsSpace
+from smallgroup.spaces.nas_bench_201 import NasBench201Space
 
 BATCH, CLASSES, LAM = 3, 4, 0.7
 RATES = Rates(lr=0.1, momentum=0.9, weight_decay=3e-4, clip=0.5)

@@ -39,10 +39,25 @@ def test_contenders_take_turns_and_the_first_round_does_not_count() -> None:
     )
     assert clock.called == ["plain", "fast"] * 4
     assert found["plain"].seconds == (6, 4, 8)
+    assert all(0 < spent < 1 for one in found.values() for spent in one.cpu_seconds)  # of this process: almost nothing
     assert found["fast"].seconds == (2, 1, 3)
     assert (found["plain"].median, found["plain"].spread) == (6, (4, 8))
     # What is compared is the very first result.
     assert [float(found[name].first[0] or 0) for name in ("plain", "fast")] == [1, 2]
+
+
+def test_cpu_seconds_are_measured_beside_those_of_a_clock() -> None:
+    clock, cpu = Clock(), Clock()
+
+    def call() -> Sequence[Tensor]:
+        clock.now += 5  # of which the processor was busy for two
+        cpu.now += 2
+        return []
+
+    found = alternate({"one": call}, 2, least=10, clock=clock, cpu_clock=cpu)["one"]
+    assert found.seconds == (5, 5)
+    assert found.cpu_seconds == (2, 2)
+    assert found.on_the_processor.median == 2
 
 
 def test_short_ones_are_called_several_times_and_their_mean_counts() -> None:
@@ -90,7 +105,7 @@ def test_results_are_compared_in_units_of_the_largest_number_of_each() -> None:
 
 
 def test_sizes_stand_among_the_rest_of_a_row() -> None:
-    row = BenchRow("a", 2.0, 1.0, 2.0, (2, 2), (2, 2), (1, 1), 0.0, "torch", {"batch": 3})
+    row = BenchRow("a", 2.0, 1.0, 2.0, (2, 2), (2, 2), (1, 1), 4.0, 1.0, 4.0, (4, 4), 0.0, "torch", {"batch": 3})
     found = row.to_dict()
     assert found["batch"] == 3
     assert "sizes" not in found

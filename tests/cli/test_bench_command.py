@@ -160,3 +160,25 @@ def test_without_a_command_it_says_which_there_are(capsys: Captured) -> None:
     assert main(["bench"]) == 0
     out, _ = capsys.readouterr()
     assert all(name in out for name in ("step", "ops", "scaling", "memory"))
+
+
+def test_files_against_shards(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "shards", "--quick", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in found["rows"]] == ["folder", "jpeg shards", "ppm shards"]
+    assert (found["images"], found["rounds"]) == (12, 2)
+    assert all(row["images_per_second"] > 0 for row in found["rows"])
+    assert found["rows"][2]["bytes_per_image"] == pytest.approx(341 * 256 * 3, abs=20)
+
+
+@pytest.mark.slow  # three rounds of three processes
+def test_learners_on_ranks_against_one_process(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["bench", "distributed", "--quick", "--space", "nas-bench-201", "--rounds", "1"]
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["received"] == found["model"]["received"] > 0
+    assert found["model"]["ratio"] == 2
+    assert 1 < found["ratio"] < 2.5
+    assert found["local_exchange_share"] < 0.01
+    assert main(["bench", "distributed", "--ranks", "1"]) == 2
+    assert "ranks must be at least 2, but got 1" in capsys.readouterr().err

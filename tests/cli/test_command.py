@@ -23,7 +23,7 @@ from smallgroup.spaces import SPACES
 from smallgroup.spaces.darts import DartsGenotype
 from smallgroup.spaces.darts.published import published
 from smallgroup.spaces.drawing import draw
-from smallgroup.spaces.genotypes import from_plain, write
+from smallgroup.spaces.genotypes import from_plain, published_about, write
 from smallgroup.study import row_times
 from smallgroup.study.row_times import RowTime
 from tests.report.makers import make_run
@@ -192,7 +192,7 @@ def test_lists(what: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_what_the_lists_name(capsys: Captured) -> None:
-    assert [entry["name"] for entry in document(capsys, "list", "genotypes")] == list(published())
+    assert [entry["name"] for entry in document(capsys, "list", "genotypes")] == list(published_about())
     assert [entry["name"] for entry in document(capsys, "list", "spaces")] == list(SPACES)
     assert [entry["name"] for entry in document(capsys, "list", "datasets")][:2] == ["digits", "cifar10"]
     assert "darts" in [entry["name"] for entry in document(capsys, "list", "methods")]
@@ -345,7 +345,7 @@ def test_help_and_lists_fit_80_columns(capsys: Captured, monkeypatch: pytest.Mon
             assert not re.search(r"<\w+|list\[|\{\w+", out), words  # types of Python
         assert not re.search(r"[a-z]\.\.\.$", out, re.MULTILINE), words  # the line on a command is not cut off
     assert "pip install 'smallgroup[onnx]'" in " ".join(run(capsys, "export", "--help")[1].split())
-    assert "\n  about a minute. What is given here stands above --config" in run(capsys, "search", "--help")[1]
+    assert "\n  and --config overrides the recipe." in run(capsys, "search", "--help")[1]
 
 
 def test_rows_have_the_days_that_they_take_here(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:

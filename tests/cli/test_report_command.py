@@ -17,7 +17,7 @@ from tests.report.makers import CELLS, add_training, make_run
 
 Captured = pytest.CaptureFixture[str]
 TINY = [
-    "--set=data.labelled_fraction=0.1",
+    "--set=data.labeled_fraction=0.1",
     "--set=space.channels=2",
     "--set=search.epochs=1",
     "--set=search.steps_per_epoch=2",

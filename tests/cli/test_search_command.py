@@ -24,7 +24,7 @@ Captured = pytest.CaptureFixture[str]
 SMALL = [
     "--hypergradient=first-order",
     "--set=space.channels=2",
-    "--set=data.labelled_fraction=0.1",
+    "--set=data.labeled_fraction=0.1",
     "--set=search.epochs=2",
     "--set=search.steps_per_epoch=3",
     "--set=search.v_warmup=0.1",
@@ -59,7 +59,8 @@ def test_the_options_are_these() -> None:
     group: Any = typer.main.get_command(app)
     found = {name for each in group.commands["search"].params for name in each.opts} | {"--help"}
     assert found == set(OPTIONS.split())
-    commands = "bench describe doctor evaluate export list mutual predict report run search show study train watch"
+    commands = "bench describe doctor evaluate export list mutual predict report run search shards show study"
+    commands += " train watch"
     assert " ".join(sorted(group.commands)) == commands
 
 
@@ -73,7 +74,7 @@ def test_a_search_from_the_command_line(tmp_path: Path, capsys: Captured) -> Non
     assert f"{result['validation_error']:.2f}" in text
     assert text.rstrip().endswith(f"everything is in {out}")
     # Before it starts: data, parameters, steps, travel, memory; then the time; then epoch by epoch.
-    assert re.search(r"^data: digits, 10 classes, 8x8 pixels: \d+ training, \d+ validation and \d+ unlabelled", log)
+    assert re.search(r"^data: digits, 10 classes, 8x8 pixels: \d+ training, \d+ validation and \d+ unlabeled", log)
     assert re.search(r"learner 1: darts in nas-bench-201, [\d,]+ parameters", log)
     assert "steps: 6 in 2 epochs: 1 of V alone, then 5 of the architecture too" in log
     assert "travel: Adam at 0.01 can move a logit of the architecture by 0.05 (7.5 in the paper)" in log

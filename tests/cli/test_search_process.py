@@ -29,7 +29,7 @@ from tests.tools import chaos
 
 KEYS: dict[str, Any] = {
     "space": {"channels": 2},
-    "data": {"labelled_fraction": 0.1},
+    "data": {"labeled_fraction": 0.1},
     "search": {
         "hypergradient": "first-order",
         "epochs": 2,

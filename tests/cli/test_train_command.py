@@ -44,15 +44,16 @@ def refused(capsys: Captured, *arguments: str) -> str:
         (
             "train",
             "--allow-drift --config --controls --data-root --dataset --device --json --lambda --learners "
-            "--max-flash-kb --max-multiply-adds --max-parameters --max-ram-kb --on-nonfinite --out --recipe --resume "
-            "--seed --set --size --skip-bad-images --tensorboard --time-budget --track-test --unlabeled",
+            "--max-flash-kb --max-latency-ms --max-multiply-adds --max-parameters --max-ram-kb --on-nonfinite --out "
+            "--recipe --resume --seed --set --size --skip-bad-images --tensorboard --time-budget --track-test "
+            "--unlabeled",
         ),
         (
             "run",
             "--allow-drift --answer --baselines --config --controls --data-root --dataset --device --hypergradient "
-            "--json --lambda --learners --max-flash-kb --max-multiply-adds --max-parameters --max-ram-kb --method "
-            "--on-nonfinite --out --recipe --resume --seed --set --size --skip-bad-images --space --tensorboard "
-            "--time-budget --track-test --train-learners --unlabeled",
+            "--json --lambda --learners --max-flash-kb --max-latency-ms --max-multiply-adds --max-parameters "
+            "--max-ram-kb --method --on-nonfinite --out --recipe --resume --seed --set --size --skip-bad-images "
+            "--space --tensorboard --time-budget --track-test --train-learners --unlabeled",
         ),
     ],
 )
@@ -145,7 +146,7 @@ def test_the_cell_of_a_search_is_trained_with_its_data(tmp_path: Path, capsys: C
     assert result["run"] == str(out / "training")
     assert result["seed"] == 7
     assert result["genotype"] == json.loads((out / "result.json").read_text())["genotype"]
-    assert load(out / "training" / "config.yaml")["data"]["labelled_fraction"] == 0.1
+    assert load(out / "training" / "config.yaml")["data"]["labeled_fraction"] == 0.1
     code, text, log = run(capsys, "train", str(out), "--resume", "--json")
     assert (code, json.loads(text)) == (0, result)
     assert "is finished; there is nothing to resume" in log
@@ -209,7 +210,7 @@ def test_baselines_are_within_the_limits_too(tmp_path: Path, capsys: Captured) -
 def test_another_dataset_or_recipe_is_taken_at_its_word(tmp_path: Path, capsys: Captured) -> None:
     """What the recipe of the search said of its own data and sizes is not carried along; what the user gave is."""
     photos, out = class_folders(tmp_path / "photos", 12), tmp_path / "run"
-    given = ["--dataset", f"folder:{photos}", "--set=data.labelled_fraction=0.9", "--set=training.momentum=0.8"]
+    given = ["--dataset", f"folder:{photos}", "--set=data.labeled_fraction=0.9", "--set=training.momentum=0.8"]
     given.append("--size=24")
     assert run(capsys, "search", *SMALL[1:], *given, "--learners=1", "--out", str(out))[0] == 0
     wanted = Wanted({}, (), None, None, None, None, resume=False, allow_drift=False)
@@ -219,13 +220,13 @@ def test_another_dataset_or_recipe_is_taken_at_its_word(tmp_path: Path, capsys: 
         return replace(wanted, options=options, base=base).resolved({"space": "nas-bench-201"})
 
     same = resolved()
-    assert (same.data.dataset, same.data.size, same.data.labelled_fraction) == (f"folder:{photos}", 24, 0.9)
+    assert (same.data.dataset, same.data.size, same.data.labeled_fraction) == (f"folder:{photos}", 24, 0.9)
     assert (same.recipe, same.training.momentum) == ("quick", 0.8)
     paper = resolved(recipe="paper")
-    assert (paper.data.size, paper.data.labelled_fraction) == (24, 0.9)
+    assert (paper.data.size, paper.data.labeled_fraction) == (24, 0.9)
     assert (paper.training.epochs, paper.training.momentum) == (600, 0.9)
     other = resolved(dataset="imagenet")
-    assert (other.data.dataset, other.data.labelled_fraction, other.training.momentum) == ("imagenet", None, 0.8)
+    assert (other.data.dataset, other.data.labeled_fraction, other.training.momentum) == ("imagenet", None, 0.8)
     assert other.data.size == 32  # of the recipe quick, for that data
     imagenet = resolved(dataset="imagenet", recipe="paper")
     assert (imagenet.data.size, imagenet.training.lr, imagenet.training.schedule) == (None, 0.5, "linear")

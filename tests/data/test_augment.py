@@ -90,7 +90,7 @@ def test_normalisation(dtype: torch.dtype) -> None:
 
 
 def test_borders_are_black_and_holes_have_the_mean_colour() -> None:
-    """The published order: the crop pads before normalisation, cutout blanks after it."""
+    """The published order: the crop pads before normalization, cutout blanks after it."""
     white = torch.full((500, 1, 8, 8), 255, dtype=torch.uint8)
     settings = Augmentation(crop_padding=2, flip=False, cutout=4)
     found = cut(augment_pixels(white, settings, 0), settings, 0, mean=0.25, std=0.5)
@@ -115,7 +115,7 @@ def test_crops_and_flips_are_as_frequent_as_they_should_be() -> None:
 
 
 def test_holes_have_the_area_theory_says() -> None:
-    """A reach of r to each side keeps, on average over centres in 0..n-1, 2r - r(r-1)/2n - r(r+1)/2n = 2r - r^2/n."""
+    """A reach of r to each side keeps, on average over centers in 0..n-1, 2r - r(r-1)/2n - r(r+1)/2n = 2r - r^2/n."""
     count, size, length = 20_000, 32, 16
     ones = torch.full((count, 1, size, size), 255, dtype=torch.uint8)
     settings = Augmentation(crop_padding=0, flip=False, cutout=length)

@@ -35,7 +35,7 @@ def test_brightness_contrast_and_saturation_are_those_of_pillow(step: int, value
 @pytest.mark.parametrize("turn", [-0.2, 0.07, 0.2])
 def test_hue_is_turned_as_in_the_standard_library(turn: float) -> None:
     pixels = noise(2, 3, 9, 9)
-    pixels[0, :, 0, 0] = 77  # grey has no hue
+    pixels[0, :, 0, 0] = 77  # gray has no hue
     found = alone(3, pixels, turn).permute(0, 2, 3, 1).reshape(-1, 3)
     for before, after in zip(pixels.permute(0, 2, 3, 1).reshape(-1, 3).tolist(), found.tolist(), strict=True):
         hue, saturation, value = colorsys.rgb_to_hsv(*(channel / 255 for channel in before))

@@ -14,7 +14,7 @@ from smallgroup.cli import main
 from smallgroup.data import DataConfig, DataError, examine, open_dataset, open_search_data, open_unlabeled
 from smallgroup.data import hub as module
 from tests.data.makers import noise, write_pickle
-from tests.test_pipeline import Captured
+from tests.pipeline.test_pipeline import Captured
 
 CLASSES = ["ants", "bees"]
 FEATURES = {"pixels": datasets.Image(), "note": datasets.Value("string"), "kind": datasets.ClassLabel(names=CLASSES)}

@@ -86,7 +86,7 @@ def test_a_layout_decides_where_both_could_be_meant() -> None:
         OwnData((given, LABELS))
     assert OwnData((given, LABELS), layout="NCHW").open().train.fetch(torch.tensor([0])).shape == (1, 3, 3, 3)
     last = OwnData((given, LABELS), layout="NHWC", test=(given, LABELS)).open(3).train
-    assert torch.equal(everything(last), given.movedim(-1, 1)[:, :, :, 2:5])  # the centred square of 3x8 pixels
+    assert torch.equal(everything(last), given.movedim(-1, 1)[:, :, :, 2:5])  # the centered square of 3x8 pixels
 
 
 def test_items_of_a_torch_dataset() -> None:
@@ -111,7 +111,7 @@ def test_images_of_different_sizes_come_in_one() -> None:
     assert opened.about.startswith("17x17, the median of the short sides; the images have 34x17 in the median")
     assert everything(opened.train).shape == (30, 3, 17, 17)
     own = noise(17, 21, 3, key=21).permute(2, 0, 1)
-    assert torch.equal(opened.train.fetch(torch.tensor([1]))[0], own[:, :, 2:19])  # of this size: the centre as it is
+    assert torch.equal(opened.train.fetch(torch.tensor([1]))[0], own[:, :, 2:19])  # of this size: the center as it is
     assert OwnData(Pairs(items)).open(40).size == 40
 
 

@@ -17,7 +17,7 @@ from smallgroup.data import DATASETS, DataError, Dataset, OwnData, Source, exami
 from smallgroup.data.names import recipe_variant
 from smallgroup.registry import PluginError
 from tests.data.makers import noise
-from tests.test_pipeline import KEYS, Captured
+from tests.pipeline.test_pipeline import KEYS, Captured
 
 PAGE = Path(__file__).parents[2] / "docs" / "data.md"
 

@@ -34,13 +34,13 @@ def test_the_paper_s_setting(tmp_path: Path) -> None:
     assert [len(data.splits.train), len(data.splits.validation), len(data.splits.held_out)] == [90, 90, 20]
     assert len(data.unlabeled_indices) == 200
     unlabeled = data.without_labels(64, seed=0)
-    # Normalised with the statistics of the labelled set, and augmented alike.
+    # Normalized with the statistics of the labeled set, and augmented alike.
     assert unlabeled.mean == data.dataset.mean
     assert unlabeled.augmentation == data.train(64, seed=0).augmentation == Augmentation(cutout=16)
     again = open_search_data(DataConfig(dataset="cifar10", unlabeled="train", data_root=tmp_path), seed=1)
     own = ("a subset of CIFAR-10: 200 of 50,000 training images", "a subset of CIFAR-10: 40 of 10,000 test images")
     assert again.notes == own
-    assert data.notes == (*own, "a subset of CIFAR-100: 200 of 50,000 training images (unlabelled)")
+    assert data.notes == (*own, "a subset of CIFAR-100: 200 of 50,000 training images (unlabeled)")
     assert torch.equal(again.unlabeled_indices, again.splits.train)
     assert again.unlabeled is again.dataset.train
 

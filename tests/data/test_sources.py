@@ -66,9 +66,9 @@ def test_unknown_names_and_sizes() -> None:
 
 def test_folders_of_unlabelled_images_must_hold_some(tmp_path: Path) -> None:
     digits = open_dataset("digits", tmp_path)
-    with pytest.raises(DataError, match=r"must hold images for the unlabelled set, but there is none in it"):
+    with pytest.raises(DataError, match=r"must hold images for the unlabeled set, but there is none in it"):
         open_unlabeled(f"folder:{tmp_path}", tmp_path, digits)
-    with pytest.raises(DataError, match=r"unlabelled images 'folder:PATH' must be a folder, but .*x does not exist"):
+    with pytest.raises(DataError, match=r"unlabeled images 'folder:PATH' must be a folder, but .*x does not exist"):
         open_unlabeled(f"folder:{tmp_path / 'x'}", tmp_path, digits)
 
 

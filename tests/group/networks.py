@@ -62,7 +62,7 @@ ARCHITECTURE = ("alpha", "gates", "mix")
 
 
 def learner_of(build: Callable[[], nn.Module], seed: int, dtype: torch.dtype, **options: Any) -> Learner:
-    """A learner whose V and W are two initialisations of one network; the same values in every dtype."""
+    """A learner whose V and W are two initializations of one network; the same values in every dtype."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         first, second = build().to(dtype), build().to(dtype)

@@ -1,4 +1,4 @@
-"""Stages taken alone: labellers before they teach, and architectures where the weights stand."""
+"""Stages taken alone: labelers before they teach, and architectures where the weights stand."""
 
 import pytest
 import torch

@@ -191,13 +191,13 @@ def test_targets_are_the_sum_of_the_peers_and_never_contain_the_learner() -> Non
 
 
 REFUSED: list[tuple[dict[str, Any], int, str]] = [
-    ({"labels_from": "nobody"}, 2, "labels_from must be one of v, w, w-joint or a list of frozen labellers"),
-    ({"labels_from": [lambda u: u]}, 2, "one frozen labeller per learner, but got 1 for 2 learners"),
+    ({"labels_from": "nobody"}, 2, "labels_from must be one of v, w, w-joint or a list of frozen labelers"),
+    ({"labels_from": [lambda u: u]}, 2, "one frozen labeler per learner, but got 1 for 2 learners"),
     ({"targets": "everyone"}, 2, "targets must be one of peers, own, uniform, but got 'everyone'"),
     ({"labels_from": "w-joint", "targets": "own"}, 2, 'needs targets="peers"'),
-    ({"labels_from": "w", "targets": "uniform"}, 2, "uses no labeller"),
+    ({"labels_from": "w", "targets": "uniform"}, 2, "uses no labeler"),
     ({"lam": "1"}, 2, "lam must be a number, but got str"),
-    ({"labels_from": None}, 2, "list of frozen labellers .* but got NoneType"),
+    ({"labels_from": None}, 2, "list of frozen labelers .* but got NoneType"),
     ({"labels_from": iter([])}, 2, "but got list_iterator"),
     ({"labels_from": ["a", "b"]}, 2, "but got list"),
     ({"human_labels": False}, 1, "at least two learners must be given, but got 1"),
@@ -214,7 +214,7 @@ def test_a_frozen_labeller_must_return_a_row_per_input() -> None:
     learners = make_learners(2)
     group = group_of(learners, labels_from=[lambda _: torch.zeros(3, 4), lambda _: torch.zeros(3, 4)])
     before = state_of(learners)
-    with pytest.raises(ValueError, match="the frozen labeller of learner 0 must return one row of class scores"):
+    with pytest.raises(ValueError, match="the frozen labeler of learner 0 must return one row of class scores"):
         group.step(*make_batches())
     assert same_bits(before, state_of(learners))
 

@@ -201,13 +201,13 @@ USE: dict[str, tuple[list[Callable[[], Learner]], dict[str, Any], type[Exception
         ValueError,
         "validation must hold at least one input, but its batch has size 0",
     ),
-    "empty unlabelled": (
+    "empty unlabeled": (
         [linear_learner, linear_learner],
         {"unlabeled": X[:0]},
         ValueError,
         "unlabeled must hold at least one input, but its batch has size 0",
     ),
-    "no unlabelled": (
+    "no unlabeled": (
         [linear_learner, linear_learner],
         {"unlabeled": None},
         TypeError,

@@ -36,6 +36,15 @@ UNITS: dict[str, Any] = {
     "dilations": [1],
     "stride": 1,
 }
+CELL: dict[str, Any] = {
+    "xs": [Y],
+    "matrices": [torch.ones(4, 4, 3, 3), torch.ones(4, 4, 1, 1)],
+    "weights": torch.ones(4),
+    "terms": [0, 1, 0, 0, 1, 1, 0, 1, -1, 0, 1, -2],
+}
+_, (_KEPT, _), _, _ = torch.ops.smallgroup.cell_forward(*CELL.values(), 1, EPSILON)
+PADDED = _KEPT.shape[3]
+"""Eight channels in whole vectors, whose width is that of the processor."""
 CALLS: dict[str, dict[str, Any]] = {
     "units_forward": {**UNITS, "epsilon": EPSILON},
     "units_backward": {
@@ -65,6 +74,17 @@ CALLS: dict[str, dict[str, Any]] = {
         "wanted": [1],
     },
     "statistics": {"y": Y, "epsilon": EPSILON},
+    "cell_forward": {**CELL, "nodes": 1, "epsilon": EPSILON},
+    "cell_backward": {
+        **CELL,
+        "gradients": [Y],
+        "nodes": [Y],
+        "results": [torch.ones(2, 6, 6, PADDED), torch.ones(0, 6, 6, 0)],
+        "averages": [Y, NONE],
+        "statistics": [torch.ones(3, 8), torch.ones(3, 0)],
+        "wanted": [1],
+        "of_weights": True,
+    },
 }
 DOUBLE = images(2, 4, 6, 6, dtype=torch.float64)
 OF_UNITS: dict[str, list[Any]] = {
@@ -91,6 +111,21 @@ OF_MIXTURES: dict[str, list[Any]] = {
     "weights": [torch.ones(2), torch.tensor(1.0), torch.ones(3, 1), torch.ones(1).double(), torch.ones(1, 1, 1)],
 }
 OF_NUMBERS: dict[str, list[Any]] = {"stride": [0, -1, 65, 2**62], "epsilon": [-1.0, float("nan"), float("inf")]}
+OF_CELLS: dict[str, list[Any]] = {
+    "xs": [[], [Y, X], *([each] for each in SHAPES[3:]), [Y.expand(2, 4, 6, 6)[:, :3]], [X[:, :4]], [DOUBLE]],
+    "matrices": [
+        *([], [torch.ones(4, 4, 3, 3)], [torch.ones(4, 4, 5, 5), torch.ones(4, 4, 1, 1)]),
+        *([torch.ones(4, 4, 3, 1), MATRIX], [torch.ones(4, 5, 3, 3), MATRIX], [torch.ones(5, 4, 3, 3), MATRIX]),
+        *([torch.ones(4, 4, 3, 3), torch.ones(4, 4)], [torch.ones(4, 4, 3, 3).double(), torch.ones(4, 4, 1, 1)]),
+    ],
+    "weights": [torch.ones(3), torch.ones(5), torch.ones(1, 4), torch.ones(8)[::2], torch.ones(4).double()],
+    "terms": [
+        *([], [0, 1], [0, 1, 0, 0, 1, 1, 0, 1, -1], [0, 1, 0, 0, 1, 1, 0, 1, -1, 0, 1, -3]),
+        *([0, 1, 0, 0, 1, 1, 0, 1, -1, 0, 1, 2], [0, 1, 0, 0, 1, 1, 0, 1, -1, 1, 1, -2]),
+        *([0, 1, 0, 0, 1, 1, 0, 1, -1, -1, 1, -2], [0, 1, 0, 0, 1, 1, 0, 1, -1, 0, 2, -2]),
+        *([0, 1, 0, 0, 1, 1, 0, 1, -1, 0, 0, -2], [0, 1, 0, 0, 1, 1, 0, 1, -1, 0, 2**62, -2]),
+    ],
+}
 BAD: dict[str, dict[str, list[Any]]] = {
     "units_forward": {**OF_UNITS, "epsilon": OF_NUMBERS["epsilon"]},
     "units_backward": {
@@ -124,6 +159,22 @@ BAD: dict[str, dict[str, list[Any]]] = {
     "mix_into": {**OF_MIXTURES, "out": [*SHAPES, torch.ones(2, 4, 1, 1).expand(2, 4, 6, 6)]},
     "mix_backward": {**OF_MIXTURES, "gradient": SHAPES, "wanted": [[], [1, 1]]},
     "statistics": {"y": SHAPES[3:5], "epsilon": OF_NUMBERS["epsilon"]},
+    "cell_forward": {**OF_CELLS, "nodes": [0, -1, 2, 64, 2**62], "epsilon": OF_NUMBERS["epsilon"]},
+    "cell_backward": {
+        **OF_CELLS,
+        "gradients": [[], [Y, Y], *([each] for each in SHAPES)],
+        "nodes": [[], [Y, Y], [NONE], *([each] for each in SHAPES)],
+        "results": [
+            *([], CALLS["cell_backward"]["results"][:1], [NONE, NONE], [torch.ones(1, 6, 6, PADDED), NONE]),
+            *([torch.ones(2, 6, 6, PADDED + 1), torch.ones(0, 6, 6, 0)],),
+            *([torch.ones(2, 6, PADDED, 6).transpose(2, 3), torch.ones(0, 6, 6, 0)],),
+        ],
+        "averages": [[], [Y], [NONE, NONE], *([each, NONE] for each in SHAPES)],
+        "statistics": [
+            *([], [torch.ones(3, 8)], [torch.ones(3, 7), torch.ones(3, 0)], [torch.ones(8, 3).t(), torch.ones(3, 0)]),
+        ],
+        "wanted": [[], [1, 1]],
+    },
 }
 
 

@@ -90,7 +90,7 @@ def test_norms_that_are_replaced_and_frozen_are_noticed(path: str) -> None:
 @pytest.mark.parametrize("frozen", range(4))
 @pytest.mark.parametrize("path", FAST)
 def test_a_frozen_cell_among_others(path: str, frozen: int) -> None:
-    """Its neighbours take the fast path, and it shares the inputs of theirs."""
+    """Its neighbors take the fast path, and it shares the inputs of theirs."""
     network = build_network(resolve("DARTS_V2")[1], DartsDesign(images=ImageSpec(4, 3, 16), channels=6, cells=4))
     x = images((4, 3, 16, 16))
 

@@ -59,7 +59,7 @@ def test_convolutions_in_float64(name: str, stride: int, style: Style, path: str
                 continue
             plain, after_plain = computed("plain", module, x)
             fast, after_fast = computed(path, module, x)
-            # A batch of few pixels is normalised by a tiny variance, which magnifies rounding.
+            # A batch of few pixels is normalized by a tiny variance, which magnifies rounding.
             assert largest_difference(fast, plain) < 1e-8, size
             for a, b in zip(after_fast.buffers(), after_plain.buffers(), strict=True):
                 torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)

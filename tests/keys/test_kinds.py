@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 
 from smallgroup.config import Config, fields_of, load, resolve
 from smallgroup.methods import METHODS
-from smallgroup.methods.config import build_method, method_options
+from smallgroup.methods.config import build_method, help_of_options, method_options
 from smallgroup.runner.saved import Saved
 from smallgroup.runtime.plain_yaml import dumped
 from smallgroup.runtime.section import Section
@@ -59,14 +59,24 @@ def test_the_keys_are_all_there() -> None:
     assert {"seed", "search.lambda", "space.cells", "training.network.halvings", "run.threads"} <= set(NUMBERS)
     assert len(NUMBERS) > 70
     assert {"search.weights.nesterov", "data.augmentation.flip"} <= set(SWITCHES)
-    # No other base: its numbers would take texts and switches again.
-    own = {one for one in BaseModel.__subclasses__() if one.__module__.startswith("smallgroup.")}
+    # No other base, unless it is strict: its numbers would take texts and switches again.
+    ours = [one for one in BaseModel.__subclasses__() if one.__module__.startswith("smallgroup.")]
+    own = {one for one in ours if not one.model_config.get("strict")}
     assert own == {Section, Saved}
 
 
 def test_a_whole_number_may_be_written_as_a_float() -> None:
     assert resolve({}, ["search.epochs=1e1"]).search.epochs == 10
     assert resolve({}, ["training.network.halvings=auto"]).training.network.halvings == "auto"
+
+
+@pytest.mark.parametrize("name", METHODS.built_in)
+def test_every_option_of_a_method_has_help(name: str) -> None:
+    """Its own words, then what it takes."""
+    for option, line in help_of_options(name).items():
+        found = re.fullmatch(r"\S.* Takes (a list of |one of )?\w.*, by default \S.*\.", line)
+        assert found, (option, line)
+    assert help_of_options(name).keys() == method_options(name).keys()
 
 
 def test_options_of_methods() -> None:

@@ -112,3 +112,17 @@ def test_every_term_equals_that_of_the_unrolled_problem(name: str, count: int, m
                 assert not any(bool(t.any()) for t in found[k][term].values()), (k, term)
             else:
                 assert oracle.relative(found[k][term], expected[k][term]) < 1e-9, (k, term)
+    check_other_modes(name, count, expected)
+
+
+def check_other_modes(name: str, count: int, expected: Any) -> None:
+    """First order is the direct term at the new weights; finite differences are as near as central ones are."""
+    space = SmoothSpace()
+    for mode, tolerance in (("first-order", 1e-9), ("finite-difference", 1e-4)):
+        group = group_of(space, [made(name) for _ in range(count)], hypergradient=mode, radius=1e-4, v_lr=XI, w_lr=XI)
+        for k, terms in enumerate(group.architecture_gradients(*batches_for(space), parts=True)):
+            for term in TERMS:
+                if mode == "first-order" and term != "direct":
+                    assert not any(bool(t.any()) for t in terms[term].values()), (k, term)
+                elif any(bool(t.any()) for t in expected[k][term].values()):
+                    assert oracle.relative(terms[term], expected[k][term]) < tolerance, (mode, k, term)

@@ -1,4 +1,4 @@
-"""PARSEC, DSNAS and ProxylessNAS: what they draw, and the gradients of their draws in closed form."""
+"""GDAS, PARSEC, DSNAS and ProxylessNAS: what they draw, and the gradients of their draws in closed form."""
 
 import itertools
 
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from smallgroup import kernels
-from smallgroup.methods import EpochEnd, Method, Relaxed
+from smallgroup.methods import EpochEnd, Gdas, Method, Relaxed
 from smallgroup.methods.dsnas import Dsnas
 from smallgroup.methods.parsec import Parsec
 from smallgroup.methods.proxyless import Proxyless
@@ -21,7 +21,7 @@ UPSTREAM = torch.randn(3, 5, generator=stream("upstream"), dtype=torch.float64)
 COSTS = {"cell": torch.tensor([[0.0, 0.0, 4.0, 9.0, 1.0]] * 3).double()}
 
 
-@pytest.mark.parametrize("method", [Parsec(), Dsnas(), Proxyless()], ids=lambda method: method.name)
+@pytest.mark.parametrize("method", [Gdas(), Parsec(), Dsnas(), Proxyless()], ids=lambda method: method.name)
 def test_the_drawn_operation_follows_the_softmax(method: Method) -> None:
     wider, architecture = wide(method, ALPHA[0])
     wider.state["real_cell"] = torch.ones(5, dtype=torch.bool)

@@ -43,7 +43,7 @@ def job(method: str) -> SearchJob:
         "learners": 2,
         "hypergradient": "first-order",
         "space": {"name": "nas-bench-201", "channels": 2},
-        "data": {"labelled_fraction": 0.05},
+        "data": {"labeled_fraction": 0.05},
         "search": search,
         "methods": {method: OPTIONS[method]},
     }

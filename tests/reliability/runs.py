@@ -16,7 +16,7 @@ SEARCH = [
     "--data-root=nowhere",
     "--hypergradient=first-order",
     "--set=space.channels=2",
-    "--set=data.labelled_fraction=0.1",
+    "--set=data.labeled_fraction=0.1",
     "--set=search.epochs=2",
     "--set=search.steps_per_epoch=3",
     "--set=search.batch_size={train: 8, unlabeled: 8, validation: 8}",

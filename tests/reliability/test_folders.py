@@ -1,4 +1,4 @@
-"""Where a run may be: a folder of other files is refused and left as it is, and so is one that is misspelt."""
+"""Where a run may be: a folder of other files is refused and left as it is, and so is one that is misspelled."""
 
 import os
 from collections.abc import Callable
@@ -54,7 +54,13 @@ def uncomputed(monkeypatch: pytest.MonkeyPatch) -> None:
     def compute(*_: object, **__: object) -> None:
         raise AssertionError("something is computed")
 
-    for name in ("api.make_job", "api.make_training", "ranks.canary", "fitting.make_job", "fitting.make_training"):
+    for name in (
+        "api.searching.make_job",
+        "api.training.make_training",
+        "ranks.canary",
+        "fitting.make_job",
+        "fitting.make_training",
+    ):
         monkeypatch.setattr(f"smallgroup.{name}", compute)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from smallgroup.pages import live_page, report
+from smallgroup.pages import draw_report, live_page
 from smallgroup.report.server import make_server
 from tests.report.makers import add_training, make_run
 
@@ -77,7 +77,7 @@ class Tab:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return report(make_run(tmp_path_factory.mktemp("runs") / "digits"))
+    return draw_report(make_run(tmp_path_factory.mktemp("runs") / "digits"))
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = make_run(folder / "taught"), make_run(folder / "alone", config={"lambda": 0}, error=14.0)
     for name, error in (("training", 7.5), ("resnet", 7.6), ("random", 7.7)):
         add_training(runs[0], name=name, error=error)
-    return report(*runs, out=folder / "both.html")
+    return draw_report(*runs, out=folder / "both.html")
 
 
 def test_it_opens_without_a_network_and_asks_for_nothing(browser: Any, made: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_leaderboard_sorts_and_filters(browser: Any, tmp_path: Path) -> None:
     ]
     (folders[1] / "result.json").unlink()  # not finished
     with Tab(browser, width=360) as tab:
-        page = tab.open(report(*folders, out=tmp_path / "many.html"))
+        page = tab.open(draw_report(*folders, out=tmp_path / "many.html"))
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         names = page.locator(".board tbody tr:not([hidden]) th")
         assert names.all_inner_texts()[:3] == ["run-0", "run-5", "run-10"]
@@ -289,7 +289,7 @@ def named(folder: Path, name: str, lam: float) -> Path:
 def test_long_names_widen_nothing(browser: Any, tmp_path: Path) -> None:
     long = ("Staphylococcus_aureus_resistant" * 3)[:90]
     runs = [named(tmp_path / f"{place}{long}", long, lam) for place, lam in enumerate((1.0, 0.0))]
-    for file in (report(runs[0]), report(*runs, out=tmp_path / "both.html")):
+    for file in (draw_report(runs[0]), draw_report(*runs, out=tmp_path / "both.html")):
         with Tab(browser, width=360) as tab:
             page = tab.open(file)
             page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
@@ -332,7 +332,7 @@ def test_paper_cuts_no_table_and_has_the_training(browser: Any, both: Path, tmp_
         assert "end without teaching" in page.locator("#r0-teaching table").first.inner_text()
         assert page.evaluate(CUT) == []
         assert page.evaluate(LEFT_ALONE) == []
-        page = tab.open(report(folder))
+        page = tab.open(draw_report(folder))
         page.locator("details.printed > summary").click()
         assert page.evaluate(CUT) == []
         page.locator("details.printed > summary").click()
@@ -357,7 +357,7 @@ def test_a_phone_shows_who_teaches_whom_as_cards(browser: Any, both: Path, tmp_p
         )
         assert size > 11  # of a line of 10 pixels
         page = tab.open(
-            report(make_run(tmp_path / "run", classes=("Donaudampfschifffahrtsgesellschaft" * 3, "b", "c")))
+            draw_report(make_run(tmp_path / "run", classes=("Donaudampfschifffahrtsgesellschaft" * 3, "b", "c")))
         )
         share = page.locator("#gallery .bars span:last-child").first
         assert share.inner_text() == "75 %"
@@ -374,7 +374,7 @@ def test_names_of_strangers_do_nothing(browser: Any, tmp_path: Path) -> None:
         row["warnings"] = {"x": hostile}
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with Tab(browser) as tab:
-        page = tab.open(report(folder, out=tmp_path / "it.html"))
+        page = tab.open(draw_report(folder, out=tmp_path / "it.html"))
         page.wait_for_timeout(300)
         assert page.evaluate("window.taken") is None
         assert page.locator("#gallery .file").first.inner_text() == hostile
@@ -445,7 +445,7 @@ def test_news_leave_alone_what_the_reader_has_set(browser: Any, tmp_path: Path) 
 
 
 SEARCH = [
-    "--set=data.labelled_fraction=0.1",
+    "--set=data.labeled_fraction=0.1",
     "--set=space.channels=2",
     "--set=search.epochs=3",
     "--set=search.steps_per_epoch=4",

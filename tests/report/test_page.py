@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from smallgroup.pages import read_one_run, report
+from smallgroup.pages import draw_report, read_one_run
 from smallgroup.report import page
 from smallgroup.report.classes import is_png
 from smallgroup.report.curves import charts_of, mean_entropy
@@ -247,9 +247,9 @@ def test_panels_go_when_nothing_else_helps(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_the_same_folder_gives_the_same_page(tmp_path: Path) -> None:
     folder = make_run(tmp_path)
-    one = report(folder).read_bytes()
-    assert report(folder).read_bytes() == one
-    assert report(folder, out=tmp_path / "other.html").read_bytes() == one
+    one = draw_report(folder).read_bytes()
+    assert draw_report(folder).read_bytes() == one
+    assert draw_report(folder, out=tmp_path / "other.html").read_bytes() == one
 
 
 def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
@@ -318,14 +318,14 @@ def test_pictures_are_pictures() -> None:
 
 
 def test_epochs_that_slider_and_heat_map_leave_out_are_told_of_and_folders_are_made(tmp_path: Path) -> None:
-    place = report(make_run(tmp_path / "run", epochs=90), out=tmp_path / "new" / "it.html")
+    place = draw_report(make_run(tmp_path / "run", epochs=90), out=tmp_path / "new" / "it.html")
     text = place.read_text()
     slider = re.search(r'data-epochs="([^"]*)"', text)
     assert slider
     left = 90 - len(slider[1].split(","))
     assert left > 0
     assert text.count(f"{left} of 90 epochs are left out here; metrics.jsonl has all.") == 2
-    assert "are left out here; metrics.jsonl" not in report(make_run(tmp_path / "short")).read_text()
+    assert "are left out here; metrics.jsonl" not in draw_report(make_run(tmp_path / "short")).read_text()
 
 
 def test_a_true_accuracy_stands_beside_its_percentiles(tmp_path: Path) -> None:

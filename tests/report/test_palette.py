@@ -1,4 +1,4 @@
-"""Colours can be read and told apart."""
+"""Colors can be read and told apart."""
 
 import pytest
 

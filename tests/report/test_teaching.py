@@ -84,7 +84,7 @@ def test_the_strong_the_weak_and_what_became_of_them(tmp_path: Path) -> None:
     assert found is not None
     assert found.moments == {"start": 1, "middle": 3, "end": 4}
     views = {one.name: one for one in found.classes}
-    # At the start V of learner 0 recognises 90, 20, 90 percent of the classes, that of learner 1 20, 90, 20.
+    # At the start V of learner 0 recognizes 90, 20, 90 percent of the classes, that of learner 1 20, 90, 20.
     assert [roles(views[n])[:2] for n in ("cat", "dog", "owl")] == [(0, 1), (1, 0), (0, 1)]
     assert [one.difference for one in found.classes] == [70.0, 70.0, 70.0]
     # Labels of learner 0: 4 of 8 right in each epoch; of learner 1: 6 of 8.

@@ -44,12 +44,12 @@ def whole_run(folder: Path, **said: object) -> Path:
             "worse",
             "The network found is better than a ResNet, and is worse than a random cell.",
         ),
-        ({"resnet": None}, "open", "Accuracy is open: the network and its baselines have not been compared."),
-        ({"resnet": "<b>"}, "open", "Accuracy is open: the network and its baselines have not been compared."),
+        ({"resnet": None}, "open", "No verdict on accuracy: the network and its baselines have not been compared."),
+        ({"resnet": "<b>"}, "open", "No verdict on accuracy: the network and its baselines have not been compared."),
         (
             {},
             "open",
-            "Accuracy is open: no baseline was trained beside the network; smallgroup run trains them.",
+            "No verdict on accuracy: no baseline was trained beside the network; smallgroup run trains them.",
         ),
     ],
 )
@@ -69,7 +69,7 @@ def test_a_search_alone_is_open_and_a_training_has_no_verdict(tmp_path: Path) ->
     run = make_run(tmp_path / "run")
     found = against_baselines(read_one_run(run))
     assert found is not None
-    assert found.sentence == "Accuracy is open: this run has searched, and trained no network yet."
+    assert found.sentence == "No verdict on accuracy: this run has searched, and trained no network yet."
     assert against_baselines(read_one_run(add_training(run))) is None
 
 

@@ -45,7 +45,7 @@ def test_three_classifiers() -> None:
 def test_finite_difference_radius(tmp_path: Path) -> None:
     figure, measured = tmp_path / "figure.svg", tmp_path / "measured.json"
     output = run_example("finite_difference_radius.py", "--quick", "--figure", str(figure), "--json", str(measured))
-    assert "ReLU + max pooling, at initialisation" in output
+    assert "ReLU + max pooling, at initialization" in output
     assert "softplus + average pooling, after 3 steps" in output
     assert figure.read_text().startswith("<?xml")
     found = json.loads(measured.read_text())

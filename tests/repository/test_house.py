@@ -66,6 +66,7 @@ def test_names_of_types_are_noticed() -> None:
 DYNAMIC = {
     # By name: what is registered, and what a package exports on first use.
     "registry.py": 3,
+    "spaces/__init__.py": 1,
     "runtime/lazy.py": 3,
     # Optional packages of others.
     "exporters/onnx.py": 3,
@@ -91,15 +92,10 @@ def test_the_group_opens_no_file() -> None:
         assert not [call for call in calls if ast.unparse(call.func).rpartition(".")[2] == "open"], file
 
 
-BENCHED = ("bench/plans.py", "bench/outcome/arms.py", "cli/commands/bench.py")
-OF_SPACES = ("spaces/", "recipes/", "study/built_in/", *BENCHED)
-"""Where a space may be known by name: its folder, the lists of what is run and measured, and a help text."""
-
-
 def spaces_named_in(place: str, text: str) -> list[str]:
     """What a file says of a built-in space by name or by type, that the space itself should say."""
-    own = place.startswith("spaces/nas_bench_201/") or place == "spaces/__init__.py"  # the list of what is built in
-    named = [] if own or place.startswith(OF_SPACES[1:]) else re.findall(r"(?i)nas[_-]?bench[_-]?201", text)
+    own = place.startswith(("spaces/nas_bench_201/", "recipes/"))
+    named = [] if own else re.findall(r"(?i)nas[_-]?bench[_-]?201", text)
     if not place.endswith(".py") or place.startswith("spaces/"):
         return named
     tree = ast.parse(text)

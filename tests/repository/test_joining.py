@@ -27,8 +27,8 @@ def test_every_module_that_the_architecture_names_exists() -> None:
 
 
 def test_names_of_modules_are_noticed() -> None:
-    text = "see `smallgroup/group/step.py`, smallgroup/cli/ and smallgroup/api.py."
-    assert paths_named_in(text) == {"smallgroup/group/step.py", "smallgroup/cli/", "smallgroup/api.py"}
+    text = "see `smallgroup/group/step.py`, smallgroup/cli/ and smallgroup/jobs.py."
+    assert paths_named_in(text) == {"smallgroup/group/step.py", "smallgroup/cli/", "smallgroup/jobs.py"}
 
 
 def test_the_architecture_names_every_layer() -> None:

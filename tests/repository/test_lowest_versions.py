@@ -20,6 +20,7 @@ TOOLS = {
     "pandas",
     "playwright",
     "pre-commit",
+    "ray",
     "ruff",
     "scipy-stubs",
     "transformers",

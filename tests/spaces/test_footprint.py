@@ -21,11 +21,13 @@ from smallgroup.spaces.genotypes import dumps
 from smallgroup.spaces.nas_bench_201.cell import Cell
 from smallgroup.spaces.networks import build_network, design_of
 from smallgroup.spaces.schedule import Node, best_schedule, peak_of
+from tests.configs import FULL_SIZE
 from tests.phases.training.models import DARTS
 
 WITHOUT_NONE = Cell.parse(
     "|nor_conv_3x3~0|+|nor_conv_1x1~0|avg_pool_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_1x1~2|"
 )
+
 IMAGES = ImageSpec(10, 1, 16)
 SAME_MEMORY = {"Relu", "BatchNormalization", "Slice", "Reshape", "Flatten", "Identity", "Squeeze"}
 
@@ -60,7 +62,7 @@ def graph_of(proto: onnx.ModelProto) -> tuple[list[Node], int]:
 
 @pytest.mark.parametrize("genotype", [DARTS, WITHOUT_NONE], ids=["darts", "nas-bench-201"])
 def test_an_independent_walk_over_the_onnx_graph_agrees(genotype: Genotype) -> None:
-    network = NetworkConfig(channels=4, cells=3, cells_per_stage=1, auxiliary="none")
+    network = NetworkConfig(**FULL_SIZE, channels=4, cells=3, cells_per_stage=1, auxiliary="none")
     design = network.design(IMAGES, genotype.space)
     module = build_network(genotype, design).eval()
     names = tuple(map(str, range(10)))

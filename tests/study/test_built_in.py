@@ -15,7 +15,7 @@ from smallgroup.study.work import work
 BATCHES = {"train": 4, "unlabeled": 4, "validation": 32}
 NETWORK = {"channels": 2, "cells": 3, "cells_per_stage": 1, "auxiliary": "none"}
 SMALL: dict[str, Any] = {
-    "data": {"dataset": "digits", "unlabeled": "split", "labelled_fraction": 0.3},
+    "data": {"dataset": "digits", "unlabeled": "split", "labeled_fraction": 0.3},
     "search": {"hypergradient": "first-order", "steps_per_epoch": 1, "v_warmup": 0, "batch_size": BATCHES},
     "training": {"epochs": 1, "steps_per_epoch": 1, "batch_size": 4, "network": NETWORK},
 }

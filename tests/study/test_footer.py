@@ -39,7 +39,7 @@ def test_machines_are_those_of_the_runs(tmp_path: Path) -> None:
     assert made_with(plan, store) == [
         "3 runs with smallgroup 0.0.9, torch 2.11.0, fast, 64 cores, threads 1, kernels plain",
         "1 run with smallgroup 0.0.9, torch 2.11.0, slow, 64 cores, threads 1, kernels plain",
-        "4 runs with 5,000 training, 10,000 unlabelled images",
+        "4 runs with 5,000 training, 10,000 unlabeled images",
         "3 runs on half of the images",
     ]
     said = " ".join(footer(plan, store))

@@ -25,7 +25,7 @@ from smallgroup.study.work import StudyProgress, work
 from tests.study.test_plan import TINY
 
 BASE: dict[str, Any] = {
-    "data": {"labelled_fraction": 0.1},
+    "data": {"labeled_fraction": 0.1},
     "space": {"channels": 2},
     "hypergradient": "first-order",
     "search": {"epochs": 2, "steps_per_epoch": 2, "batch_size": {"train": 8, "unlabeled": 8, "validation": 32}},
@@ -183,11 +183,11 @@ def test_processes_on_one_name_have_work_of_their_own(tmp_path: Path, monkeypatc
         commands.append(command)
         return Popen([sys.executable, "-c", ""], stdin=PIPE)
 
-    monkeypatch.setattr("smallgroup.study.processes.subprocess.Popen", started)
+    monkeypatch.setattr("smallgroup.study.engines.local.subprocess.Popen", started)
     plans = [tiny(seeds=[1]), tiny(seeds=[2]), tiny(title="another")]
     for plan in plans:
         carry_out_all(plan, Store(tmp_path), 1)
-    assert [Study.model_validate_json(Path(command[-3]).read_text()) for command in commands] == [
+    assert [Study.model_validate_json(Path(command[-4]).read_text()) for command in commands] == [
         plan.study for plan in plans
     ]
 
@@ -201,7 +201,7 @@ def test_no_worker_is_started_where_nothing_is_left_to_do(tmp_path: Path, monkey
     def start(*_: Any, **__: Any) -> Any:
         raise AssertionError("a worker was started")
 
-    monkeypatch.setattr("smallgroup.study.processes.subprocess.Popen", start)
+    monkeypatch.setattr("smallgroup.study.engines.local.subprocess.Popen", start)
     carry_out_all(plan, store, 2, seen.append)
     assert [standing.count("failed") for standing in seen] == [2]
 
@@ -267,7 +267,7 @@ def test_workers_that_never_come_to_a_run_are_not_replaced(
         started.append(code)
         return Popen([sys.executable, "-c", f"import os, sys; {end}"], stdin=PIPE)
 
-    monkeypatch.setattr("smallgroup.study.processes.subprocess.Popen", start)
+    monkeypatch.setattr("smallgroup.study.engines.local.subprocess.Popen", start)
     with pytest.raises(RuntimeError, match=f"a worker ended with code {code}; its last words are in .*workers"):
         carry_out_all(tiny(seeds=[1]), Store(tmp_path), 1)
     assert started == [code]
@@ -293,7 +293,9 @@ def test_runs_whose_time_is_not_known_are_not_guessed(tmp_path: Path) -> None:
 
 
 def test_a_study_without_open_runs_starts_no_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("smallgroup.study.processes.subprocess.Popen", lambda *_, **__: pytest.fail("a worker begins"))
+    monkeypatch.setattr(
+        "smallgroup.study.engines.local.subprocess.Popen", lambda *_, **__: pytest.fail("a worker begins")
+    )
     plan, store = tiny(seeds=[1]), Store(tmp_path)
     for run in plan.runs:
         store.folder(run).mkdir(parents=True)

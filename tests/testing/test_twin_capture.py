@@ -19,7 +19,9 @@ from smallgroup.methods.method import Method
 from smallgroup.phases.search import SearchJob
 from smallgroup.runtime import Phase
 from smallgroup.runtime.image_spec import ImageSpec
-from smallgroup.spaces import DartsSpace, NasBench201Space, Space
+from smallgroup.spaces import Space
+from smallgroup.spaces.darts import DartsSpace
+from smallgroup.spaces.nas_bench_201 import NasBench201Space
 from smallgroup.testing import PlacementError, TwinDevice
 from tests.configs import search_config
 
@@ -43,7 +45,7 @@ class Reading(Darts):
 
 @pytest.fixture(scope="module")
 def data() -> SearchData:
-    return open_search_data(DataConfig(labelled_fraction=0.1), seed=0)
+    return open_search_data(DataConfig(labeled_fraction=0.1), seed=0)
 
 
 def take_captured_step(

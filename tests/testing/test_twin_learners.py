@@ -12,7 +12,9 @@ from smallgroup.group.hypergradients import Hypergradient
 from smallgroup.methods import METHODS, Progress, Relaxed
 from smallgroup.runtime import stream
 from smallgroup.runtime.image_spec import ImageSpec
-from smallgroup.spaces import DartsSpace, NasBench201Space, Space
+from smallgroup.spaces import Space
+from smallgroup.spaces.darts import DartsSpace
+from smallgroup.spaces.nas_bench_201 import NasBench201Space
 from smallgroup.testing import TwinDevice
 from smallgroup.testing.small import small_space
 

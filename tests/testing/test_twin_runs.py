@@ -24,7 +24,9 @@ from smallgroup.phases.training.predict import predict
 from smallgroup.phases.training.result import conclude as conclude_training
 from smallgroup.runner import machine, read_rows
 from smallgroup.runtime.image_spec import ImageSpec
-from smallgroup.spaces import DartsSpace, NasBench201Space, Space
+from smallgroup.spaces import Space
+from smallgroup.spaces.darts import DartsSpace
+from smallgroup.spaces.nas_bench_201 import NasBench201Space
 from smallgroup.testing import TwinDevice
 from tests.configs import search_config
 from tests.phases.training.models import BENCHMARK, CONFIG
@@ -42,7 +44,7 @@ FAST: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def data() -> SearchData:
-    return open_search_data(DataConfig(labelled_fraction=0.1), seed=0)
+    return open_search_data(DataConfig(labeled_fraction=0.1), seed=0)
 
 
 def job(
@@ -141,7 +143,7 @@ def test_a_training_its_test_its_model_and_what_is_made_of_it(tmp_path: Path, tw
 
 KEYS: dict[str, Any] = {
     "learners": 1,
-    "data": {"labelled_fraction": 0.05},
+    "data": {"labeled_fraction": 0.05},
     "space": {"name": "nas-bench-201", "channels": 2, "cells_per_stage": 1},
     "search": {
         **{key: value for key, value in FAST.items() if key != "steps_per_epoch"},

@@ -14,7 +14,7 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SMALL = ["--set=data.labelled_fraction=0.2", "--set=search.epochs=1", "--set=search.steps_per_epoch=2"]
+SMALL = ["--set=data.labeled_fraction=0.2", "--set=search.epochs=1", "--set=search.steps_per_epoch=2"]
 SUITE = ["tests/group/test_gradients.py", "tests/group/test_step.py", "tests/keys", "tests/test_config.py"]
 NEEDED = ["smallgroup/py.typed", "smallgroup/recipes/quick.yaml", "smallgroup/report/page.css"]
 """Files that are no modules and that an installation must have."""

@@ -19,7 +19,7 @@ import smallgroup
 SMALL: dict[str, Any] = {
     "dataset": "digits",
     "seed": 3,
-    "data": {"labelled_fraction": 0.3},
+    "data": {"labeled_fraction": 0.3},
     "run": {"threads": 1},
 }
 SECTION: dict[str, Any] = {

@@ -27,7 +27,9 @@ from smallgroup.methods import METHODS, Relaxed
 from smallgroup.runtime import precision, stream
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.runtime.precision_names import Precision
-from smallgroup.spaces import DartsSpace, NasBench201Space, Space
+from smallgroup.spaces import Space
+from smallgroup.spaces.darts import DartsSpace
+from smallgroup.spaces.nas_bench_201 import NasBench201Space
 
 IMAGES = ImageSpec(4, 3, 8)
 SPACES: dict[str, Space] = {

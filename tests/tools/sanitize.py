@@ -69,6 +69,7 @@ def run(built: Path, shapes: int, seed: int) -> None:
 _KERNELS = (
     *("units_forward", "units_backward", "pool_forward", "pool_backward"),
     *("mix_forward", "mix_into", "mix_backward", "statistics"),
+    *("cell_forward", "cell_backward"),
 )
 
 
@@ -92,6 +93,7 @@ class _Shape:
             kernels.pool_backward(self._random(*y.shape), x, self.stride, chosen)
             self._mixture([y, self._images(*y.shape[1:])], [statistics, self._empty()])
         kernels.statistics(x, EPSILON)
+        self._cell()
 
     def _units(self) -> None:
         kernels, chance = torch.ops.smallgroup, self.chance
@@ -120,6 +122,21 @@ class _Shape:
         kernels.units_backward(dense, [], [], [], xs, statistics, affines, relu, *layers, of_weights)
         for y, one in zip(ys, found, strict=True):
             self._mixture([y], [one])
+
+    def _cell(self) -> None:
+        kernels, chance = torch.ops.smallgroup, self.chance
+        inputs, nodes = chance.randrange(1, 3), chance.randrange(1, 4)
+        xs = [self._random(self.n, self.c, self.h, self.w) for _ in range(inputs)]
+        matrices = [self._random(self.c, self.c, k, k) for k in chance.choices([1, 3], k=chance.randrange(0, 6))]
+        pairs = [(source, node) for node in range(inputs, inputs + nodes) for source in range(node)]
+        first = [(0, node) for node in range(inputs, inputs + nodes)]
+        terms = [(*pair, chance.randrange(-2, len(matrices))) for pair in [*first, *chance.choices(pairs, k=6)]]
+        numbers = [number for term in terms for number in term]
+        cell = (matrices, self._random(len(terms)), numbers)
+        made, *kept = kernels.cell_forward(xs, *cell, nodes, EPSILON)
+        gradients = [self._random(*y.shape) if chance.random() < 0.7 else self._empty() for y in made]
+        wanted = [chance.randrange(0, 2) for _ in xs]
+        kernels.cell_backward(gradients, xs, made, *kept, *cell, wanted, chance.random() < 0.7)
 
     def _mixture(self, ys: list[Tensor], statistics: list[Tensor]) -> None:
         kernels, chance, like = torch.ops.smallgroup, self.chance, ys[0]

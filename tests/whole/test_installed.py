@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent.parent
 SMALL = [
     "--hypergradient=first-order",
     "--set=space.channels=2",
-    "--set=data.labelled_fraction=0.1",
+    "--set=data.labeled_fraction=0.1",
     "--set=search.epochs=1",
     "--set=search.steps_per_epoch=2",
     "--set=search.v_warmup=0",
@@ -30,7 +30,7 @@ title: sharp
 base:
   learners: 2
   space: {channels: 2}
-  data: {labelled_fraction: 0.1}
+  data: {labeled_fraction: 0.1}
   search: {epochs: 1, steps_per_epoch: 1, batch_size: {train: 8, unlabeled: 8, validation: 8}}
 seeds: 1-2
 columns: [validation_error]

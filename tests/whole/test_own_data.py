@@ -17,7 +17,7 @@ from smallgroup.cli import main
 from smallgroup.data import OwnData
 from smallgroup.runner import Watcher
 from smallgroup.runtime import stream
-from tests.test_pipeline import KEYS, Captured
+from tests.pipeline.test_pipeline import KEYS, Captured
 
 CONFIG = {key: value for key, value in KEYS.items() if key != "data"}
 CONFIG["search"] = {**KEYS["search"], "answer": "retained", "steps_per_epoch": 6}
@@ -177,6 +177,7 @@ def test_a_whole_run_and_its_resumption(tmp_path: Path) -> None:
     assert {result.search.dataset, result.training.dataset} == {halves().reference}
     again = smallgroup.run(config, data=halves(), resume=True, **given)
     assert again.to_dict() == result.to_dict()
+    assert smallgroup.run(data=halves(), resume=True, **given).to_dict() == result.to_dict()  # with its own config
     with pytest.raises(ValueError, match=r"data\.dataset was"):
         smallgroup.run(config, data=halves("others"), resume=True, **given)
 
@@ -203,7 +204,8 @@ def test_networks_that_learn_from_one_another(tmp_path: Path, folder: Path) -> N
     assert len(found.learners) == 2
     config = yaml.safe_load((tmp_path / "both" / "config.yaml").read_text())
     assert config["data"]["dataset"] == data.reference
-    again = smallgroup.train_mutually(
-        cell, keys, learners=2, data=data, out=tmp_path / "both", resume=True, progress=False
-    )
-    assert again == found
+    for given in (keys, None):  # None: with its own config
+        again = smallgroup.train_mutually(
+            cell, given, learners=2, data=data, out=tmp_path / "both", resume=True, progress=False
+        )
+        assert again == found

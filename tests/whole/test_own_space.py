@@ -23,7 +23,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
 OPERATIONS = ("none", "skip_connect", "conv_1x1", "conv_3x3")
 SMALL = {
     "space": {"name": "chain", "channels": 4},
-    "data": {"labelled_fraction": 0.2},
+    "data": {"labeled_fraction": 0.2},
     "search": {
         "epochs": 2,
         "steps_per_epoch": 2,

@@ -37,7 +37,8 @@ from smallgroup.spaces.genotype import Genotype
 from smallgroup.spaces.genotypes import from_plain
 from smallgroup.spaces.networks import build_network
 
-SPACE = "nas-bench-201"
+SPACE = Config().space.name
+"""That of a run whose user names none."""
 RESNET, ALL_3X3 = (known_genotype(name, SPACE) for name in ("resnet", "all-3x3"))
 MOST_CELLS = 3000
 """Random cells that a proxy looks at, at most: there are not many more."""

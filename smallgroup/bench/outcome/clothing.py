@@ -2,6 +2,7 @@
 
 `python -m smallgroup.bench.outcome.clothing FOLDER` writes `train/CLASS/*.png` and `val/CLASS/*.png`. A picture is a
 function of the seed, its part, class and number: the same seed gives the same pixels on the same Pillow and torch.
+`--size 96` gives larger ones.
 
 Classes overlap on purpose. Sleeves of shirts are as long as those of T-shirts or pullovers, some coats are short, some
 sandals have few gaps, some boots a low shaft. Light, grain, blur and a square over a part of the picture do the rest: a
@@ -30,7 +31,7 @@ INKS = (110, 250)
 TRAIN, TEST = 300, 200
 """Pictures of a class, unless others are asked for."""
 COVERED_SHARE, COVER = 0.3, 6
-"""How many pictures have a square of so many pixels over a part of them."""
+"""How many pictures have a square over a part of them, and its side in a picture of 28 pixels."""
 
 OutlinePoint = tuple[float, float]
 Gray = NDArray[np.uint8]
@@ -225,18 +226,18 @@ DRAWN: dict[str, Callable[[Sheet], None]] = {
 CLASSES = tuple(DRAWN)
 
 
-def draw_picture(name: str, number: int, *, part: str = "train", seed: int = 0) -> Gray:
-    """Return [28, 28] gray pixels of a class."""
+def draw_picture(name: str, number: int, *, part: str = "train", seed: int = 0, size: int = SIZE) -> Gray:
+    """Return [size, size] gray pixels of a class."""
     draws = ClothingDraws(seed, part, name, number)
     picture = Image.new("L", (LARGE, LARGE))
     sheet = Sheet(ImageDraw.Draw(picture), draws, draws.whole(*INKS))
     DRAWN[name](sheet)
     picture = _placed(picture, draws).filter(ImageFilter.GaussianBlur(draws.length(1.5, 1.2)))
-    reduced = picture.resize((SIZE, SIZE), Image.Resampling.BOX)
+    reduced = picture.resize((size, size), Image.Resampling.BOX)
     return _photographed(np.asarray(reduced, dtype=np.float64), draws)
 
 
-def write_folder(folder: Path, *, seed: int = 0, train: int = TRAIN, test: int = TEST) -> None:
+def write_folder(folder: Path, *, seed: int = 0, train: int = TRAIN, test: int = TEST, size: int = SIZE) -> None:
     """Write so many pictures of each class to a folder that is new or empty."""
     check_empty(folder, "a data set")
     for part, count in (("train", train), ("val", test)):
@@ -244,7 +245,8 @@ def write_folder(folder: Path, *, seed: int = 0, train: int = TRAIN, test: int =
             place = folder / part / name
             place.mkdir(parents=True)
             for number in range(count):
-                Image.fromarray(draw_picture(name, number, part=part, seed=seed)).save(place / f"{number:04d}.png")
+                drawn = draw_picture(name, number, part=part, seed=seed, size=size)
+                Image.fromarray(drawn).save(place / f"{number:04d}.png")
 
 
 def _mirrored(right: Sequence[OutlinePoint]) -> list[OutlinePoint]:
@@ -267,15 +269,17 @@ def _placed(picture: Image.Image, draws: ClothingDraws) -> Image.Image:
 
 def _photographed(pixels: NDArray[np.float64], draws: ClothingDraws) -> Gray:
     """Add uneven light, folds, grain, a gray ground, and sometimes a square over a part."""
-    down, right = np.mgrid[0:SIZE, 0:SIZE] / SIZE - 0.5
+    size = len(pixels)
+    down, right = np.mgrid[0:size, 0:size] / size - 0.5
     pixels = pixels * (1 + draws.near(0, 0.35) * right + draws.near(0, 0.35) * down)
     coarse = Image.fromarray(draws.noise(7, 7).astype(np.float32))
-    folds = np.asarray(coarse.resize((SIZE, SIZE), Image.Resampling.BICUBIC))
+    folds = np.asarray(coarse.resize((size, size), Image.Resampling.BICUBIC))
     pixels = pixels * (1 + draws.near(0, 0.18) * folds)
-    pixels = pixels + draws.length(0, 9) * draws.noise(SIZE, SIZE) + draws.length(0, 14)
+    pixels = pixels + draws.length(0, 9) * draws.noise(size, size) + draws.length(0, 14)
     if draws.chance(COVERED_SHARE):
-        x, y = draws.whole(0, SIZE - COVER), draws.whole(0, SIZE - COVER)
-        pixels[y : y + COVER, x : x + COVER] = draws.whole(0, 255)
+        cover = COVER * size // SIZE
+        x, y = draws.whole(0, size - cover), draws.whole(0, size - cover)
+        pixels[y : y + cover, x : x + cover] = draws.whole(0, 255)
     return np.clip(pixels, 0, 255).astype(np.uint8)
 
 
@@ -286,11 +290,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--train", type=int, default=TRAIN, help="training pictures of each class")
     parser.add_argument("--test", type=int, default=TEST, help="test pictures of each class")
+    parser.add_argument("--size", type=int, default=SIZE, help=f"height and width, {COVER} to {LARGE} pixels")
     given = parser.parse_args(arguments)
     if given.train < 1 or given.test < 1:
         parser.error("--train and --test must be at least 1")
+    if not COVER <= given.size <= LARGE:
+        parser.error(f"--size must be {COVER} to {LARGE}, but got {given.size}")
     try:
-        write_folder(given.folder, seed=given.seed, train=given.train, test=given.test)
+        write_folder(given.folder, seed=given.seed, train=given.train, test=given.test, size=given.size)
     except ValueError as error:
         parser.error(str(error))
 

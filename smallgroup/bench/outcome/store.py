@@ -29,7 +29,7 @@ def read(folder: Path, unit: Unit) -> ArmOutcome | None:
 
 
 def write(folder: Path, unit: Unit, outcome: ArmOutcome) -> None:
-    """Keep an outcome."""
+    """Write an outcome to its file."""
     path = folder / unit.name
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, json.dumps(outcome.to_dict(), indent=2) + "\n")

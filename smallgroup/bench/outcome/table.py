@@ -103,7 +103,7 @@ HEADER = (
 
 
 def cells(table_rows: Sequence[OutcomeRow]) -> list[tuple[str, ...]]:
-    """The rows as text."""
+    """Return the rows of the table as text."""
     found: list[tuple[str, ...]] = []
     for row in table_rows:
         compared = row.paired

@@ -15,7 +15,7 @@ MOST_WORKERS = 64
 
 @dataclass(frozen=True)
 class OutcomeTask:
-    """A dataset and a time."""
+    """A task: a dataset and a CPU time budget."""
 
     name: str
     dataset: str

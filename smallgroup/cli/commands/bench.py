@@ -7,14 +7,15 @@ import typer
 
 from smallgroup.cli import options
 from smallgroup.cli.given import given_options
+from smallgroup.cli.plain_help import PlainCommand
 
 OUTCOMES = Directory("outcome")
 
 app = typer.Typer(
     name="bench",
-    short_help="How fast this machine searches.",
-    help="How fast this machine searches: the textbook form of a computation against the fast path, in turn, in one "
-    "run. Ratios are what counts; on a machine that does other things beside, look at their spread.",
+    short_help="Measure how fast this machine searches.",
+    help="Measure how fast this machine searches: textbook form and fast path, in turn, in one run. "
+    "Compare the ratios; if the machine is also doing other work, look at their spread.",
 )
 
 
@@ -26,36 +27,36 @@ Path = Annotated[
     str,
     typer.Option(
         metavar="auto|torch|native",
-        help="What is compared with the plain form: pure torch, our own kernels, or the best there is here.",
+        help="Kernels to compare with the plain form: pure torch, our own, or the fastest on this machine.",
     ),
 ]
 Rounds = Annotated[int | None, _count("Rounds that are counted, after one that warms up.")]
 Threads = Annotated[int | None, _count("Threads of torch. The default is torch's own choice.")]
 Quick = Annotated[
-    bool, typer.Option("--quick", help="Small sizes, to see that it runs. The ratios of small networks say little.")
+    bool, typer.Option("--quick", help="Use small sizes, to check that it runs. Ratios of small networks say little.")
 ]
 Channels = Annotated[int | None, _count("Channels of the first cells.", "C")]
-Cells = Annotated[int | None, _count("Cells in all, in spaces that count them so, such as darts.")]
-CellsPerStage = Annotated[
-    int | None, _count("Cells of each stage, in spaces that count them so, such as nas-bench-201.")
-]
+Cells = Annotated[int | None, _count("Cells in all, in spaces with the key space.cells.")]
+CellsPerStage = Annotated[int | None, _count("Cells of each stage, in spaces with the key space.cells_per_stage.")]
 BatchOption = Annotated[int | None, _count("Images of a batch.")]
 Size = Annotated[int | None, _count("Height and width of an image. The default is 32.", "PIXELS")]
 Spaces = Annotated[
     list[str] | None,
-    typer.Option("--space", metavar="NAME", help="See `smallgroup list spaces`; may stand several times."),
+    typer.Option("--space", metavar="NAME", help="Space to measure (`smallgroup list spaces`); repeatable."),
 ]
 Methods = Annotated[
     list[str] | None,
-    typer.Option("--method", metavar="NAME", help="See `smallgroup list methods`; may stand several times."),
+    typer.Option("--method", metavar="NAME", help="Method to measure (`smallgroup list methods`); repeatable."),
 ]
 Groups = Annotated[
     list[int] | None,
-    typer.Option("--learners", parser=options.whole_number, metavar="K", help="May stand several times."),
+    typer.Option("--learners", parser=options.whole_number, metavar="K", help="Number of learners; repeatable."),
 ]
 Modes = Annotated[
     list[str] | None,
-    typer.Option("--hypergradient", metavar="first-order|finite-difference|exact", help="May stand several times."),
+    typer.Option(
+        "--hypergradient", metavar="first-order|finite-difference|exact", help="Mode of the gradient; repeatable."
+    ),
 ]
 
 
@@ -85,15 +86,15 @@ def step(
     quick: Quick = False,
     json: options.Json = False,
 ) -> None:
-    """Whole steps, in the textbook form and as in a search.
+    """Measure whole steps, in textbook form and as in a search.
 
-    Without options: two DARTS learners at the size of the paper (first-order and finite differences), NAS-Bench-201
-    supernets, four learners beside two, and a training step of the network of DARTS_V2. That takes a quarter of an hour
-    or more; --quick a minute. With --method, --space, --learners or --hypergradient: every combination of what is
-    given. Sizes hold for every row that has them.
+    Without options: two DARTS learners at the size of the paper (first-order and finite differences), supernets of the
+    space of `quick`, four learners beside two, and a training step of the network of DARTS_V2. That takes a quarter of
+    an hour or more; --quick a minute. With --method, --space, --learners or --hypergradient: every combination of what
+    is given. Sizes hold for every row that has them.
 
-    Rows have the medians of both forms, their ratio with the lowest and highest of a round, by how much the two
-    differed in the losses of their first step, and the fast time in units of the first row's.
+    Rows show the medians of both forms, their ratio with the lowest and highest of a round, the difference of the
+    losses of their first step, and the fast time relative to the first row's.
     """
     from smallgroup.bench import plans  # noqa: PLC0415
     from smallgroup.cli.bench_asked import BenchRequest  # noqa: PLC0415
@@ -119,10 +120,10 @@ def ops(
     quick: Quick = False,
     json: options.Json = False,
 ) -> None:
-    """Every operation of every space that builds single operations, by itself.
+    """Every operation of spaces that build single ones, by itself.
 
-    With the strides that a space has: output, and gradients of input and weights. By default 16 channels and a batch of
-    32 images of 32x32, as at the beginning of a supernet.
+    Each with the strides of its space: output, and gradients of input and weights. The default is 16 channels and a
+    batch of 32 images of 32x32 pixels, as in the first cells of a supernet.
     """
     from smallgroup.bench import operation  # noqa: PLC0415
     from smallgroup.cli.bench_asked import BenchRequest  # noqa: PLC0415
@@ -140,9 +141,7 @@ def scaling(
     *,
     over: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="learners|batch|cells|channels", help="What grows; may stand several times. The default is all."
-        ),
+        typer.Option(metavar="learners|batch|cells|channels", help="What grows; repeatable. The default is all."),
     ] = None,
     method: options.Method = None,
     space: options.Space = None,
@@ -158,13 +157,13 @@ def scaling(
     quick: Quick = False,
     json: options.Json = False,
 ) -> None:
-    """How a step grows with learners, batch, cells and channels.
+    """Measure how the time of a step grows with its sizes.
 
-    The fast step, of 1 to 8 learners, and of one to four times the batch, the cells and the channels.
+    It measures the fast step with 1 to 8 learners, and with one to four times the batch, the cells and the channels.
 
-    For each the exponent e of seconds = c size^e, by least squares of the logarithms: 1 is in proportion. Sizes that
-    are given are those the others grow from. A learner alone takes another step than one in a group: K = 1 is shown,
-    and the exponent is that of 2 to 8.
+    For each it fits the exponent e of seconds = c size^e, by least squares of the logarithms; 1 means proportional.
+    Given sizes are the starting points. A single learner computes another step than a group, so K = 1 is shown, but
+    the exponent is that of K = 2 to 8.
     """
     from smallgroup.bench import plans  # noqa: PLC0415
     from smallgroup.cli.bench_asked import BenchRequest  # noqa: PLC0415
@@ -196,11 +195,11 @@ def memory(
     quick: Quick = False,
     json: options.Json = False,
 ) -> None:
-    """Peak memory of a step, fast and plain.
+    """Measure the peak memory of a step, fast and plain.
 
-    It is what a step takes beyond what the process had before its first one; the ratio is fast / plain. Each
-    form has a process of its own. Without options: two DARTS learners at the size of the paper, first-order, for which
-    the plain form needs several gigabytes.
+    It is the memory that a step needs beyond what the process used before its first one; the ratio is fast / plain.
+    Each form runs in its own process. Without options it measures two DARTS learners at the size of the paper,
+    first-order, for which the plain form needs several gigabytes.
     """
     from smallgroup.bench import plans  # noqa: PLC0415
     from smallgroup.cli.bench_asked import BenchRequest  # noqa: PLC0415
@@ -215,24 +214,91 @@ def memory(
 
 
 @app.command()
+def distributed(
+    *,
+    ranks: Annotated[int, _count("Processes that the learners are dealt to.")] = 2,
+    method: options.Method = None,
+    space: options.Space = None,
+    learners: Annotated[int | None, _count("Learners of the group. The default is 2.", "K")] = None,
+    hypergradient: options.Hypergradient = None,
+    channels: Channels = None,
+    cells: Cells = None,
+    cells_per_stage: CellsPerStage = None,
+    batch: BatchOption = None,
+    size: Size = None,
+    rounds: Rounds = None,
+    quick: Quick = False,
+    json: options.Json = False,
+) -> None:
+    """Learners on ranks against one process.
+
+    CPU seconds of a step in one process over those of the busiest of several, the share of the exchange in both, and
+    what the cost model of docs/scaling.md says. Each process has one thread. CPU seconds hardly depend on what else the
+    machine does.
+    """
+    from smallgroup.bench.group_step import GroupStep  # noqa: PLC0415
+    from smallgroup.cli.bench_asked import BenchRequest  # noqa: PLC0415
+
+    asked = BenchRequest("auto", rounds, 1, quick=quick, as_json=json)
+    which = given_options(space=space, method=method, learners=learners, hypergradient=hypergradient)
+    sizes = given_options(channels=channels, cells=cells, cells_per_stage=cells_per_stage, batch=batch, size=size)
+    small = {"channels": 4, "cells": 3, "cells_per_stage": 1, "batch": 8, "size": 16}
+    case = GroupStep(**{"hypergradient": "finite-difference", **which, **asked.sized(sizes, small)})
+    from smallgroup.cli import bench_distributed  # noqa: PLC0415
+
+    bench_distributed.distributed(case, ranks, asked)
+
+
+@app.command(cls=PlainCommand)
+def shards(
+    folder: Annotated[
+        Directory | None,
+        typer.Argument(metavar="[FOLDER]", help="A folder of images. The default is drawn ones of 500 x 375 pixels."),
+    ] = None,
+    *,
+    images: Annotated[int | None, _count("Images that are read per round. The default is 120.")] = None,
+    side: Annotated[int, _count("The short side of images in shards.", "PIXELS")] = 256,
+    rounds: Rounds = None,
+    quick: Quick = False,
+    json: options.Json = False,
+) -> None:
+    """Images per CPU second: files against shards.
+
+    Random parts of 224 x 224 pixels, as in training on ImageNet, read by one process out of image files, and out of
+    JPEG and PPM shards made of them.
+    """
+    from smallgroup.cli.bench_asked import BenchRequest  # noqa: PLC0415
+
+    asked = BenchRequest("auto", rounds, 1, quick=quick, as_json=json)
+    from smallgroup.cli import bench_distributed  # noqa: PLC0415
+
+    bench_distributed.shards(folder, images or (12 if quick else None), side, asked)
+
+
+@app.command()
 def outcome(
     *,
     out: Annotated[
-        Directory, typer.Option(metavar="DIR", help="Where outcomes are kept, and found again.")
+        Directory, typer.Option(metavar="DIR", help="Folder for outcomes; finished ones are reused.")
     ] = Directory("outcome"),
-    only: Annotated[str, typer.Option(metavar="TEXT", help="Only tables with this in their name.")] = "",
+    only: Annotated[str, typer.Option(metavar="TEXT", help="Only tables whose name contains this text.")] = "",
     workers: Annotated[
-        int, typer.Option(parser=options.whole_number, metavar="N", help="Processes side by side, of one thread each.")
+        int,
+        typer.Option(
+            parser=options.whole_number, metavar="N", help="Number of parallel processes, each with one thread."
+        ),
     ] = 1,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what is left to measure.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Seconds instead of minutes, to see that it runs.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what is left to measure, and stop.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Use seconds instead of minutes, to check that it runs.")
+    ] = False,
     json: options.Json = False,
 ) -> None:
-    """Whole runs against other uses of the same CPU time.
+    """Compare whole runs with other uses of the same CPU time.
 
     On digits, CIFAR-10, CIFAR-100 and drawn clothes, paired by seed: `run`, an independent pair in place of the group,
     random cells, the best of many by scores without training, random cells through the same play-off, a plain CNN and
-    a ResNet. Everything an arm does is counted. The whole takes about 30 hours of CPU time; it goes on where it was
+    a ResNet. Everything an arm does is counted. It takes about 30 hours of CPU time in all, and resumes where it was
     stopped.
     """
     from smallgroup.bench.outcome.tasks import check_asked  # noqa: PLC0415
@@ -241,3 +307,23 @@ def outcome(
     from smallgroup.cli import bench_outcome  # noqa: PLC0415
 
     bench_outcome.run(out, only, workers, quick=quick, dry_run=dry_run, as_json=json)
+
+
+@app.command(cls=PlainCommand)
+def compare(
+    before: Annotated[Directory, typer.Argument(metavar="BEFORE", help="Output of a bench with --json.")],
+    after: Annotated[Directory, typer.Argument(metavar="AFTER", help="Output of the same bench with another version.")],
+    *,
+    json: options.Json = False,
+) -> None:
+    """Compare two measurements: what became faster or slower.
+
+    BEFORE and AFTER are files with what `bench step`, `ops`, `scaling` or `memory` printed with --json. Rows of the
+    same name are compared: ratios of the plain form to the fast one in CPU seconds where there are such. A row is
+    slower where every round after is worse than every round before; that takes 3 rounds at least. The exit code is 1 if
+    a row is slower.
+    """
+    from smallgroup.cli import bench_compare  # noqa: PLC0415
+
+    if not bench_compare.run(before, after, as_json=json):
+        raise typer.Exit(1)

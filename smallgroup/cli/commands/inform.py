@@ -21,29 +21,37 @@ def describe(
         str | None,
         typer.Option(
             metavar="cifar10|cifar100|imagenet",
-            help="The full network whose size is given. The default is that of the run, and cifar10 for other cells.",
+            help="Network whose size is printed. Default: the one of the run; cifar10 for other cells.",
         ),
     ] = None,
     auxiliary: Annotated[
         str,
         typer.Option(
             metavar="auto|one-norm|two-norms",
-            help="The head that helps to train, by its batch norms; auto: two on CIFAR, on ImageNet as released.",
+            help="Auxiliary head by its batch norms; auto: two on CIFAR, as released on ImageNet.",
         ),
     ] = "auto",
+    latency: Annotated[
+        bool,
+        typer.Option(
+            "--latency",
+            help="Also measure the milliseconds for one image, with onnxruntime on one thread; several networks take "
+            "turns.",
+        ),
+    ] = False,
     json: options.Json = False,
 ) -> None:
-    """Parameters, multiply-adds and a drawing of genotypes.
+    """Print parameters, multiply-adds, flash, RAM and a drawing.
 
-    Multiply-adds are those of convolutions and linear layers for one image, which has 32x32 pixels for CIFAR and
-    224x224 for ImageNet, unless the space of a cell has an ImageNet of its own, such as one of 16x16 pixels.
+    Multiply-adds count convolutions and linear layers for one image: 32x32 pixels for CIFAR, 224x224 for ImageNet,
+    unless the space of the cell defines its own ImageNet size, such as 16x16 pixels.
     """
     from smallgroup.cli import early  # noqa: PLC0415
 
     early.check_described(genotypes, network, auxiliary)
     from smallgroup.cli.describe import run  # noqa: PLC0415
 
-    run(genotypes, network, auxiliary, as_json=json)
+    run(genotypes, network, auxiliary, latency=latency, as_json=json)
 
 
 def list_(
@@ -51,7 +59,7 @@ def list_(
         str,
         typer.Argument(
             metavar="WHAT",
-            help="One of genotypes, methods, spaces, datasets, exporters, recipes, studies, rows and keys.",
+            help="What to list: genotypes, methods, spaces, datasets, exporters, recipes, studies, rows or keys.",
         ),
     ],
     *,
@@ -59,7 +67,7 @@ def list_(
         bool,
         typer.Option(
             "--estimate/--no-estimate",
-            help="Of rows: how many days each takes on this machine. Measured once, in five minutes or more, and kept.",
+            help="With rows: print the days each takes here. Measured once (five minutes or more) and cached.",
         ),
     ] = True,
     recipe: options.Recipe = None,
@@ -71,10 +79,10 @@ def list_(
     changes: options.Changes = None,
     json: options.Json = False,
 ) -> None:
-    """What there is to choose from, with a line on each.
+    """List what you can choose from, with one line each.
 
-    `list keys` has the value of every key under what is given here, and where it comes from: you, a recipe or a variant
-    of it, the method, or the default of the key.
+    `list keys` prints the value of every key under the given options, and where it comes from: your options, a recipe
+    or its variant, the method, or the default of the key.
     """
     from smallgroup.cli.lists import run  # noqa: PLC0415
     from smallgroup.config import load, overlaid  # noqa: PLC0415
@@ -87,14 +95,14 @@ def list_(
 def doctor(
     folders: Annotated[
         list[str] | None,
-        typer.Argument(metavar="folder:PATH", help="Data to look at as well, such as folders of images."),
+        typer.Argument(metavar="folder:PATH", help="More data to check, such as folders of images."),
     ] = None,
     data_root: options.DataRoot = None,
     json: options.Json = False,
 ) -> None:
     """Check this machine: versions, devices and data.
 
-    The exit code is 1 if data is damaged or a folder named here cannot be used. Data that is not there is no error.
+    The exit code is 1 if data is damaged or a folder named here cannot be used. Missing data is not an error.
     """
     from smallgroup.cli import early  # noqa: PLC0415
 

@@ -12,17 +12,18 @@ def report(
     runs: options.Runs,
     *,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The page. The default is report.html in the first run.")
+        Path | None, typer.Option(metavar="FILE", help="File to write. The default is report.html in the first run.")
     ] = None,
     svg: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write every drawing and figure as SVG.")] = None,
     pdf: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write every drawing and figure as PDF.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Draw runs as one page that opens anywhere, without a network.
+    """Write an HTML page about one or several runs.
 
-    Of one run: what it found, cells through the epochs, curves, who taught whom, disputed images, time, config. Of
-    several: a table, their curves in one chart, and what the group contributed where one of them is the same search
-    with lambda = 0. Every run draws its own page when it ends.
+    The page opens anywhere without a network. For one run, it shows what it found, the cells over the epochs, curves,
+    who taught whom, disputed images, time and config. For several runs, it shows a table, their curves in one chart,
+    and what the group contributed if one of them is the same search with lambda = 0. Every run writes its own page when
+    it ends.
     """
     from smallgroup.cli import early  # noqa: PLC0415
 
@@ -45,12 +46,15 @@ def show(run: options.OneRun, json: options.Json = False) -> None:
 def watch(
     run: options.OneRun,
     port: Annotated[
-        int, typer.Option(parser=options.whole_number, metavar="NUMBER", help="0, the default: one that is free.")
+        int,
+        typer.Option(
+            parser=options.whole_number, metavar="NUMBER", help="Port to serve on; 0 (the default) picks a free one."
+        ),
     ] = 0,
 ) -> None:
-    """Serve the page of a run, updated while the run goes.
+    """Serve the report of a run and update it while the run continues.
 
-    It is served on this machine alone. Ctrl-C ends it.
+    Only this machine can open it. Ctrl-C stops it.
     """
     from smallgroup.cli import early  # noqa: PLC0415
 

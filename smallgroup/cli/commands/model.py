@@ -11,25 +11,27 @@ from smallgroup.runtime.device_names import AUTO
 
 def predict(
     run: options.Model,
-    images: Annotated[list[str], typer.Argument(metavar="IMAGE|FOLDER", help="Image files, and folders of them.")],
+    images: Annotated[list[str], typer.Argument(metavar="IMAGE|FOLDER", help="Image files or folders of images.")],
     *,
     top: Annotated[
         int,
-        typer.Option(parser=options.whole_number, metavar="N", help="How many classes per image, the likeliest first."),
+        typer.Option(
+            parser=options.whole_number, metavar="N", help="Number of classes to print per image, most probable first."
+        ),
     ] = 1,
     csv: Annotated[
         Path | None,
-        typer.Option("--csv", metavar="FILE", help="Write a line per image into this file instead of printing them."),
+        typer.Option("--csv", metavar="FILE", help="Write one line per image to this file instead of printing."),
     ] = None,
     device: options.Device = None,
     json: options.Json = False,
 ) -> None:
     """Classify image files with a trained model.
 
-    An image is seen as test images are: its centre, in the size, channels and scale of the model. Of a folder, all
-    images below it are classified, sorted by name. A file that cannot be used gets a line that says why; the others
-    are classified all the same, and the exit code is 1. For many images use --csv: the table is written as they are
-    classified, and progress is shown.
+    Images are prepared like test images: the center, in the size, channels and scale of the model. In a folder, all
+    images below it are classified, sorted by name. For a file that cannot be used, a line says why, the others are
+    still classified, and the exit code is 1. For many images use --csv: it writes rows while it classifies and shows
+    progress.
     """
     from smallgroup.cli import early  # noqa: PLC0415
 
@@ -53,10 +55,10 @@ def evaluate(
 ) -> None:
     """Measure a trained model on labeled images.
 
-    Prints the error, the balanced error, the error on each class, the confusion matrix and the calibration error.
-    Classes are matched by name: one that the model does not know is an error, one without images does not count. All
-    images of a folder are classified; of a folder with test/ or val/ that part, of other data and of the data that the
-    model was trained on the test part.
+    It prints the error, the balanced error, the error of each class, the confusion matrix and the calibration error.
+    Classes are matched by name: a class that the model does not know is an error, a class without images does not
+    count. All images of a folder are used, or its test/ or val/ part if it has one; of other datasets, and of the data
+    that the model was trained on, the test part.
     """
     from smallgroup.cli import early  # noqa: PLC0415
 
@@ -68,6 +70,7 @@ def evaluate(
 
 def export(
     run: options.Model,
+    *,
     format_: Annotated[
         str,
         typer.Option(
@@ -80,23 +83,34 @@ def export(
         bool,
         typer.Option(
             "--int8",
-            help="Quantize to int8, calibrated on training images; test error and size before and after are measured.",
+            help="Quantize to int8, calibrated on training images, and measure test error and size before and after.",
         ),
     ] = False,
+    fine_tune: Annotated[
+        int | None,
+        typer.Option(
+            "--fine-tune",
+            parser=options.whole_number,
+            metavar="EPOCHS",
+            help="Before int8, train on for so many epochs with numbers rounded as in int8. For networks that lose "
+            "more than a point.",
+        ),
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The file. The default is model.onnx or model.pt2 in the run.")
+        Path | None,
+        typer.Option(metavar="FILE", help="File to write. The default is model.onnx or model.pt2 in the run."),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Write a trained model as one file for other programs.
+    """Export a trained model to one file for other programs.
 
-    A model card is written beside it. Classes, image size and normalisation stand inside the file. It is compared with
-    the trained model on random images before it is written. A pt2 file of ours has no pickle in it; loading one of a
-    stranger can run code.
+    The file contains classes, image size and normalization; a model card is written beside it. Before it is written,
+    its outputs are compared with those of the trained model on random images. Our pt2 files contain no pickle, but
+    loading an untrusted pt2 file can execute code.
     """
     from smallgroup.cli import early  # noqa: PLC0415
 
     early.check_export(run, format_)
     from smallgroup.cli.export import run as carry_out  # noqa: PLC0415
 
-    carry_out(run, format_, out, int8=int8, as_json=json)
+    carry_out(run, format_, out, int8=int8, fine_tune=fine_tune, as_json=json)

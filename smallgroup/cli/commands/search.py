@@ -30,12 +30,12 @@ def search(
     tensorboard: options.TensorBoard = False,
     json: options.Json = False,
 ) -> None:
-    """Search a cell with a group of learners that teach one another.
+    """Search for a cell with a group of learners.
 
-    Without options two DARTS learners search a cell for handwritten digits, in about a minute. What is given here
-    stands above --config, and that above the recipe. The run's folder has config.yaml, metrics.jsonl (a line per epoch
-    and learner), checkpoints, genotype.json, result.json and report.html. Ctrl-C saves and ends; a second one ends at
-    once.
+    The learners teach one another. Without options, two DARTS learners search a cell for handwritten digits, in about a
+    minute. Options override --config, and --config overrides the recipe. The run's folder contains config.yaml,
+    metrics.jsonl (a line per epoch and learner), checkpoints, genotype.json, result.json and report.html. Ctrl-C saves
+    a checkpoint and stops; a second Ctrl-C stops at once.
     """
     from smallgroup.cli import early, launching  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
@@ -95,6 +95,7 @@ def run(
     max_multiply_adds: options.MaxMultiplyAdds = None,
     max_flash_kb: options.MaxFlash = None,
     max_ram_kb: options.MaxRam = None,
+    max_latency_ms: options.MaxLatency = None,
     track_test: options.TrackTest = False,
     config: options.ConfigFile = None,
     changes: options.Changes = None,
@@ -113,10 +114,10 @@ def run(
 ) -> None:
     """Search, train what was found, and compare it with baselines.
 
-    Networks are trained from scratch. Without options, handwritten digits: a few minutes. The folder is that of the
-    search, with the trainings in `training`, `resnet` and `random`. A time budget is for everything together: the
-    search takes 12 % at most, and what is left is shared between the play-off and the trainings. The size of the
-    network follows the time. Baselines have about the same multiply-adds (under limits in KB the ResNet is the
+    Networks are trained from scratch. Without options it uses handwritten digits and takes a few minutes. The folder is
+    that of the search, with the trainings in `training`, `resnet` and `random`. A time budget covers everything: the
+    search takes at most 12 %, and the play-off and the trainings share the rest. More time allows a larger network.
+    Baselines have about the same multiply-adds (under limits in KB the ResNet is the
     largest that fits) and are trained with the same settings for the same number of steps.
     """
     from smallgroup.cli import early, launching  # noqa: PLC0415
@@ -144,6 +145,7 @@ def run(
             max_multiply_adds=max_multiply_adds,
             max_flash_kb=max_flash_kb,
             max_ram_kb=max_ram_kb,
+            max_latency_ms=max_latency_ms,
         ),
     )
     wanted = Wanted(

@@ -1,4 +1,4 @@
-"""The options of `study`."""
+"""The command `study` and its options."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,45 +6,68 @@ from typing import Annotated
 import typer
 
 from smallgroup.cli import options
+from smallgroup.study.engines import EngineName, engine_named
 
 
 def study(
     name: Annotated[
-        str, typer.Argument(metavar="NAME|FILE", help="A study of `smallgroup list studies`, or a file like those.")
+        str,
+        typer.Argument(
+            metavar="NAME|FILE", help="A study of `smallgroup list studies`, or a YAML file of the same form."
+        ),
     ],
     *,
     recipe: options.Recipe = None,
-    seeds: Annotated[str | None, typer.Option(metavar="1-10", help="Other seeds than the study's; also 1,4,7.")] = None,
+    seeds: Annotated[
+        str | None, typer.Option(metavar="1-10", help="Seeds to use instead of the study's; also 1,4,7.")
+    ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="TEXT", help="Only rows with this in their name; may stand several times."),
+        typer.Option(metavar="TEXT", help="Only rows whose name contains this text; repeatable."),
     ] = None,
     changes: options.Changes = None,
     device: options.Device = None,
-    workers: Annotated[int, typer.Option(metavar="N", help="Processes, of one thread each.")] = 1,
+    workers: Annotated[int, typer.Option(metavar="N", help="Number of parallel processes, each with one thread.")] = 1,
+    engine: Annotated[
+        EngineName,
+        typer.Option(
+            metavar="NAME",
+            help="Where the N processes are: `local`, here; `slurm`, in an array job that is submitted and followed; "
+            "`ray`, in tasks of Ray (needs `pip install 'smallgroup[ray]'`). All share the folder of --out.",
+        ),
+    ] = "local",
+    slurm: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="An option of sbatch, as partition=cpu; may stand several times."),
+    ] = None,
     out: Annotated[
         Path,
-        typer.Option(metavar="DIR", help="Where runs and tables are kept: a new or empty folder, or one of studies."),
+        typer.Option(metavar="DIR", help="Folder for runs and tables: new, empty, or of earlier studies."),
     ] = Path("studies"),
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs, and how long they would take.")] = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Try runs again that failed before.")] = False,
-    lines: Annotated[bool, typer.Option("--lines", help="A line for every run that begins or ends.")] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="List the runs, and how long they would take; with --engine slurm the script."),
+    ] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Try failed runs again.")] = False,
+    lines: Annotated[bool, typer.Option("--lines", help="Print a line when a run starts or ends.")] = False,
     json: options.Json = False,
 ) -> None:
-    """Carry out a grid of runs and print its table.
+    """Run a grid of runs and print its table.
 
-    Runs are known by their config: one that is complete is never repeated, by this study or another one in the same
-    folder, and a study that was stopped goes on. Ctrl-C saves and ends. Beside the table there are files of it
-    (Markdown, CSV, LaTeX, JSON) and figures (SVG, PDF).
+    Runs are identified by their config: a finished run is never repeated, by this study or by another one in the same
+    folder, and an interrupted study resumes. Ctrl-C saves and stops. The table is also written to files (Markdown, CSV,
+    LaTeX, JSON), with figures (SVG, PDF).
     """
     from smallgroup.cli import early  # noqa: PLC0415
     from smallgroup.study.folder import check_for_studies  # noqa: PLC0415
 
+    carrier, here = engine_named(engine, slurm or ()), engine == "local"
     plan = early.plan_study(
-        name, only or (), recipe=recipe, seeds=seeds, changes=changes or (), workers=workers, device=device
+        name, only or (), recipe=recipe, seeds=seeds, changes=changes or (), workers=workers, device=device, here=here
     )
     if not dry_run:
         check_for_studies(out)
+        carrier.check()
     from smallgroup.cli.study import StudyRequest, run  # noqa: PLC0415
 
-    run(plan, StudyRequest(out, workers, dry_run=dry_run, retry=retry, lines=lines, as_json=json))
+    run(plan, StudyRequest(out, workers, carrier, dry_run=dry_run, retry=retry, lines=lines, as_json=json))

@@ -13,7 +13,7 @@ def train(
         list[str],
         typer.Argument(
             metavar="GENOTYPE|RUN",
-            help="The folder of a search, whose cell, data and seed are taken; or a published name, a file, "
+            help="The folder of a search, whose cell, data and seed are used; or a published name, a file, "
             "or the text of a genotype. Several are trained together, one network each.",
         ),
     ],
@@ -32,6 +32,7 @@ def train(
     max_multiply_adds: options.MaxMultiplyAdds = None,
     max_flash_kb: options.MaxFlash = None,
     max_ram_kb: options.MaxRam = None,
+    max_latency_ms: options.MaxLatency = None,
     track_test: options.TrackTest = False,
     config: options.ConfigFile = None,
     changes: options.Changes = None,
@@ -46,15 +47,18 @@ def train(
 ) -> None:
     """Train a cell, or several as a group, from scratch, and test it.
 
-    It is tested once, after the last epoch. All training images are used, those of the search's validation part too.
-    The folder (by default `training` inside that of the search) has config.yaml, metrics.jsonl, checkpoints,
+    The test set is used once, after the last epoch. Training uses all training images, also those that validated the
+    search.
+    The folder (default: `training` in the search's folder) contains config.yaml, metrics.jsonl, checkpoints,
     genotype.json, result.json with errors by class and the confusion matrix, and the model.
 
     With --learners K, or several genotypes, K networks learn from the labels and, on unlabeled images, from one
     another. The one with the lowest validation loss is kept. Given the folder of a search with K learners, each network
     has the cell of one of them.
+
+    Under torchrun each rank computes a slice of every batch of one network (docs/scaling.md).
     """
-    from smallgroup.cli import early  # noqa: PLC0415
+    from smallgroup.cli import early, launching  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
 
     networks = len(genotypes) if learners is None and len(genotypes) > 1 else learners
@@ -66,6 +70,7 @@ def train(
         max_multiply_adds=max_multiply_adds,
         max_flash_kb=max_flash_kb,
         max_ram_kb=max_ram_kb,
+        max_latency_ms=max_latency_ms,
     )
     given = options_of_run(
         dataset=dataset,
@@ -90,11 +95,17 @@ def train(
         allow_drift=allow_drift,
         tensorboard=tensorboard,
     )
-    wanted = early.with_folder(genotypes[0], wanted)
-    early.check_training(genotypes, wanted, controls=controls)
-    from smallgroup.cli.train import run as carry_out  # noqa: PLC0415
+    wanted = launching.restarted(early.with_folder(genotypes[0], wanted))
 
-    carry_out(genotypes, wanted, controls=controls, as_json=json)
+    def check() -> None:
+        early.check_training(genotypes, wanted, controls=controls)
+
+    def act() -> None:
+        from smallgroup.cli.train import run as carry_out  # noqa: PLC0415 -- it loads torch
+
+        carry_out(genotypes, wanted, controls=controls, as_json=json)
+
+    launching.carry_out(launching.asked("train", wanted, genotypes=genotypes, controls=controls), check, act)
 
 
 def mutual(
@@ -102,7 +113,7 @@ def mutual(
         list[str],
         typer.Argument(
             metavar="GENOTYPE|RUN",
-            help="Each as in `smallgroup train`. Data and seed are those of the first, if it is a search's folder.",
+            help="As in `smallgroup train`. If the first is a search folder, its data and seed are used.",
         ),
     ],
     *,
@@ -124,10 +135,10 @@ def mutual(
 ) -> None:
     """Train networks together by deep mutual learning.
 
-    A baseline without architecture search: networks of given cells learn the labels and the answers of one another, on
-    the same batches. The folder has config.yaml, peers.json, metrics.jsonl, checkpoints, result.json and a model in
-    `learner-0`, `learner-1`, ... As the control, the same networks are then trained alone, from the same initial
-    weights with weight 0, in `alone` within it.
+    A baseline without architecture search: networks of given cells learn from the labels and from the predictions of
+    one another, on the same batches. The folder contains config.yaml, peers.json, metrics.jsonl, checkpoints,
+    result.json and a model in each of `learner-0`, `learner-1`, ... As a control, the same networks are then trained
+    with weight 0 from the same initial weights, in its folder `alone`.
     """
     from smallgroup.cli import early, launching  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415

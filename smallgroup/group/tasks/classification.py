@@ -44,7 +44,7 @@ class Classification(Task):
         self.temperature, self.confidence, self.label_smoothing = temperature, confidence, label_smoothing
 
     def normalized(self, outputs: Tensor) -> Tensor:
-        """Return log-probabilities."""
+        """Return log-probabilities of the classes, row by row."""
         return functional.log_softmax(outputs, dim=-1)
 
     def loss(self, outputs: Tensor, labels: Tensor) -> Tensor:
@@ -97,7 +97,7 @@ class Classification(Task):
         return outputs.shape[-2:-1]
 
     def width(self, outputs: Tensor) -> int:
-        """Return the number of classes."""
+        """Return the number of classes, the last dimension of the outputs."""
         return outputs.shape[-1]
 
     def slope(self, outputs: Tensor, handed: Tensor) -> Tensor:  # noqa: ARG002

@@ -37,7 +37,7 @@ class DenseClassification(Task):
         self.class_dim, self.ignore, self.counted = class_dim, ignore, counted
 
     def normalized(self, outputs: Tensor) -> Tensor:
-        """Return log-probabilities."""
+        """Return log-probabilities of the classes at every position."""
         return functional.log_softmax(outputs, dim=self.class_dim)
 
     def loss(self, outputs: Tensor, labels: Tensor) -> Tensor:
@@ -79,7 +79,7 @@ class DenseClassification(Task):
         return check_not_negative(shown, name)
 
     def check_outputs(self, outputs: Tensor, size: int | None, source: str) -> None:
-        """Refuse outputs without positions."""
+        """Refuse outputs that have no positions beside rows and classes."""
         super().check_outputs(outputs, size, source)
         if outputs.dim() < 3:
             form = "[batch, classes, ...positions]" if self.class_dim == 1 else "[batch, ...positions, classes]"
@@ -95,5 +95,5 @@ class DenseClassification(Task):
         return outputs.select(self.class_dim, 0).shape
 
     def width(self, outputs: Tensor) -> int:
-        """Return the number of classes."""
+        """Return the number of classes at a position."""
         return outputs.shape[self.class_dim]

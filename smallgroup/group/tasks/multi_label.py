@@ -43,5 +43,5 @@ class MultiLabel(Task):
         return None
 
     def width(self, outputs: Tensor) -> int:
-        """Return the number of labels."""
+        """Return the number of labels that an input may have."""
         return outputs.shape[-1]

@@ -28,7 +28,7 @@ class Regression(Task):
         return self.pupil_loss(outputs, labels.to(outputs.dtype))
 
     def hand_over(self, outputs: Tensor, inputs: Inputs) -> Tensor:  # noqa: ARG002
-        """Return the predictions."""
+        """Return the predictions themselves, which peers take as targets."""
         return outputs
 
     def pupil_loss(self, outputs: Tensor, handed: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 #include <ATen/Dispatch.h>
 #include <torch/library.h>
 
+#include "cells.h"
 #include "mixture.h"
 #include "pools.h"
 #include "units.h"
@@ -99,6 +100,27 @@ Tensor statistics(const Tensor& y, double epsilon) {
   return AT_DISPATCH_FLOATING_TYPES(y.scalar_type(), "statistics", [&] { return statistics_t<scalar_t>(y, epsilon); });
 }
 
+CellValues cell_forward(TensorList xs, TensorList matrices, const Tensor& weights, IntArrayRef terms, int64_t nodes,
+                        double epsilon) {
+  check_images(xs);
+  check_kinds(xs[0], {xs, matrices, weights});
+  check_epsilon(epsilon);
+  return AT_DISPATCH_FLOATING_TYPES(xs[0].scalar_type(), "cell_forward", [&] {
+    return cell_forward_t<scalar_t>(xs, matrices, weights, terms, nodes, epsilon);
+  });
+}
+
+CellGradients cell_backward(TensorList gradients, TensorList xs, TensorList nodes, TensorList results,
+                            TensorList averages, TensorList statistics, TensorList matrices, const Tensor& weights,
+                            IntArrayRef terms, IntArrayRef wanted, bool of_weights) {
+  check_images(xs);
+  check_kinds(xs[0], {gradients, xs, nodes, results, averages, statistics, matrices, weights});
+  return AT_DISPATCH_FLOATING_TYPES(xs[0].scalar_type(), "cell_backward", [&] {
+    return cell_backward_t<scalar_t>(gradients, xs, nodes, results, averages, statistics, matrices, weights, terms,
+                                     wanted, of_weights);
+  });
+}
+
 }  // namespace smallgroup
 
 TORCH_LIBRARY(smallgroup, m) {
@@ -118,6 +140,13 @@ TORCH_LIBRARY(smallgroup, m) {
       "mix_backward(Tensor gradient, Tensor[] ys, Tensor[] statistics, Tensor[] affines, Tensor weights, int[] wanted) "
       "-> (Tensor[], Tensor[], Tensor, Tensor[])");
   m.def("statistics(Tensor y, float epsilon) -> Tensor");
+  m.def(
+      "cell_forward(Tensor[] xs, Tensor[] matrices, Tensor weights, int[] terms, int nodes, float epsilon) "
+      "-> (Tensor[], Tensor[], Tensor[], Tensor[])");
+  m.def(
+      "cell_backward(Tensor[] gradients, Tensor[] xs, Tensor[] nodes, Tensor[] results, Tensor[] averages, "
+      "Tensor[] statistics, Tensor[] matrices, Tensor weights, int[] terms, int[] wanted, bool of_weights) "
+      "-> (Tensor[], Tensor[], Tensor)");
 }
 
 TORCH_LIBRARY_IMPL(smallgroup, CPU, m) {
@@ -129,4 +158,6 @@ TORCH_LIBRARY_IMPL(smallgroup, CPU, m) {
   m.impl("mix_into", &smallgroup::mix_into);
   m.impl("mix_backward", &smallgroup::mix_backward);
   m.impl("statistics", &smallgroup::statistics);
+  m.impl("cell_forward", &smallgroup::cell_forward);
+  m.impl("cell_backward", &smallgroup::cell_backward);
 }

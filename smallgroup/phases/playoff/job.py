@@ -89,7 +89,7 @@ class PlayOffJob:
 
     @property
     def winner(self) -> int:
-        """The candidate that is left."""
+        """Return the only candidate that is left."""
         (winner,) = self.left
         return winner
 
@@ -219,7 +219,7 @@ class PlayOffJob:
         return tensors, record
 
     def load_state(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
-        """Take up a saved state."""
+        """Restore the state that a checkpoint holds."""
         check_same_data(self.data.digest, record.get("data"))
         self.step, self._round = int(record["step"]), int(record["round"])
         self._place, self._taken = int(record["place"]), int(record["taken"])

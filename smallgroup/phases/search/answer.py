@@ -33,7 +33,7 @@ class CandidateRecord:
     """How many rounds it took part in."""
     steps: int
     seconds: float
-    """CPU seconds of its steps."""
+    """CPU seconds that the steps of this candidate took."""
     validation_error: float | None
     """In percent, after its last round; None where it was the only candidate."""
     validation_loss: float | None
@@ -44,11 +44,11 @@ class AnswerRecord:
     """What `result.json` says about the answer, beside its genotype."""
 
     rule: AnswerRule
-    """The `search.answer` of the run."""
+    """Rule by which the group answers: the key `search.answer`."""
     learner: int | None
     """Whose cell it is, counted from 0; None: that of all learners together."""
     sentence: str
-    """Why this cell."""
+    """Sentence that says why this cell is the answer."""
     candidates: list[CandidateRecord] | None = None
     """Of a play-off: everyone who took part."""
     seconds: float | None = None

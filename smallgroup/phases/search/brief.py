@@ -13,7 +13,7 @@ from smallgroup.runtime.memory import available_memory
 
 
 def brief(job: SearchJob) -> list[str]:
-    """Data, learners, steps and memory."""
+    """Return the first lines of a search: data, learners, steps and memory."""
     where = f"device: {describe_device(job.device)}"
     return [_data(job), *_images(job), *_learners(job), *_steps(job), where, _kernels(job), *_memory(job)]
 
@@ -22,7 +22,7 @@ def _data(job: SearchJob) -> str:
     data, splits = job.data, job.data.splits
     sizes = f"{len(splits.train):,} training, {len(splits.validation):,} validation"
     if job.group.setting.teaching.active:
-        sizes += f" and {len(data.unlabeled_indices):,} unlabelled"
+        sizes += f" and {len(data.unlabeled_indices):,} unlabeled"
     notes = "".join(f"; {note}" for note in job.notes)
     pixels = f"{data.dataset.size}x{data.dataset.size} pixels"
     return f"data: {data.dataset.name}, {len(data.dataset.classes)} classes, {pixels}: {sizes} images{notes}"

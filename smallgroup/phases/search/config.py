@@ -28,28 +28,28 @@ class BatchSizes(Section):
     """Images per step from each of the three streams."""
 
     train: int = Field(ge=2, le=MOST["batch_size"])
-    """Labelled images that train V and W."""
+    """Labeled images that train V and W."""
     unlabeled: int = Field(ge=2, le=MOST["batch_size"])
     """Images that learners label for one another."""
     validation: int = Field(ge=2, le=MOST["batch_size"])
-    """Images whose loss the architecture follows."""
+    """Validation images, whose loss trains the architecture."""
 
 
 class WeightsConfig(Section):
-    """How V and W are stepped: SGD whose rate falls from epoch to epoch along a cosine."""
+    """Optimizer of V and W: SGD with a learning rate that falls along a cosine from epoch to epoch."""
 
     lr: float = Field(gt=0)
     """Learning rate in the first epoch; that of W counts from the epoch in which W begins."""
     min_lr: float = Field(ge=0)
-    """What it falls to."""
+    """Learning rate that the cosine falls to."""
     warmup_epochs: int = Field(default=0, ge=0, le=MOST["epochs"])
-    """Epochs at the beginning in which the rate rises in even steps up to lr, for large batches."""
+    """Warm-up epochs in which the learning rate rises linearly to lr, for large batches."""
     momentum: float = Field(ge=0, lt=1)
-    """Of SGD."""
+    """Momentum of SGD."""
     nesterov: bool = False
     """Whether the momentum is Nesterov's, as in the code of GDAS."""
     weight_decay: float = Field(ge=0)
-    """Of V and W."""
+    """Weight decay of V and W."""
     clip: float | None = Field(gt=0)
     """Largest L2 norm of a gradient; null: any."""
 
@@ -61,7 +61,7 @@ class WeightsConfig(Section):
 
 
 class ArchitectureConfig(Section):
-    """How A is stepped: Adam; what is null is the method's own."""
+    """Optimizer of A: Adam; null means the method's own value."""
 
     lr: float | None = Field(gt=0)
     """Learning rate; null: by `travel`, or else the method's own."""
@@ -70,9 +70,9 @@ class ArchitectureConfig(Section):
     max_lr: float = Field(default=3e-3, gt=0)
     """The largest learning rate that `travel` leads to."""
     betas: tuple[Share, Share] | None = None
-    """Of Adam; null: the method's own."""
+    """Betas of Adam; null: the method's own."""
     weight_decay: float | None = Field(default=None, ge=0)
-    """Of A; null: the method's own."""
+    """Weight decay of A; null: the method's own."""
     clip: float | None = Field(default=None, gt=0)
     """Largest L2 norm of a gradient; null: the method's own, as a rule any."""
 
@@ -97,7 +97,7 @@ class SearchConfig(Section):
     model_config = ConfigDict(populate_by_name=True)
 
     epochs: int = Field(ge=1, le=MOST["epochs"])
-    """Parts of the search; learning rates fall, and metrics and a checkpoint are written, from one to the next."""
+    """Number of epochs; after each, learning rates fall and metrics and a checkpoint are written."""
     steps_per_epoch: int | None = Field(ge=1, le=MOST["steps_per_epoch"])
     """Steps of an epoch; null: one pass over the training images."""
     batch_size: BatchSizes
@@ -111,13 +111,13 @@ class SearchConfig(Section):
     label_temperature: float = Field(default=1.0, gt=0, le=1000)
     """Divides the log-probabilities of soft labels: below 1 they are sharper than what V predicts, above 1 softer."""
     label_confidence: float = Field(default=0.0, ge=0, lt=1)
-    """Soft labels whose highest probability (at temperature 1) is lower are not learned from; 0: all are."""
+    """Soft labels with a lower highest probability (at temperature 1) are ignored; 0: none are."""
     hypergradient: Literal["first-order", "finite-difference", "exact"]
-    """How the architecture gradient passes through both inner steps; first-order: not at all."""
+    """How the architecture gradient is computed through both weight updates; first-order ignores them."""
     radius: float = Field(gt=0)
-    """Length of the probes of finite differences."""
+    """Length of the finite-difference probes."""
     label_path: bool
-    """Whether labels are differentiated also in the architecture that makes them; the paper does not."""
+    """Whether labels are also differentiated in the architecture that makes them; the paper does not."""
     order: Literal["v-w-a", "a-v-w"]
     """The paper's order of stages, or architectures first, as in DARTS; second-order a-v-w is for learners alone."""
     clip_lookahead: bool = True
@@ -127,17 +127,19 @@ class SearchConfig(Section):
     architecture_warmup: float | None = Field(ge=0, lt=1)
     """Share of the steps before the architecture moves, those of V alone among them; null: each method's own."""
     weights: WeightsConfig
-    """How V and W are stepped."""
+    """Optimizer of V and W."""
     architecture: ArchitectureConfig
-    """How A is stepped."""
+    """Optimizer of the architectures A."""
     labels_from: Literal["v", "w", "w-joint"] = "v"
-    """Who makes the labels; `w` and `w-joint` are the ablation without first stage."""
+    """Which weights make the labels; `w` and `w-joint` are the ablation without first stage."""
     labellers: Path | None = None
     """Folder of a finished search whose learners make the labels instead, frozen: the ablation of separate stages."""
     targets: Literal["peers", "own", "uniform"] = "peers"
-    """`own` and `uniform` are controls in which nobody teaches anybody."""
+    """Whose labels W learns from; `own` and `uniform` are controls without teaching between learners."""
     human_labels: bool = True
-    """False: the ablation in which W learns from peers alone."""
+    """Whether W also learns from human labels; false is the ablation in which it learns from peers alone."""
+    cost: Literal["multiply_adds", "parameters", "flash_kb", "ram_kb"] = "multiply_adds"
+    """What the penalty of methods with `cost_weight` counts."""
     answer: AnswerRule
     """Which cell is the answer: that of the learner with the lowest validation loss (retained), that with the lowest
     validation error once derived (derived-error), the one derived from the mean of all scores (consensus), or the

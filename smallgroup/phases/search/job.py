@@ -167,7 +167,9 @@ class SearchJob:
             for searcher in self.searchers:
                 searcher.prepare(step)
         if not self._epoch_is_over:  # it is, if an earlier attempt failed after the step: then the rest is made up for
-            self._ahead.send(self.searchers, self.position)
+            # Where architectures move first, the other passes of the step draw by what they have become.
+            if self.config.order == "v-w-a" or self.course.kind(step) != "all":
+                self._ahead.send(self.searchers, self.position)
             report = self._take_step(step)
             # The others are told if they meet here again before they end the step.
             with telling(self._exchange) if self._epoch_is_over else nullcontext():
@@ -335,7 +337,7 @@ class SearchJob:
         return tensors, record
 
     def load_state(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
-        """Take up a saved state."""
+        """Restore the state that a checkpoint holds."""
         self._load_own_state(tensors, record)
         if self.marks.reach:
             self.marks.load_state(tensors, record["marks"])

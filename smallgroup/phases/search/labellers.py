@@ -1,4 +1,4 @@
-"""Learners of a finished search as labellers of another: the paper's ablation of separate stages, Eqs. (13, 14)."""
+"""Learners of a finished search as labelers of another: the paper's ablation of separate stages, Eqs. (13, 14)."""
 
 import hashlib
 from collections.abc import Sequence
@@ -35,5 +35,5 @@ def check_same_labellers(mine: Labellers | None, saved: object) -> None:
     own = None if mine is None else mine.digest
     if own != saved:
         raise ValueError(
-            f"a search is resumed with the labellers it was begun with, but they were {str(saved)[:20]} and are {own}"
+            f"a search is resumed with the labelers it was begun with, but they were {str(saved)[:20]} and are {own}"
         )

@@ -38,7 +38,7 @@ class Searcher:
 
     @property
     def rates(self) -> dict[str, float]:
-        """The learning rates by role."""
+        """Return the learning rates by role: V, W and A."""
         return {role: float(optimizer.param_groups[0]["lr"]) for role, _, optimizer in self._roles()}
 
     @property
@@ -181,7 +181,9 @@ def make_searcher(
     device: torch.device | str = "cpu",
 ) -> Searcher:
     """A learner at the beginning of a search."""
-    return _at_a_stage(Relaxed(space, method, seed=seed, learner=number), schedule, torch.device(device))
+    return _at_a_stage(
+        Relaxed(space, method, seed=seed, learner=number, cost=schedule.config.cost), schedule, torch.device(device)
+    )
 
 
 def _at_a_stage(relaxed: Relaxed, schedule: Schedule, device: torch.device, kept: Searcher | None = None) -> Searcher:

@@ -43,7 +43,7 @@ class Marks:
         return tensors, {str(epoch): record for epoch, (_, record) in self._kept.items()}
 
     def load_state(self, tensors: Mapping[str, Tensor], records: Mapping[str, Any]) -> None:
-        """Take up saved states."""
+        """Restore the states that a checkpoint holds."""
         self._kept = {int(epoch): ({}, dict(record)) for epoch, record in records.items()}
         for name, tensor in tensors.items():
             if name.startswith(_PREFIX):

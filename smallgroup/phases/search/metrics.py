@@ -15,7 +15,7 @@ from smallgroup.methods.decisions import Measured
 from smallgroup.phases.evaluate import Evaluation, evaluate
 from smallgroup.phases.search.collapse import signs_of_collapse
 from smallgroup.phases.search.learners import Searcher
-from smallgroup.phases.search.reading import Architectures, read_report
+from smallgroup.phases.search.reading import Architectures, on_device, read_reports
 from smallgroup.phases.search.taught import TaughtCounts
 from smallgroup.phases.sharing import share_rows
 from smallgroup.spaces.genotype import Genotype
@@ -24,6 +24,8 @@ from smallgroup.spaces.ground_truth import GroundTruths
 
 LOSSES = ("v_loss", "w_loss", "w_unlabeled_loss", "validation_loss")
 TERMS = ("own", "cross", "label")
+_MOST_UNREAD = 16
+"""Steps whose reports stay on a device until they are read as one."""
 
 
 class EpochMetrics:
@@ -45,11 +47,28 @@ class EpochMetrics:
         own = data.unlabeled is data.dataset.train
         self.taught = TaughtCounts(len(searchers), len(data.dataset.classes), data.dataset.labels() if own else None)
         self._unlabeled_of = unlabeled_of
-        """Which images a step has labelled."""
+        """Which images a step has labeled."""
+        self._unread: list[StepReport] = []
 
     def note(self, report: StepReport, beside: Architectures | None = None) -> Architectures:
-        """Count a step in; return architectures of a device in main memory, which are read with it."""
-        report, known = read_report(report, beside)
+        """Count a step in; return architectures of a device in main memory, which are read with it.
+
+        Without architectures, steps on a device are read later, several at once: nobody waits for them before.
+        """
+        self._unread.append(report)
+        if beside or len(self._unread) == _MOST_UNREAD or not on_device(report):
+            return self._read(beside)
+        return {}
+
+    def _read(self, beside: Architectures | None = None) -> Architectures:
+        """Count in the steps that were not read yet; a device is waited for once."""
+        unread, self._unread = self._unread, []
+        reports, known = read_reports(unread, beside)
+        for report in reports:
+            self._count(report)
+        return known
+
+    def _count(self, report: StepReport) -> None:
         agreements = _agreements([one.soft_labels for one in report.learners])
         for k, one in enumerate(report.learners):
             for name, value in {**_of_step(one), **agreements[k]}.items():
@@ -57,7 +76,6 @@ class EpochMetrics:
                 self._sums[k][name] = (total + value, count + 1)
         if self._unlabeled_of is not None and any(one.soft_labels is not None for one in report.learners):
             self.taught.note(self._unlabeled_of(report.step), [one.soft_labels for one in report.learners])
-        return known
 
     def measured(self, searcher: Searcher) -> Measured:
         """Error and loss of a learner's W on the validation images of the metrics."""
@@ -70,6 +88,7 @@ class EpochMetrics:
 
     def rows(self, epoch: int, exchange: Exchange | None = None) -> list[dict[str, Any]]:
         """A row per learner, each measured where the learner is computed."""
+        self._read()
         taught = self.taught.rows()
 
         def row(k: int) -> dict[str, Any]:
@@ -83,8 +102,8 @@ class EpochMetrics:
         return share_rows(exchange or LocalExchange(len(self.searchers)), row)
 
     def clear(self) -> None:
-        """The next epoch begins."""
-        self._sums = [{} for _ in self.searchers]
+        """Forget the sums of the epoch that is over."""
+        self._sums, self._unread = [{} for _ in self.searchers], []
         self.taught.clear()
 
     def _at_the_end(self, k: int, searcher: Searcher, epoch: int) -> dict[str, Any]:
@@ -131,10 +150,12 @@ class EpochMetrics:
 
     def state(self) -> list[dict[str, list[float]]]:
         """The sums so far: an epoch that is interrupted gives the same means."""
+        self._read()
         return [{name: [total, count] for name, (total, count) in sums.items()} for sums in self._sums]
 
     def load_state(self, state: Sequence[Mapping[str, Sequence[float]]]) -> None:
-        """Go on counting."""
+        """Restore the sums of an epoch that a checkpoint interrupted."""
+        self._unread = []
         self._sums = [{name: (float(total), int(count)) for name, (total, count) in sums.items()} for sums in state]
 
 
@@ -189,7 +210,7 @@ def _of_step(one: LearnerReport) -> dict[str, float]:
 
 
 def _agreements(labels: Sequence[Tensor | None]) -> list[dict[str, float]]:
-    """The share of unlabelled images to which a learner gives the class that a peer gives, over its peers."""
+    """The share of unlabeled images to which a learner gives the class that a peer gives, over its peers."""
     classes = [None if table is None else table.argmax(dim=1) for table in labels]
     shares: list[list[float]] = [[] for _ in labels]
     for j, k in combinations(range(len(labels)), 2):

@@ -1,6 +1,6 @@
-"""What a step left on a device, brought to main memory in one go."""
+"""What steps left on a device, brought to main memory in one go."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -12,22 +12,29 @@ Architectures = Mapping[int, Mapping[str, Tensor]]
 """By number of a learner."""
 
 
-def read_report(report: StepReport, beside: Architectures | None = None) -> tuple[StepReport, Architectures]:
-    """Return a report, and architectures, in main memory; from a device they are sent as one, and waited for once."""
+def read_reports(
+    reports: Sequence[StepReport], beside: Architectures | None = None
+) -> tuple[list[StepReport], Architectures]:
+    """Return reports, and architectures, in main memory; from a device they are sent as one, and waited for once."""
     beside = beside or {}
-    tensors = [tensor for learner in report.learners for tensor in _tensors(learner)]
+    tensors = [tensor for report in reports for learner in report.learners for tensor in _tensors(learner)]
     tensors += [tensor for one in beside.values() for tensor in one.values()]
     devices = {tensor.device for tensor in tensors}
     if all(device.type == "cpu" for device in devices):
-        return report, beside
+        return list(reports), beside
     if len(devices) > 1 or len({tensor.dtype for tensor in tensors}) > 1:
         found = iter([tensor.cpu() for tensor in tensors])
     else:
         whole = torch.cat([tensor.detach().reshape(-1) for tensor in tensors]).cpu()
         parts = torch.split(whole, [tensor.numel() for tensor in tensors])
         found = iter([part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)])
-    own = replace(report, learners=[_with(learner, found) for learner in report.learners])
+    own = [replace(report, learners=[_with(learner, found) for learner in report.learners]) for report in reports]
     return own, {k: {name: next(found) for name in one} for k, one in beside.items()}
+
+
+def on_device(report: StepReport) -> bool:
+    """Whether something of a report is not in main memory."""
+    return any(tensor.device.type != "cpu" for learner in report.learners for tensor in _tensors(learner))
 
 
 def _tensors(learner: LearnerReport) -> list[Tensor]:

@@ -12,12 +12,12 @@ from smallgroup.runner.recorder import Recorder
 
 
 def recorder(job: SearchJob, folder: Path) -> Recorder:
-    """Who writes it."""
+    """Return the recorder that writes the files beside the metrics."""
     return Recorder(folder, lambda: facts(job), lambda: files(job), lambda: job.seconds)
 
 
 def facts(job: SearchJob) -> dict[str, Any]:
-    """What a search is."""
+    """Return facts of a search for `facts.json`: classes, images, versions."""
     data, splits = job.data, job.data.splits
     images = {"train": len(splits.train), "validation": len(splits.validation), "measured": len(job.metrics.indices)}
     if job.group.setting.teaching.active:
@@ -39,7 +39,7 @@ def facts(job: SearchJob) -> dict[str, Any]:
 
 
 def files(job: SearchJob) -> dict[str, str]:
-    """The gallery, once learners have labelled images for one another."""
+    """The gallery, once learners have labeled images for one another."""
     disputed = job.metrics.taught.latest
     if not disputed:
         return {}

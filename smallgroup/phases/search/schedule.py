@@ -42,7 +42,7 @@ class Stage:
 
     @property
     def steps(self) -> int:
-        """In all."""
+        """Return the number of steps of the stage."""
         return self.epochs * self.steps_per_epoch
 
     @property
@@ -52,7 +52,7 @@ class Stage:
 
     @property
     def still(self) -> int:
-        """Steps before the architecture moves."""
+        """Return the number of steps before the architecture moves."""
         return max(self.v_steps, min(round(self.still_share * self.steps), self.steps - 1))
 
 
@@ -70,7 +70,7 @@ class Schedule:
 
     @property
     def steps(self) -> int:
-        """In all."""
+        """Return the number of steps of the whole search."""
         return self.config.epochs * self.steps_per_epoch
 
     @cached_property
@@ -102,7 +102,7 @@ class Schedule:
         )
 
     def kind(self, step: int) -> StepKind:
-        """What a step moves."""
+        """Return what a step moves: V alone, V and W, or all."""
         stage = self.stage(step)
         within = step - stage.first
         return "labellers" if within < stage.v_steps else "weights" if within < stage.still else "all"
@@ -166,7 +166,7 @@ class Course:
 
     @property
     def steps(self) -> int:
-        """In all."""
+        """Return the number of steps, the same for all learners."""
         return self.schedules[0].steps
 
     @property
@@ -189,7 +189,7 @@ class Course:
 
     @cached_property
     def stretches(self) -> tuple[Stretch, ...]:
-        """The whole search, in order."""
+        """Return the stretches of the whole search, in order."""
         inner = {
             stage.first + within
             for schedule in self.schedules

@@ -21,7 +21,7 @@ Dispute = dict[str, Any]
 
 
 class TaughtCounts:
-    """Counts over the steps of an epoch; true classes only where the unlabelled images have lost labels of their own.
+    """Counts over the steps of an epoch; true classes only where the unlabeled images have lost labels of their own.
 
     Those are written down and used for nothing.
     """
@@ -74,7 +74,7 @@ class TaughtCounts:
         return [{"pseudo_labels": counts} if counts else {} for counts in self._counts]
 
     def clear(self) -> None:
-        """The next epoch begins."""
+        """Forget the counts of the epoch that is over."""
         self.latest = _most(self._disputed) or self.latest
         self._counts, self._disputed = [{} for _ in range(self.learners)], {}
 
@@ -83,7 +83,7 @@ class TaughtCounts:
         return {"counts": self._counts, "disputed": list(self._disputed.values()), "latest": self.latest}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Go on counting."""
+        """Restore the counts of an epoch that a checkpoint interrupted."""
         self._counts = [{name: list(values) for name, values in counts.items()} for counts in state["counts"]]
         self._disputed = {int(one["image"]): one for one in state["disputed"]}
         self.latest = list(state["latest"])

@@ -36,5 +36,5 @@ class MovingAverage(Generic[Network]):
 
 
 def _tensors(network: nn.Module) -> list[Tensor]:
-    """Weights and running statistics."""
+    """Return weights and running statistics by name."""
     return [tensor.detach() for tensor in (*network.parameters(), *network.buffers())]

@@ -50,7 +50,7 @@ class GroupCells:
         return {"cells": {str(k): to_plain(genotype) for k, genotype in enumerate(self.genotypes)}}
 
     def dumps(self) -> str:
-        """The text of the file."""
+        """Return the text of the file `cells.json`."""
         spaces = [genotype.space for genotype in self.genotypes]
         return json.dumps({"schema": SCHEMA, "spaces": spaces, **self.to_dict()}) + "\n"
 

@@ -4,7 +4,7 @@ Keys without a default here have theirs in the recipe `quick`, and every recipe 
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -31,6 +31,8 @@ class Limits:
     """Weights and constants in int8, in units of 1,024 bytes."""
     ram_kb: float | None = None
     """Peak of live activations in int8, in units of 1,024 bytes."""
+    latency_ms: float | None = None
+    """Milliseconds for one image on this machine, measured with onnxruntime on one thread."""
 
     def __bool__(self) -> bool:
         return any(limit is not None for limit in vars(self).values())
@@ -39,6 +41,11 @@ class Limits:
     def on_memory(self) -> bool:
         """Whether flash or RAM is limited."""
         return self.flash_kb is not None or self.ram_kb is not None
+
+    @property
+    def counted(self) -> "Limits":
+        """The limits that are counted, not measured."""
+        return replace(self, latency_ms=None)
 
     def __str__(self) -> str:
         return " and ".join(in_words(name, limit) for name, limit in vars(self).items() if limit is not None)
@@ -49,6 +56,8 @@ def in_words(name: str, amount: float) -> str:
     words = {"parameters": "parameters", "multiply_adds": "multiply-adds"}
     if name in words:
         return f"{amount:,} {words[name]}"
+    if name == "latency_ms":
+        return f"{amount:,.3g} ms of latency"
     return f"{amount:,.1f} KB of {'flash' if name == 'flash_kb' else 'RAM'} (int8)"
 
 
@@ -56,23 +65,26 @@ class TrainingConfig(Section):
     """How a network is trained from scratch, on training and validation images together."""
 
     epochs: int = Field(ge=1, le=MOST["epochs"])
-    """Passes over the images; rates and drop path change from one to the next."""
+    """Number of passes over the images; learning rate and drop path change after each."""
     steps_per_epoch: int | None = Field(default=None, ge=1, le=MOST["steps_per_epoch"])
     """Steps of an epoch; null: one pass over the training images."""
     batch_size: int = Field(ge=2, le=MOST["batch_size"])
     """Images per step."""
     least_steps: int | None = Field(ge=1, le=MOST["steps_per_epoch"])
-    """With a time budget, the network is as large as leaves time for so many steps; null: the network as it is."""
+    """With a time budget, choose the largest network that leaves time for this many steps; null: keep its size."""
     accumulate: int = Field(default=1, ge=1, le=MOST["batch_size"])
-    """Into how many parts a batch is divided, one after the other, where it does not fit into memory."""
-    network: NetworkConfig = NetworkConfig()
+    """Into how many parts a batch is divided, one after the other, where it does not fit into memory. Over ranks the
+    parts of a batch are dealt to them, at least one each."""
+    batch_norm: Literal["per-device", "synchronized"] = "per-device"
+    """Over ranks: whether a batch norm normalizes each part of a batch by itself, or by the images on all ranks."""
+    network: NetworkConfig
     """The network around the cell."""
     optimizer: Literal["sgd", "adamw"]
-    """What moves the weights: SGD with momentum, or AdamW."""
+    """Optimizer of the weights: SGD with momentum, or AdamW."""
     lr: float = Field(gt=0)
     """Largest learning rate: that of the first epoch after warm-up."""
     min_lr: float = Field(ge=0)
-    """What the cosine falls to."""
+    """Learning rate that the cosine falls to."""
     schedule: Literal["cosine", "linear", "one-cycle", "constant"]
     """How the rate changes: cosine and linear (ImageNet's, with five slow epochs at the end) fall from epoch to epoch;
     one-cycle changes with every step: it rises to lr in the first quarter of the steps, then falls along a cosine."""
@@ -81,9 +93,9 @@ class TrainingConfig(Section):
     warmup_rate: Literal["full", "decayed"] = "full"
     """What warm-up takes a growing share of: lr, or the rate that the schedule already gives that epoch."""
     momentum: float = Field(default=0.9, ge=0, lt=1)
-    """Of SGD; AdamW has its usual betas, 0.9 and 0.999."""
+    """Momentum of SGD; AdamW has its usual betas, 0.9 and 0.999."""
     weight_decay: float = Field(ge=0)
-    """Of all weights; AdamW's is decoupled from the gradient."""
+    """Weight decay of all weights; AdamW's is decoupled from the gradient."""
     average: float = Field(ge=0, lt=1)
     """Decay per step of the moving average of the weights, which is tested and kept in their place; 0: no average."""
     validation: float = Field(ge=0, le=0.5)
@@ -101,15 +113,17 @@ class TrainingConfig(Section):
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
     """What is computed in; the weights are float32 in any case."""
     max_parameters: int | None = Field(default=None, ge=1)
-    """The most parameters of the network: a larger one becomes the largest around the same cell that fits."""
+    """Limit on parameters: a larger network is replaced by the largest around the same cell that fits."""
     max_multiply_adds: int | None = Field(default=None, ge=1)
-    """The most multiply-adds of the network for one image; likewise."""
+    """Limit on multiply-adds per image; likewise."""
     max_flash_kb: float | None = Field(default=None, gt=0)
-    """The most KB of flash for weights and constants in int8; likewise."""
+    """Limit on KB of flash for weights and constants in int8; likewise."""
     max_ram_kb: float | None = Field(default=None, gt=0)
-    """The most KB of RAM for live activations of one image in int8, in the best order; likewise."""
+    """Limit on KB of RAM for live activations of one image in int8, in the best order; likewise."""
+    max_latency_ms: float | None = Field(default=None, gt=0)
+    """The most milliseconds for one image, measured on this machine with onnxruntime, one thread, float32; likewise."""
     track_test: bool = False
-    """Look at the test images after every epoch: then the result says that they were."""
+    """Whether to measure the test error after every epoch; the result records it."""
     group: GroupConfig | None = None
     """Networks that are trained together and teach one another on unlabeled images; null: one network, on labels."""
 
@@ -131,7 +145,9 @@ class TrainingConfig(Section):
     @property
     def limits(self) -> Limits:
         """How large the network may be."""
-        return Limits(self.max_parameters, self.max_multiply_adds, self.max_flash_kb, self.max_ram_kb)
+        return Limits(
+            self.max_parameters, self.max_multiply_adds, self.max_flash_kb, self.max_ram_kb, self.max_latency_ms
+        )
 
     def rate(self, epoch: int, passed: float = 0.0) -> float:
         """The learning rate of an epoch; that of one-cycle also depends on the share of the epoch that has passed."""

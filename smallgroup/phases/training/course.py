@@ -2,7 +2,7 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -36,12 +36,14 @@ class TrainingCourse(ABC):
     ) -> None:
         self.config, self.data, self.trainees = config, data, list(trainees)
         self.exchange = LocalExchange(len(self.trainees)) if exchange is None else exchange
-        self.mine = [self.trainees[k] for k in self.exchange.mine]
+        self.slices = trainees[0].slices
+        is_shared = self.slices.ranks > 1  # then every process computes a slice of the batch, of the same network
+        self.mine = self.trainees if is_shared else [self.trainees[k] for k in self.exchange.mine]
         """Those that are computed here."""
         self._shared = False
         """Whether no step was taken since all networks were brought here."""
         self.seed, device = trainees[0].seed, trainees[0].device
-        self.batches = data.train(config.batch_size, self.seed, device)
+        self.batches = data.train(config.batch_size, self.seed, device, self.slices.rows)
         self._reader = Reader(self.batches)
         self.steps_per_epoch = config.steps_per_epoch or len(self.batches)
         self.steps = config.epochs * self.steps_per_epoch
@@ -57,7 +59,7 @@ class TrainingCourse(ABC):
 
     @abstractmethod
     def rows(self, epoch: int) -> list[dict[str, Any]]:
-        """What an epoch leaves behind."""
+        """Return the rows of metrics of an epoch that is over."""
 
     # The job.
 
@@ -176,10 +178,18 @@ class LabeledCourse(TrainingCourse):
 
     def _gradients(self, images: Tensor, labels: Tensor) -> None:
         """The gradients of the batch, part by part if it is divided."""
-        parts = min(self.config.accumulate, len(images) // 2)  # batch norm needs two
-        for part, (x, y) in enumerate(_parts(images, labels, parts)):
-            answers = [trainee.answer(x, y, step=self.step, part=part) for trainee in self.mine]
-            self.follow(answers, len(x) / len(images))
+        pieces = self.slices.pieces(len(self.batches.indices_of(self.step)))
+        for piece in pieces:
+            last, (low, high) = piece is pieces[-1], (piece.low, piece.high)
+            with self.slices.part(piece, last=last):
+                answers = [
+                    trainee.answer(images[low:high], labels[low:high], step=self.step, part=piece.part)
+                    for trainee in self.mine
+                ]
+                with self.slices.adding(last=last):
+                    self.follow(answers, piece.share)
+        for trainee in self.mine:
+            trainee.gather(sum(piece.share for piece in pieces))
 
 
 class SeveralNetworks(TrainingCourse):
@@ -211,7 +221,7 @@ class SeveralNetworks(TrainingCourse):
         return tensors, {**self.shared_state(), "learners": [record for _, record in states]}
 
     def load_state(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
-        """Take up a saved state."""
+        """Restore the state that a checkpoint holds."""
         self.load_shared_state(record)
         for k, (trainee, own) in enumerate(zip(self.trainees, record["learners"], strict=True)):
             place = f"{k}."
@@ -225,7 +235,3 @@ def pass_time_of(trainee: Trainee) -> PassTime:
     image = torch.zeros(dataset.channels, dataset.size, dataset.size, device=trainee.device)
     trainee.network.train()
     return pass_time(trainee.logits, list(trainee.network.parameters()), image)
-
-
-def _parts(images: Tensor, labels: Tensor, parts: int) -> Iterator[tuple[Tensor, Tensor]]:
-    yield from zip(images.tensor_split(parts), labels.tensor_split(parts), strict=True)

@@ -32,9 +32,9 @@ class ModelEvaluation:
 
     dataset: str
     part: str
-    """Which images of the data."""
+    """Part of the data that was classified, such as test."""
     classes: tuple[str, ...]
-    """Those of the model."""
+    """Names of the model's classes."""
     found: Evaluation
     notes: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class ModelEvaluation:
         return calibration_error(self.calibration)
 
     def to_dict(self) -> dict[str, Any]:
-        """As the command prints it."""
+        """Return plain values, as the command prints them with `--json`."""
         return {
             "dataset": self.dataset,
             "part": self.part,

@@ -39,7 +39,7 @@ class TrainedModel:
     std: tuple[float, ...]
     """Per channel, of values in 0..1: inputs are (pixels / 255 - mean) / std."""
     margin: float = 1.0
-    """How much larger than the window the short side of an image is before its centre is cut out."""
+    """How much larger than the window the short side of an image is before its center is cut out."""
 
     def write(self, folder: Path, network: nn.Module) -> None:
         """The weights without the auxiliary head, and then what they are."""

@@ -52,7 +52,7 @@ class Peers:
         return {"weight": self.weight, "learners": cells}
 
     def dumps(self) -> str:
-        """The text of the file."""
+        """Return the text of the file `peers.json`."""
         spaces = [genotype.space for genotype in self.genotypes]
         return json.dumps({"schema": SCHEMA, "spaces": spaces, **self.to_dict()}) + "\n"
 

@@ -64,7 +64,7 @@ class Prediction:
 def predict(run: str | Path | nn.Module, images: AnyImage | Sequence[AnyImage], *, top: int = 1) -> list[Prediction]:
     """Classify images, and all images below folders; those that cannot be used say why in their `problem`.
 
-    Images are seen exactly as test images are: the same decoder, centre, size, channels and scale.
+    Images are seen exactly as test images are: the same decoder, center, size, channels and scale.
 
     Args:
         run: the folder of a run, or what `load` made of it.

@@ -21,7 +21,7 @@ AnyImage = str | Path | Image.Image | NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Preprocess:
-    """Turn an image into the input of a model: its centre, in the model's size, channels and scale."""
+    """Turn an image into the input of a model: its center, in the model's size, channels and scale."""
 
     size: int
     channels: int

@@ -9,12 +9,12 @@ from smallgroup.runner.recorder import Recorder
 
 
 def recorder(job: TrainingCourse, folder: Path) -> Recorder:
-    """Who writes it."""
+    """Return the recorder that writes the files beside the metrics."""
     return Recorder(folder, lambda: facts(job), seconds=lambda: job.seconds)
 
 
 def facts(job: TrainingCourse) -> dict[str, Any]:
-    """What a training is."""
+    """Return facts of a training for `facts.json`."""
     dataset = job.data.dataset
     images = {"train": len(dataset.train), "test": 0 if dataset.test is None else len(dataset.test)}
     if job.data.unlabeled is not None:

@@ -13,6 +13,7 @@ from smallgroup.phases.evaluate import Evaluation
 from smallgroup.phases.pictures import pictures_of
 from smallgroup.phases.shown import ShownResult
 from smallgroup.phases.training.job import TrainingJob
+from smallgroup.phases.training.latency import key_of, read_latencies
 from smallgroup.phases.training.model import TrainedModel
 from smallgroup.phases.training.place import ABOUT, HELD_OUT, MISTAKES, WEIGHTS
 from smallgroup.phases.training.size import NetworkSize, fit_in_words
@@ -53,7 +54,7 @@ class TrainResult(ShownResult):
         "none",
     ]
     test_error: float | None
-    """After the last epoch."""
+    """Test error after the last epoch, in percent."""
     test_error_top5: float | None
     best_test_error: float | None
     """The lowest of all epochs, chosen by the test images themselves; None unless they were tracked."""
@@ -129,11 +130,13 @@ def conclude(job: TrainingJob, *, seconds: float, folder: Path) -> TrainResult:
     return write_result(job.trainee, found, rows, steps=job.step, seconds=seconds, folder=folder)
 
 
-def _choice(trainee: Trainee, parameters: int, multiply_adds: int) -> str:
-    """Say how large the network is that is shipped, with memory where it is limited."""
-    config, memory = trainee.config, trainee.config.limits.on_memory
-    found = footprint(trainee.network, trainee.data.dataset.spec) if memory else None
-    size = NetworkSize(parameters, multiply_adds, *(() if found is None else (found.flash_kb, found.ram_kb)))
+def _choice(trainee: Trainee, parameters: int, multiply_adds: int, folder: Path) -> str:
+    """Say how large the network is that is shipped, with memory and latency where they are limited."""
+    config, limits = trainee.config, trainee.config.limits
+    found = footprint(trainee.network, trainee.data.dataset.spec) if limits.on_memory else None
+    size = NetworkSize(parameters, multiply_adds, *((None, None) if found is None else (found.flash_kb, found.ram_kb)))
+    if limits.latency_ms is not None:
+        size = replace(size, latency_ms=read_latencies(folder).get(key_of(trainee.genotype, trainee.design)))
     return fit_in_words(trainee.genotype.space, config.network, config.limits, size)
 
 
@@ -176,7 +179,7 @@ def write_result(
         confusion=None if found is None else found.confusion,
         balanced_error=None if found is None else found.balanced_error,
         skipped_images=len(trainee.data.skipped),
-        choice=_choice(trainee, *size) if trainee.config.limits else None,
+        choice=_choice(trainee, *size, folder) if trainee.config.limits else None,
         retained=retained,
         group=group,
     )

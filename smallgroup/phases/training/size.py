@@ -1,10 +1,11 @@
 """How large the network around a cell is: as large as limits allow, as costly as another, or as the time allows."""
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from smallgroup.phases.training.config import Limits, in_words
+from smallgroup.phases.training.latency import Latencies
 from smallgroup.phases.training.trainee import Build
 from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.image_spec import ImageSpec
@@ -19,16 +20,19 @@ WIDTHS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Channels of fitted networks, from narrow to wide."""
 DEEPER_FROM = 96
 """From this width on a fitted network has more cells as well."""
+TOGETHER = 3
+"""Networks whose latencies are measured in alternating runs."""
 
 
 @dataclass(frozen=True)
 class NetworkSize:
-    """How large a network is; memory in int8 is counted where somebody asks for it."""
+    """How large a network is; memory in int8 is counted, and latency measured, where somebody asks for it."""
 
     parameters: int
     multiply_adds: int
     flash_kb: float | None = None
     ram_kb: float | None = None
+    latency_ms: float | None = None
 
     def __str__(self) -> str:
         return " and ".join(in_words(name, amount) for name, amount in vars(self).items() if amount is not None)
@@ -40,7 +44,10 @@ class NetworkSize:
     def above(self, limits: Limits) -> list[str]:
         """Say of every limit that is too low by how much."""
         pairs = [(name, vars(self)[name], limit) for name, limit in vars(limits).items() if limit is not None]
-        return [in_words(name, amount - limit) for name, amount, limit in pairs if amount > limit]
+        # What is not measured belongs to a network that exceeds another limit.
+        return [
+            in_words(name, amount - limit) for name, amount, limit in pairs if amount is not None and amount > limit
+        ]
 
 
 def size_of(
@@ -62,37 +69,44 @@ def size_of(
     )
 
 
-def within_limits(genotype: Genotype, network: NetworkConfig, limits: Limits, images: ImageSpec) -> NetworkConfig:
+def within_limits(
+    genotype: Genotype,
+    network: NetworkConfig,
+    limits: Limits,
+    images: ImageSpec,
+    latencies: Latencies | None = None,
+) -> NetworkConfig:
     """The network itself if it fits; else the largest around the same cell that is no wider and no deeper.
 
     The largest is the one with the most parameters, the deeper of two. None has fewer cells than what the space calls
-    shallow, unless the network itself has.
+    shallow, unless the network itself has. A limit on latency needs `latencies`; latency is measured where the other
+    limits are met, and taken to grow with the width.
     """
-
-    def sized(candidate: NetworkConfig) -> NetworkSize:
-        return size_of(genotype, candidate, images, memory=limits.on_memory)
-
-    if not limits or sized(network).within(limits):
+    sized = _Sizes(genotype, limits, images, latencies)
+    if not limits or sized.fit([network]) == [True]:
         return network
     step = definition_of(genotype.space).width_step
     depths = _shallower(genotype.space, network)
-    channels = _largest(lambda width: sized(_of_width(network, width)).within(limits), network.channels, step)
-    best, count = (
-        (_of_width(network, channels), sized(_of_width(network, channels)).parameters) if channels else (None, 0)
+    together = 1 if limits.latency_ms is None else TOGETHER
+    channels = _largest(
+        lambda widths: sized.fit([_of_width(network, width) for width in widths]), network.channels, step, together
     )
+    best, count = None, 0
+    if channels:
+        best = _of_width(network, channels)
+        count = sized.parameters(best)
     for shallower in depths[1:]:
         # Only a wider one can be larger; mostly the first that is tried does not fit.
         while channels + step <= network.channels:
             wider = _of_width(shallower, channels + step)
-            size = sized(wider)
-            if not size.within(limits):
+            if sized.fit([wider]) != [True]:
                 break
             channels += step
-            if size.parameters > count:
-                best, count = wider, size.parameters
+            if sized.parameters(wider) > count:
+                best, count = wider, sized.parameters(wider)
     if best is None:
         smallest = _of_width(depths[-1], step)
-        least, depth = sized(smallest), _depth(genotype.space, network)
+        (least,), depth = sized.of([smallest]), _depth(genotype.space, network)
         advice = "" if depth is None else f"; a lower training.network.{depth[0]} makes it smaller"
         raise ValueError(
             f"a network must have at most {limits}, but with {_shape_in_words(genotype.space, smallest)} this one "
@@ -101,13 +115,50 @@ def within_limits(genotype: Genotype, network: NetworkConfig, limits: Limits, im
     return best
 
 
-def filling_limits(genotype: Genotype, network: NetworkConfig, limits: Limits, images: ImageSpec) -> NetworkConfig:
+@dataclass(frozen=True)
+class _Sizes:
+    """Sizes of networks around a cell, as far as limits need them."""
+
+    genotype: Genotype
+    limits: Limits
+    images: ImageSpec
+    latencies: Latencies | None
+
+    def of(self, networks: Sequence[NetworkConfig]) -> list[NetworkSize]:
+        """Count networks; latency is measured of those that meet the limits on what is counted."""
+        sizes = [size_of(self.genotype, one, self.images, memory=self.limits.on_memory) for one in networks]
+        if self.limits.latency_ms is None:
+            return sizes
+        if self.latencies is None:
+            raise ValueError("a limit on latency needs latencies, but got None")
+        places = [place for place, size in enumerate(sizes) if size.within(self.limits.counted)]
+        designs = [networks[place].design(self.images, self.genotype.space) for place in places]
+        for place, measured in zip(places, self.latencies.of(self.genotype, designs), strict=True):
+            sizes[place] = replace(sizes[place], latency_ms=measured)
+        return sizes
+
+    def fit(self, networks: Sequence[NetworkConfig]) -> list[bool]:
+        """Say of each network whether it meets the limits."""
+        return [size.within(self.limits) for size in self.of(networks)]
+
+    def parameters(self, network: NetworkConfig) -> int:
+        """Count the parameters."""
+        return size_of(self.genotype, network, self.images).parameters
+
+
+def filling_limits(
+    genotype: Genotype,
+    network: NetworkConfig,
+    limits: Limits,
+    images: ImageSpec,
+    latencies: Latencies | None = None,
+) -> NetworkConfig:
     """The network around a cell that is as wide as limits allow, however wide the given one is."""
     while network.channels * 2 <= MOST["channels"]:
-        if not size_of(genotype, network, images, memory=limits.on_memory).within(limits):
+        if not size_of(genotype, network, images, memory=limits.on_memory).within(limits.counted):
             break
         network = _of_width(network, network.channels * 2)
-    return within_limits(genotype, network, limits, images)
+    return within_limits(genotype, network, limits, images, latencies)
 
 
 def fit_in_words(space: str, network: NetworkConfig, limits: Limits, size: NetworkSize) -> str:
@@ -127,7 +178,7 @@ def of_same_cost(
     most = network.channels
     while multiply_adds_of(most) < cost:
         most *= 2
-    below = max(step, _largest(lambda channels: multiply_adds_of(channels) <= cost, most, step))
+    below = max(step, _largest(lambda widths: [multiply_adds_of(width) <= cost for width in widths], most, step))
     nearest = min((below, below + step), key=lambda channels: abs(math.log(multiply_adds_of(channels) / cost)))
     return _of_width(network, nearest)
 
@@ -165,10 +216,17 @@ def _shape_in_words(space: str, network: NetworkConfig) -> str:
     return f"channels={network.channels}" + ("" if known is None else f" and {known[0]}={known[1]}")
 
 
-def _largest(fits: Callable[[int], bool], most: int, step: int) -> int:
-    """The largest multiple of `step` up to `most` that fits, 0 if none; what is larger than a misfit does not fit."""
+def _largest(fit: Callable[[Sequence[int]], list[bool]], most: int, step: int, together: int = 1) -> int:
+    """The largest multiple of `step` up to `most` that fits, 0 if none; what is larger than a misfit does not fit.
+
+    So many are asked for `together`, evenly spread over what is left.
+    """
     low, high = 0, most // step + 1
     while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle * step) else (low, middle)
+        places = sorted({low + (high - low) * (k + 1) // (together + 1) for k in range(together)} - {low})
+        for place, fits in zip(places, fit([place * step for place in places]), strict=True):
+            if not fits:
+                high = place
+                break
+            low = place
     return low * step

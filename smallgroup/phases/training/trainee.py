@@ -15,6 +15,7 @@ from smallgroup.phases.evaluate import Evaluation, evaluate
 from smallgroup.phases.training.average import MovingAverage
 from smallgroup.phases.training.config import TrainingConfig
 from smallgroup.phases.training.optimizer import load_optimizer_state, make_optimizer, optimizer_state
+from smallgroup.phases.training.slices import Slices
 from smallgroup.runtime import stream
 from smallgroup.runtime.checkpoints import take_up
 from smallgroup.runtime.memory import check_batch
@@ -99,6 +100,8 @@ class Trainee:
             self.sums["divergence"] = 0.0
         self._noted = dict.fromkeys(self.sums, 0.0)
         self._before: list[Tensor] = []
+        self.slices = Slices(config.accumulate)
+        """How batches are divided; over the processes of the training, where there are several."""
 
     # A step.
 
@@ -120,7 +123,7 @@ class Trainee:
     def answer(self, images: Tensor, labels: Tensor, *, step: int, part: int) -> Response:
         """A pass over a part of the batch."""
         with self._precision():
-            outputs = Outputs.of(self.network(images, (*self._key, step, part)))
+            outputs = Outputs.of(self.slices.passed(self.network, images, (*self._key, step, part)))
             loss, second = (self._loss(logits, labels) for logits in outputs)
         # Before anyone follows this answer: it is not the peers who are to blame for it.
         self._check_finite("loss", float((loss + self.config.auxiliary_weight * second).detach()), step)
@@ -138,7 +141,10 @@ class Trainee:
         if divergence is not None and weight:
             total = total + weight * divergence
             self._check_finite("loss", float(total.detach()), step)
-        self.scaler.scale(share * total).backward()  # type: ignore[no-untyped-call]
+        # Over ranks gradients are averaged, and shares are those of the whole batch.
+        self.scaler.scale(share * self.slices.ranks * total).backward()  # type: ignore[no-untyped-call]
+        if not share:
+            return
         count = len(answer.labels)
         self._noted["loss"] += count * float(answer.loss.detach())
         self._noted["auxiliary_loss"] += count * float(answer.auxiliary_loss.detach())
@@ -146,6 +152,14 @@ class Trainee:
         self._noted["images"] += count
         if divergence is not None:
             self._noted["divergence"] += count * float(divergence.detach())
+
+    def gather(self, weight: float) -> None:
+        """Bring together what ranks have of a step, of which this one has computed a share."""
+        self.slices.gather(weight, self._buffers, self._noted)
+
+    def check_alike(self) -> None:
+        """Refuse to go on if ranks have different networks."""
+        self.slices.check_alike([*self._weights, *self._buffers])
 
     def check(self, step: int) -> None:
         """Clip the gradient, and refuse one that is not finite."""
@@ -192,7 +206,7 @@ class Trainee:
     # What is measured.
 
     def row(self, epoch: int) -> dict[str, Any]:
-        """What an epoch leaves behind."""
+        """Return the row of metrics of an epoch that is over."""
         images = self.sums["images"]
         if not images:
             raise NonFiniteTrainingError(f"not one batch of epoch {epoch + 1} could be used{self._whose}")
@@ -235,7 +249,9 @@ class Trainee:
     def _look_at(self, images: Images, indices: Tensor, which: str) -> Evaluation:
         """Images classified by the network that is shipped."""
         self.shipped.eval()
-        found = evaluate(self.logits, images, self.data.dataset, indices, workers=self.data.workers, device=self.device)
+        about: dict[str, Any] = {"workers": self.data.workers, "device": self.device}
+        sharing = self.slices if self.slices.ranks > 1 else None
+        found = evaluate(self.logits, images, self.data.dataset, indices, **about, sharing=sharing)
         if not math.isfinite(found.loss):  # then the errors say nothing, although they are numbers
             raise NonFiniteTrainingError(
                 f"the loss{self._whose} on the {which} images must be finite, but it is {found.loss}: the weights have "

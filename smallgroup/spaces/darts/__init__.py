@@ -20,6 +20,11 @@ else:
         },
     )
 
+SPACES = {"darts": "smallgroup.spaces.darts.definition:DartsDefinition"}
+"""What is registered, by name: `module:Class`."""
+GROUND_TRUTHS = {"nas-bench-301": "smallgroup.spaces.darts.truth:Surrogate"}
+"""Likewise."""
+
 __all__ = [
     "INPUTS",
     "OPERATIONS",

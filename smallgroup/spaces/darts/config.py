@@ -1,4 +1,4 @@
-"""Keys of a config that only the DARTS space has."""
+"""Keys of a config that only the DARTS space has, with defaults for short searches and trainings."""
 
 from typing import Literal
 
@@ -20,9 +20,9 @@ class DartsConfig(SpaceConfig):
 class DartsNetworkConfig(NetworkConfig):
     """A network of the DARTS space."""
 
-    cells: int = Field(default=20, ge=1, le=MOST["cells"])
+    cells: int = Field(default=5, ge=1, le=MOST["cells"])
     """Cells in all, in the DARTS space."""
     stem: Literal["auto", "cifar", "small", "imagenet"] = "auto"
     """Of the DARTS space; auto: by the size of the images."""
-    auxiliary: Literal["none", "one-norm", "two-norms"] = "two-norms"
-    """The head that helps to train in the DARTS space, by its batch norms."""
+    auxiliary: Literal["none", "one-norm", "two-norms"] = "none"
+    """The head that helps to train deep networks of the DARTS space, by its batch norms."""

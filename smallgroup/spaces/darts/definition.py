@@ -39,7 +39,6 @@ class DartsDefinition(SpaceDefinition):
     drops_paths: ClassVar[bool] = True
     width_step: ClassVar[int] = 2  # skip connections that halve the size need even channels
     strides: ClassVar[tuple[int, ...]] = (1, 2)
-    short_training: ClassVar[Mapping[str, Any]] = {"cells": 5, "auxiliary": "none"}
 
     def space(self, config: SpaceConfig, images: ImageSpec) -> "DartsSpace":
         """Return the space at a size, for such images."""
@@ -49,7 +48,7 @@ class DartsDefinition(SpaceDefinition):
         return DartsSpace(channels=config.channels, cells=config.cells, stem=stem, images=images)
 
     def network(self, genotype: DartsGenotype, design: DartsDesign) -> "DartsNetwork":
-        """Return the derived network."""
+        """Return the network that is trained from a genotype."""
         from smallgroup.spaces.darts.network import DartsNetwork  # noqa: PLC0415 -- it loads torch
 
         return DartsNetwork(genotype, design)
@@ -87,7 +86,7 @@ class DartsDefinition(SpaceDefinition):
         return "normal" in data
 
     def published(self) -> Mapping[str, Published]:
-        """Return the genotypes of papers."""
+        """Return the genotypes that papers have published, by name."""
         return {name: Published(release.genotype, release.about) for name, release in releases().items()}
 
     def graphs(self, genotype: DartsGenotype) -> dict[str, CellGraph]:
@@ -97,7 +96,7 @@ class DartsDefinition(SpaceDefinition):
         return {kind: CellGraph(kinds[kind].title, inputs, cell.nodes, cell.concat) for kind, cell in cells.items()}
 
     def notes(self, genotype: DartsGenotype) -> list[str]:  # noqa: ARG002
-        """Return what the inputs are."""
+        """Return a line on what the two inputs of a cell are."""
         return ["0: the cell before the last, 1: the last one. A node sums what leads to it."]
 
     def decisions(self) -> tuple[int, ...]:
@@ -105,7 +104,7 @@ class DartsDefinition(SpaceDefinition):
         return decisions.sizes(self.kinds)
 
     def decided(self, options: Sequence[int]) -> DartsGenotype:
-        """Return the two cells."""
+        """Return the two cells, normal and reduction."""
         return decisions.decided(self.kinds, options, self.genotype)
 
     def mutated(self, genotype: DartsGenotype, generator: "torch.Generator") -> DartsGenotype:

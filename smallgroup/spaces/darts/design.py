@@ -15,7 +15,7 @@ class DartsDesign(NetworkDesign):
     """
 
     cells: int = 20
-    """In all."""
+    """Number of cells of the network."""
     stem: str = "auto"
     """cifar, small, imagenet, or auto, by the size of the images as in a search."""
 
@@ -27,7 +27,7 @@ class DartsDesign(NetworkDesign):
 
     @property
     def stem_kind(self) -> str:
-        """The stem that `auto` means."""
+        """Return the stem that `auto` means for images of this size."""
         return stem_for(self.images.size) if self.stem == "auto" else self.stem
 
     @property

@@ -27,4 +27,4 @@ KINDS = {
     "normal": Kind("normal", EDGES, OPERATIONS, "normal cell"),
     "reduce": Kind("reduce", EDGES, OPERATIONS, "reduction cell"),
 }
-"""The kinds of cells."""
+"""The kinds of cells, normal and reduction."""

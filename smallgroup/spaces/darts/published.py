@@ -11,7 +11,7 @@ from smallgroup.spaces.darts.plain import from_plain
 
 
 class Release(NamedTuple):
-    """A published genotype."""
+    """A published genotype, with the paper and the code it is from."""
 
     genotype: DartsGenotype
     about: str
@@ -30,7 +30,7 @@ def releases() -> dict[str, Release]:
 
 
 def published() -> dict[str, DartsGenotype]:
-    """Return the genotypes alone."""
+    """Return the published genotypes by name, without their sources."""
     return {name: release.genotype for name, release in releases().items()}
 
 

@@ -21,7 +21,7 @@ class Stem(nn.Module):
     """From an image to the two inputs of the first cell. Its batch norms have scale and shift in every style."""
 
     channels: tuple[int, int]
-    """Channels of the two outputs."""
+    """Channels of the two outputs that the next cell takes."""
     reduction_before: bool
     """Whether the first output is twice the size of the second, as if a reduction cell had made the second."""
 

@@ -45,7 +45,7 @@ class DartsSpace:
 
     @property
     def reductions(self) -> frozenset[int]:
-        """Which cells halve the size."""
+        """Return the numbers of the cells that halve the size."""
         return reduction_cells(self.cells)
 
     def supernet(self, build_edge: EdgeBuilder, masks: Masks) -> nn.Module:

@@ -98,7 +98,7 @@ class DartsSupernet(nn.Module):
         self.classifier = classifier  # after the cells: initial weights are drawn in the order of the names
 
     def forward(self, images: Tensor, mixtures: Mapping[str, Mixture]) -> Tensor:
-        """Logits."""
+        """Return the logits of a batch of images."""
         s0, s1 = self.stem(images)
         for i, (kind, cell) in enumerate(zip(self.kinds, self.cells, strict=True)):
             s0, s1 = s1, cell(s0, s1, mixtures[kind], i)

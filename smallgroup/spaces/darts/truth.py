@@ -120,7 +120,7 @@ class Surrogate(GroundTruth):
         return accuracy
 
     def known(self, genotype: DartsGenotype) -> Known:
-        """Return prediction and percentile."""
+        """Return the predicted accuracy of a cell and its percentile."""
         predicted = self.prediction(genotype)
         if predicted is None:
             return {}

@@ -18,4 +18,9 @@ else:
         },
     )
 
+SPACES = {"nas-bench-201": "smallgroup.spaces.nas_bench_201.definition:NasBench201Definition"}
+"""What is registered, by name: `module:Class`."""
+GROUND_TRUTHS = {"nas-bench-201": "smallgroup.spaces.nas_bench_201.truth:Truth"}
+"""Likewise."""
+
 __all__ = ["EDGES", "OPERATIONS", "Cell", "Derivation", "NasBench201Space", "Truth", "every_cell"]

@@ -115,7 +115,7 @@ class Cell:
 
 
 def every_cell() -> Iterator[Cell]:
-    """All 15,625 cells."""
+    """Return all 15,625 cells, in a fixed order."""
     return (Cell(operations) for operations in product(OPERATIONS, repeat=len(EDGES)))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.config import NetworkConfig, SpaceConfig
-from smallgroup.spaces.definition import SpaceDefinition
+from smallgroup.spaces.definition import Published, SpaceDefinition
 from smallgroup.spaces.design import NetworkDesign
 from smallgroup.spaces.genotype import CellGraph, Edge
 from smallgroup.spaces.kinds import Kind
@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from smallgroup.spaces.nas_bench_201.network import NasBench201Network
     from smallgroup.spaces.nas_bench_201.space import NasBench201Space
 
+PUBLISHED = {
+    "BetaDARTS_201": (
+        "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_3x3~2|",
+        "beta-DARTS, Ye et al. 2022 (and DrNAS), NAS-Bench-201; the one cell of the accuracies that they state",
+    )
+}
 LAST_MAP = 4
 """Pixels, at most, of the height and width that the last stage sees where the stem halves images by itself."""
 
@@ -36,13 +42,7 @@ class NasBench201Definition(SpaceDefinition):
     network_config: ClassVar[type[NetworkConfig]] = NasBench201NetworkConfig
     network_design: ClassVar[type[NetworkDesign]] = NasBench201Design
     strides: ClassVar[tuple[int, ...]] = (1,)
-    short_training: ClassVar[Mapping[str, Any]] = {
-        "cells_per_stage": 1,
-        "halvings": "auto",
-        "reduction": "pool",
-        "stages": 2,
-        "pooling": "maximum",
-    }
+    benched: ClassVar[tuple[Mapping[str, Any], ...]] = ({"cells_per_stage": 1}, {"cells_per_stage": 5})
     baselines: ClassVar[Mapping[str, Any]] = {
         # Two 3x3 convolutions with a skip connection around them: the residual block, as the benchmark writes it.
         "resnet": "|nor_conv_3x3~0|+|none~0|nor_conv_3x3~1|+|skip_connect~0|none~1|skip_connect~2|",
@@ -56,7 +56,7 @@ class NasBench201Definition(SpaceDefinition):
         return NasBench201Space(config.channels, config.cells_per_stage, images, derivation=config.derive)
 
     def network(self, genotype: Cell, design: NasBench201Design) -> "NasBench201Network":
-        """Return the derived network."""
+        """Return the network that is trained from a cell."""
         from smallgroup.spaces.nas_bench_201.network import NasBench201Network  # noqa: PLC0415 -- it loads torch
 
         return NasBench201Network(genotype, design)
@@ -77,7 +77,7 @@ class NasBench201Definition(SpaceDefinition):
         return super().design(config.model_copy(update={"halvings": halvings}), images)
 
     def published_design(self, dataset: str) -> NasBench201Design:
-        """Return the benchmark's network."""
+        """Return the network design that the benchmark trained."""
         return NETWORKS[dataset]
 
     def depth(self, *, deep: bool) -> dict[str, Any]:
@@ -92,6 +92,10 @@ class NasBench201Definition(SpaceDefinition):
         """Read the notation; a cell is called by it."""
         cell = Cell.parse(text)
         return str(cell), cell
+
+    def published(self) -> Mapping[str, Published]:
+        """Return the cells of papers."""
+        return {name: Published(Cell.parse(text), about) for name, (text, about) in PUBLISHED.items()}
 
     def graphs(self, genotype: Cell) -> dict[str, CellGraph]:
         """Return the cell; `none` is one of its operations."""
@@ -109,7 +113,7 @@ class NasBench201Definition(SpaceDefinition):
         ]
 
     def in_a_line(self, genotype: Cell) -> str:
-        """Return the notation."""
+        """Return the cell in the notation of the benchmark."""
         return str(genotype)
 
     def form(self, genotype: Cell) -> Hashable:
@@ -117,7 +121,7 @@ class NasBench201Definition(SpaceDefinition):
         return genotype.pruned().form()
 
     def sampled(self, generator: "torch.Generator") -> Cell:
-        """Draw one of all cells."""
+        """Draw a cell, each of the 15,625 with equal probability."""
         import torch  # noqa: PLC0415
 
         drawn = torch.randint(len(OPERATIONS), (len(EDGES),), generator=generator).tolist()
@@ -138,7 +142,7 @@ class NasBench201Definition(SpaceDefinition):
         return (len(OPERATIONS),) * len(EDGES)
 
     def decided(self, options: Sequence[int]) -> Cell:
-        """Return the cell."""
+        """Return the cell, the only one that is decided."""
         return Cell(tuple(OPERATIONS[option] for option in options))
 
     def neighbors(self, genotype: Cell, scores: "Mapping[str, Tensor]") -> Iterator[Cell]:

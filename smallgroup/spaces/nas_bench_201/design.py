@@ -14,7 +14,7 @@ class NasBench201Design(NetworkDesign):
     """The benchmark's network, or one like it in another size."""
 
     cells_per_stage: int = 5
-    """Between two reductions."""
+    """Number of cells between two reductions."""
     halvings: int = 0
     """How often the stem halves the image before the first cell."""
     reduction: str = "residual"

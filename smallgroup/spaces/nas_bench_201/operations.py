@@ -1,4 +1,4 @@
-"""The five operations of NAS-Bench-201."""
+"""The five operations of NAS-Bench-201, as modules."""
 
 from dataclasses import replace
 

@@ -32,7 +32,7 @@ class ResidualReduction(nn.Module):
         )
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """The sum of both ways."""
+        """Return the sum of the residual path and the shortcut."""
         total: Tensor = self.shortcut(inputs) + self.body(inputs)
         return total
 

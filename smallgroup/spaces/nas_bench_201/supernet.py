@@ -18,10 +18,11 @@ class NasBench201MixedCell(nn.Module):
 
     def __init__(self, kind: Kind, channels: int, build_edge: EdgeBuilder, mask: Tensor | None) -> None:
         super().__init__()
-        self.nodes = MixedNodes(kind, channels, [1] * len(kind.edges), make=_make, build_edge=build_edge, mask=mask)
+        strides, results = [1] * len(kind.edges), [max(node for _, node in kind.edges)]
+        self.nodes = MixedNodes(kind, channels, strides, make=_make, build_edge=build_edge, mask=mask, results=results)
 
     def forward(self, inputs: Tensor, mixture: Mixture, cell: int) -> Tensor:
-        """The output node."""
+        """Return the values of the last node."""
         output: Tensor = self.nodes([inputs], mixture, cell)[-1]
         return output
 
@@ -56,7 +57,7 @@ class NasBench201Supernet(nn.Module):
         self.classifier = nn.Linear(before, images.classes)
 
     def forward(self, images: Tensor, mixtures: Mapping[str, Mixture]) -> Tensor:
-        """Logits."""
+        """Return the logits of a batch of images."""
         x: Tensor = self.stem(images)
         for i, block in enumerate(self.blocks):
             x = block(x, mixtures["cell"], i) if isinstance(block, NasBench201MixedCell) else block(x)

@@ -168,7 +168,7 @@ def _forms_near(cost: int) -> list[str]:
 
 @cache
 def _written() -> dict[str, Cell]:
-    """All cells by their notation."""
+    """Return all cells by their notation in the benchmark."""
     return {str(cell): cell for cell in _forms()}
 
 

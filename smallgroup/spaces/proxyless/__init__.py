@@ -2,3 +2,6 @@
 
 Cai et al., ProxylessNAS, ICLR 2019 (arXiv:1812.00332); DSNAS and others search chains like it.
 """
+
+SPACES = {"proxyless": "smallgroup.spaces.proxyless.definition:ProxylessDefinition"}
+"""What is registered, by name: `module:Class`."""

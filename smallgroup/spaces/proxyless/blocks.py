@@ -3,7 +3,7 @@
 from torch import nn
 
 from smallgroup.spaces.layers import Style, Zero, batch_norm
-from smallgroup.spaces.proxyless.names import NONE, STRIDES, head_channels, stem_channels
+from smallgroup.spaces.proxyless.names import NONE, SEARCHED, STRIDES, head_channels, stem_channels
 
 
 def build(name: str, inputs: int, outputs: int, stride: int, style: Style) -> nn.Module:
@@ -32,13 +32,13 @@ def conv_norm_relu(
     return [convolution, batch_norm(outputs, style, affine=affine), nn.ReLU6()]
 
 
-def build_stem(image_channels: int, channels: int, form: str, style: Style) -> nn.Sequential:
+def build_stem(image_channels: int, channels: int, form: str, style: Style, widths: str = SEARCHED) -> nn.Sequential:
     """Return the stem and the first block, in which nothing is chosen."""
-    width = stem_channels(channels)
+    width = stem_channels(channels, widths)
     first = inverted_residual(width, channels, 1, style, kernel=3, expansion=1)
     return nn.Sequential(*conv_norm_relu(image_channels, width, 3, STRIDES[form][0], style, affine=True), *first)
 
 
-def build_head(inputs: int, channels: int, style: Style) -> nn.Sequential:
+def build_head(inputs: int, channels: int, style: Style, widths: str = SEARCHED) -> nn.Sequential:
     """Return the last convolution."""
-    return nn.Sequential(*conv_norm_relu(inputs, head_channels(channels), 1, 1, style, affine=True))
+    return nn.Sequential(*conv_norm_relu(inputs, head_channels(channels, widths), 1, 1, style, affine=True))

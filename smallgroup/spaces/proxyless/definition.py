@@ -1,17 +1,18 @@
 """The chain space as the registry has it."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.config import NetworkConfig, SpaceConfig
-from smallgroup.spaces.definition import SpaceDefinition
+from smallgroup.spaces.definition import Published, SpaceDefinition
 from smallgroup.spaces.design import NetworkDesign
 from smallgroup.spaces.kinds import Kind
 from smallgroup.spaces.proxyless.config import ProxylessConfig, ProxylessNetworkConfig
 from smallgroup.spaces.proxyless.design import ProxylessDesign
 from smallgroup.spaces.proxyless.genotype import Chain, looks_like_a_chain
-from smallgroup.spaces.proxyless.names import FIRST, KIND, LAYERS, NONE, form_for, layers
+from smallgroup.spaces.proxyless.names import FIRST, KIND, LAYERS, NONE, SEARCHED, form_for, layers
+from smallgroup.spaces.proxyless.published import releases
 from smallgroup.spaces.reading import show
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class ProxylessDefinition(SpaceDefinition):
     network_config: ClassVar[type[NetworkConfig]] = ProxylessNetworkConfig
     network_design: ClassVar[type[NetworkDesign]] = ProxylessDesign
     width_step: ClassVar[int] = 2
+    published_channels: ClassVar[int] = 16
 
     def space(self, config: SpaceConfig, images: ImageSpec) -> "ProxylessSpace":
         """Return the space at a size, for such images."""
@@ -39,7 +41,7 @@ class ProxylessDefinition(SpaceDefinition):
         return ProxylessSpace(config.channels, form, images)
 
     def network(self, genotype: Chain, design: ProxylessDesign) -> "ProxylessNetwork":
-        """Return the derived network."""
+        """Return the network that is trained from a genotype."""
         from smallgroup.spaces.proxyless.network import ProxylessNetwork  # noqa: PLC0415 -- it loads torch
 
         return ProxylessNetwork(genotype, design)
@@ -62,10 +64,19 @@ class ProxylessDefinition(SpaceDefinition):
         """Read names with commas between them."""
         return None, Chain.parse(text)
 
+    def published(self) -> Mapping[str, Published]:
+        """Return the chains of the release."""
+        return {name: Published(release.genotype, release.about) for name, release in releases().items()}
+
+    def published_sizes(self, genotype: Chain) -> Mapping[str, Any]:
+        """Return the channels of the release's network around a chain."""
+        return next((release.sizes for release in releases().values() if release.genotype == genotype), {})
+
     def drawn(self, genotype: Chain) -> list[str]:
-        """Return a line for each layer: what it does, from how many channels to how many, for 16 of the first block."""
-        lines = [self.kinds["chain"].title, ""]
-        for number, (name, size) in enumerate(zip(genotype.operations, layers(FIRST, "imagenet"), strict=True), 1):
+        """Return a line for each layer: what it does, from how many channels to how many in the paper's network."""
+        lines, sizes = [self.kinds["chain"].title, ""], self.published_sizes(genotype)
+        table = layers(sizes.get("channels", FIRST), "imagenet", sizes.get("widths", SEARCHED))
+        for number, (name, size) in enumerate(zip(genotype.operations, table, strict=True), 1):
             does = "left out" if name == NONE else f"{size.inputs} to {size.outputs} channels"
             lines.append(f"{number:>4}  {name:<12} {does}{', half the size' if size.stride == 2 else ''}")
         return lines
@@ -86,7 +97,7 @@ class ProxylessDefinition(SpaceDefinition):
         return tuple(len(KIND.offered(layer)) for layer in range(LAYERS))
 
     def decided(self, options: Sequence[int]) -> Chain:
-        """Return the chain."""
+        """Return the chain of blocks, the only part that is decided."""
         return Chain(tuple(KIND.offered(layer)[option] for layer, option in enumerate(options)))
 
     def mutated(self, genotype: Chain, generator: "torch.Generator") -> Chain:

@@ -40,12 +40,12 @@ class Chain:
 
     @property
     def skips(self) -> int:
-        """Blocks that are left out."""
+        """Return the number of blocks that are left out."""
         return self.operations.count(NONE)
 
     @property
     def stages(self) -> tuple[tuple[str, ...], ...]:
-        """The operations of each stage."""
+        """Return the operations of the blocks, stage by stage."""
         ends = [sum(BLOCKS[: stage + 1]) for stage in range(len(BLOCKS))]
         return tuple(self.operations[end - blocks : end] for end, blocks in zip(ends, BLOCKS, strict=True))
 

@@ -11,9 +11,29 @@ OPERATIONS = (NONE, *(f"mbconv{expansion}_{kernel}x{kernel}" for kernel in KERNE
 """In the order of the architecture's columns; mbconv3_3x3 has a 3x3 filter on 3 times as many channels."""
 BLOCKS = (4, 4, 4, 4, 4, 1)
 """By stage, how many layers choose."""
-WIDTHS = (24, 40, 80, 96, 192, 320)
-"""By stage, channels for 16 in the first block; the stem has 32 then, and the last convolution 1280."""
-FIRST = 16
+
+
+class Widths(NamedTuple):
+    """Channels from the first layer to the last."""
+
+    stem: int
+    first: int
+    """Of the first block, in which nothing is chosen."""
+    stages: tuple[int, ...]
+    last: int
+    """Of the 1x1 convolution behind the chain."""
+
+
+SEARCHED = "search"
+WIDTHS = {
+    SEARCHED: Widths(32, 16, (24, 40, 80, 96, 192, 320), 1280),
+    "cpu": Widths(40, 24, (32, 48, 88, 104, 216, 360), 1432),
+    "gpu": Widths(40, 24, (32, 56, 112, 128, 256, 432), 1728),
+    "mobile": Widths(32, 16, (32, 40, 80, 96, 192, 320), 1280),
+    "mobile-14": Widths(48, 24, (40, 56, 112, 136, 256, 448), 1792),
+}
+"""Those of the paper's search, and of the networks that it released; other sizes are in proportion to `first`."""
+FIRST = WIDTHS[SEARCHED].first
 STRIDES = {
     "imagenet": (2, (2, 2, 2, 1, 2, 1)),
     "cifar": (1, (1, 2, 2, 1, 2, 1)),
@@ -46,24 +66,24 @@ class Layer(NamedTuple):
         return self.stride == 1 and self.inputs == self.outputs
 
 
-def layers(channels: int, form: str) -> list[Layer]:
+def layers(channels: int, form: str, widths: str = SEARCHED) -> list[Layer]:
     """Return the layers for so many channels of the first block."""
-    found, inputs = [], channels
-    for blocks, width, first in zip(BLOCKS, WIDTHS, STRIDES[form][1], strict=True):
+    table, found, inputs = WIDTHS[widths], [], channels
+    for blocks, width, first in zip(BLOCKS, table.stages, STRIDES[form][1], strict=True):
         for block in range(blocks):
-            found.append(Layer(inputs, width * channels // FIRST, first if block == 0 else 1))
+            found.append(Layer(inputs, width * channels // table.first, first if block == 0 else 1))
             inputs = found[-1].outputs
     return found
 
 
-def stem_channels(channels: int) -> int:
+def stem_channels(channels: int, widths: str = SEARCHED) -> int:
     """Return the channels of the stem."""
-    return 32 * channels // FIRST
+    return WIDTHS[widths].stem * channels // WIDTHS[widths].first
 
 
-def head_channels(channels: int) -> int:
+def head_channels(channels: int, widths: str = SEARCHED) -> int:
     """Return the channels of the last convolution."""
-    return 1280 * channels // FIRST
+    return WIDTHS[widths].last * channels // WIDTHS[widths].first
 
 
 def form_for(size: int) -> str:

@@ -19,14 +19,14 @@ class ProxylessNetwork(DerivedNetwork):
     def __init__(self, genotype: Chain, design: ProxylessDesign) -> None:
         super().__init__()
         self.genotype = genotype
-        sizes = layers(design.channels, design.strides)
+        sizes = layers(design.channels, design.strides, design.widths)
         kept = [(size, name) for size, name in zip(sizes, genotype.operations, strict=True) if name != NONE]
-        self.stem = build_stem(design.images.channels, design.channels, design.strides, FULL)
+        self.stem = build_stem(design.images.channels, design.channels, design.strides, FULL, design.widths)
         self.blocks = nn.ModuleList(build(name, *size, FULL) for size, name in kept)
         self.shortcuts = [size.shortcut for size, _ in kept]
-        self.head = build_head(sizes[-1].outputs, design.channels, FULL)
+        self.head = build_head(sizes[-1].outputs, design.channels, FULL, design.widths)
         self.pool = nn.AdaptiveAvgPool2d(1)
-        self.classifier = nn.Linear(head_channels(design.channels), design.images.classes)
+        self.classifier = nn.Linear(head_channels(design.channels, design.widths), design.images.classes)
 
     def forward(self, images: Tensor, key: Key | None = None) -> Tensor:  # noqa: ARG002 -- nothing is random in it
         """[n, image_channels, height, width] to logits [n, classes]."""

@@ -71,7 +71,7 @@ class ProxylessSupernet(nn.Module):
         check_parameters(sum(parameter.numel() for parameter in self.parameters()))
 
     def forward(self, images: Tensor, mixtures: Mapping[str, Mixture]) -> Tensor:
-        """Logits."""
+        """Return the logits of a batch of images."""
         last = self.head(self.chain(self.stem(images), mixtures["chain"]))
         logits: Tensor = self.classifier(last.mean(dim=(2, 3)))
         return logits
@@ -105,7 +105,7 @@ def _make(size: Layer, name: str, channels: int, stride: int) -> nn.Module:
 
 
 def _best(offered: tuple[str, ...], row: list[float], rule: Rule) -> str:
-    """Of equal scores the first."""
+    """Return the operation with the highest score, the first of equal ones, or `none` below a threshold."""
     score, name = max(zip(row, OPERATIONS, strict=True), key=lambda pair: pair[0])
     if rule.name == "threshold" and score < rule.threshold and NONE in offered:
         return NONE

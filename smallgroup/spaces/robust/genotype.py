@@ -35,28 +35,28 @@ class RobustGenotype(DartsGenotype):
 
 
 class GenotypeS1(RobustGenotype):
-    """One of robust-s1."""
+    """A genotype of the space robust-s1, which has its own operations per edge."""
 
     space: ClassVar[str] = "robust-s1"
     kinds: ClassVar[Mapping[str, Kind]] = names.S1
 
 
 class GenotypeS2(RobustGenotype):
-    """One of robust-s2."""
+    """A genotype of robust-s2: separable convolutions and skips."""
 
     space: ClassVar[str] = "robust-s2"
     kinds: ClassVar[Mapping[str, Kind]] = names.S2
 
 
 class GenotypeS3(RobustGenotype):
-    """One of robust-s3."""
+    """A genotype of robust-s3: 3x3 separable convolution, skip or none."""
 
     space: ClassVar[str] = "robust-s3"
     kinds: ClassVar[Mapping[str, Kind]] = names.S3
 
 
 class GenotypeS4(RobustGenotype):
-    """One of robust-s4."""
+    """A genotype of robust-s4: 3x3 separable convolution or noise."""
 
     space: ClassVar[str] = "robust-s4"
     kinds: ClassVar[Mapping[str, Kind]] = names.S4

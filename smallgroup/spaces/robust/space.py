@@ -40,7 +40,7 @@ class RobustS3Space(DartsSpace):
 
 @dataclass(frozen=True)
 class RobustS4Space(DartsSpace):
-    """3x3 separable convolutions and noise."""
+    """The space of 3x3 separable convolutions and noise."""
 
     name: ClassVar[str] = "robust-s4"
     kinds: ClassVar[Mapping[str, Kind]] = names.S4

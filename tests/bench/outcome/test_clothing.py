@@ -57,3 +57,14 @@ def test_a_part_without_pictures_is_refused(option: str, tmp_path: Path) -> None
     with pytest.raises(SystemExit):
         main([str(tmp_path / "clothes"), option, "0"])
     assert not (tmp_path / "clothes").exists()
+
+
+def test_pictures_of_another_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_folder(tmp_path / "large", train=1, test=1, size=96)
+    files = sorted((tmp_path / "large").rglob("*.png"))
+    assert len(files) == 2 * len(CLASSES)
+    with Image.open(files[0]) as image:
+        assert (image.size, image.mode) == ((96, 96), "L")
+    with pytest.raises(SystemExit):
+        main([str(tmp_path / "other"), "--size", "200"])
+    assert "--size must be 6 to 112, but got 200" in capsys.readouterr().err

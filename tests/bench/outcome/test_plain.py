@@ -14,6 +14,7 @@ from smallgroup.spaces.config import NetworkConfig
 from smallgroup.spaces.count import parameters
 from smallgroup.spaces.design import NetworkDesign
 from smallgroup.spaces.nas_bench_201.design import NasBench201Design
+from tests.configs import FULL_SIZE
 
 BUILDERS = {"cnn": build_cnn, "resnet": build_resnet}
 
@@ -52,7 +53,7 @@ def test_weights_are_drawn_from_the_stream_and_every_one_counts(name: str) -> No
 @pytest.mark.parametrize("name", BUILDERS)
 def test_a_network_of_the_same_cost(name: str) -> None:
     """No other width is nearer."""
-    network, images = NetworkConfig(channels=8, cells_per_stage=1, auxiliary="none"), ImageSpec(7, 1, 28)
+    network, images = NetworkConfig(**FULL_SIZE, channels=8, cells_per_stage=1, auxiliary="none"), ImageSpec(7, 1, 28)
     found = of_same_cost(RESNET, network, 2_000_000, images, BUILDERS[name]).channels
 
     def cost(channels: int) -> float:

@@ -9,6 +9,7 @@ import torch
 from torch import distributed
 
 from smallgroup.group import LocalExchange, RankExchange, SmallGroup
+from smallgroup.testing import TwinDevice
 from tests.group.networks import make_batches, make_learners
 from tests.group.ranks.cases import Case, digest, state_of
 from tests.group.ranks.failures import failures
@@ -143,6 +144,21 @@ def test_a_meeting_that_is_interrupted_ends_the_group(meeting: int, monkeypatch:
     assert group.steps == 1
     with pytest.raises(RuntimeError, match="a meeting of the ranks was left in its middle"):
         group.step(*make_batches())
+
+
+@pytest.mark.usefixtures("one_rank")
+def test_tables_arrive_where_learners_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two ranks share a GPU, so that tables travel over gloo, between CPUs."""
+    exchange, sent = RankExchange(2), torch.arange(6.0).reshape(2, 3)
+    exchange.ranks, exchange.mine = 2, range(0, 2, 2)
+    monkeypatch.setattr(exchange, "_gathered", lambda numbers: [torch.tensor(numbers)] * 2)
+    monkeypatch.setattr(distributed, "broadcast", lambda flat, **_: flat.copy_(sent.flatten()))
+    with TwinDevice() as twin:
+        own, other = exchange.tables({0: [sent.to(twin.device)]})
+        assert own is not None
+        assert other is not None
+        assert other[0].device == own[0].device == twin.device
+        assert torch.equal(other[0].to("cpu"), sent)
 
 
 class Meetings(LocalExchange):

@@ -1,4 +1,4 @@
-"""Tasks of a user's own that are wrong, and frozen labellers that do not fit: one sentence each, nothing is changed."""
+"""Tasks of a user's own that are wrong, and frozen labelers that do not fit: one sentence each, nothing is changed."""
 
 from collections.abc import Callable
 from typing import Any
@@ -147,7 +147,7 @@ def test_labels_of_a_task_with_four_methods_are_not_broadcast() -> None:
     assert group.step((x, y.square()[:, None]), u, (x_v, y_v.square()[:, None])).skipped == 0
 
 
-# Frozen labellers: nobody knows their shapes but they themselves.
+# Frozen labelers: nobody knows their shapes but they themselves.
 
 
 @pytest.mark.parametrize("mode", ["first-order", "finite-difference", "exact"])
@@ -194,7 +194,7 @@ def by_name(learner: Learner) -> Learner:
 
 
 def test_frozen_labellers_that_fit_are_asked_once() -> None:
-    """The check takes no pass of a labeller."""
+    """The check takes no pass of a labeler."""
     calls = []
     learners = make_learners(2)
 

@@ -17,7 +17,7 @@ from smallgroup.runner import read_rows
 from smallgroup.spaces.choices import score
 from smallgroup.spaces.config import NetworkConfig
 from smallgroup.spaces.nas_bench_201.cell import OPERATIONS, Cell
-from tests.configs import playoff_config
+from tests.configs import FULL_SIZE, playoff_config
 from tests.runner.jobs import interrupted, runner
 
 STRONG = Cell(("nor_conv_3x3",) * 6)
@@ -28,7 +28,7 @@ CELLS = [POOLS, STRONG, SKIPS, LIGHT, Cell(("nor_conv_1x1",) * 6)]
 
 
 def play_off(cells: list[Cell] | None = None, **options: Any) -> PlayOffJob:
-    network = NetworkConfig(channels=4, cells_per_stage=1, auxiliary="none")
+    network = NetworkConfig(**FULL_SIZE, channels=4, cells_per_stage=1, auxiliary="none")
     data = open_training_data(DataConfig(), AugmentationConfig(), seed=1, validation=0.5)
     candidates = [Candidate(f"cell {k}", cell) for k, cell in enumerate(cells or CELLS)]
     steps = options.pop("steps", 0)
@@ -144,7 +144,13 @@ def test_equal_seconds_give_a_light_cell_more_steps(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    ("budget", "step"), [({"steps": 45}, 3), ({"steps": 45}, 16), ({"seconds": 3.0}, 1), ({"seconds": 3.0}, 31)]
+    ("budget", "step"),
+    [
+        ({"steps": 45}, 3),
+        pytest.param({"steps": 45}, 16, marks=pytest.mark.slow),
+        ({"seconds": 3.0}, 1),
+        pytest.param({"seconds": 3.0}, 31, marks=pytest.mark.slow),
+    ],
 )
 def test_a_play_off_that_was_interrupted_ends_with_the_same_bits(
     tmp_path: Path, step: int, budget: dict[str, Any]

@@ -23,12 +23,13 @@ from smallgroup.phases.search.learners import Searcher
 from smallgroup.phases.search.result import SearchResult, conclude
 from smallgroup.runtime import stream
 from smallgroup.runtime.image_spec import ImageSpec
-from smallgroup.spaces import DartsSpace, NasBench201Space, Space
+from smallgroup.spaces import Space
 from smallgroup.spaces.choices import mean_scores
+from smallgroup.spaces.darts import DartsSpace
 from smallgroup.spaces.genotype import Genotype
 from smallgroup.spaces.genotypes import read, to_plain
 from smallgroup.spaces.ground_truth import GroundTruths
-from smallgroup.spaces.nas_bench_201 import Cell, Truth
+from smallgroup.spaces.nas_bench_201 import Cell, NasBench201Space, Truth
 from smallgroup.spaces.nas_bench_201.cell import every_cell
 from tests.configs import search_config
 from tests.runner.jobs import interrupted, runner
@@ -40,7 +41,7 @@ RULES: list[AnswerRule] = ["retained", "derived-error", "consensus"]
 
 @pytest.fixture(scope="module")
 def data() -> SearchData:
-    return open_search_data(DataConfig(labelled_fraction=0.2), seed=0)
+    return open_search_data(DataConfig(labeled_fraction=0.2), seed=0)
 
 
 def job(data: SearchData, methods: Sequence[str] = ("darts", "darts"), **options: Any) -> SearchJob:

@@ -45,18 +45,18 @@ def short(method: str, learners: int, **changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("learners", [1, 2])
 @pytest.mark.parametrize("method", METHODS)
 def test_a_short_search_on_digits(tmp_path: Path, method: str, learners: int) -> None:
-    check(tmp_path, short(method, learners, data={"labelled_fraction": 0.1}))
+    check(tmp_path, short(method, learners, data={"labeled_fraction": 0.1}))
 
 
 @DATA
 @pytest.mark.parametrize(("method", "learners"), [("darts", 1), *((method, 2) for method in METHODS)])
 def test_a_short_search_on_real_images(tmp_path: Path, method: str, learners: int) -> None:
-    data = {"dataset": "cifar10", "unlabeled": "cifar100", "labelled_fraction": 0.02}
+    data = {"dataset": "cifar10", "unlabeled": "cifar100", "labeled_fraction": 0.02}
     check(tmp_path, short(method, learners, data=data))
 
 
 def test_a_learner_alone_needs_no_other_images(tmp_path: Path) -> None:
-    """The recipe names CIFAR-100 as the unlabelled images of CIFAR-10, and nobody looks at them."""
+    """The recipe names CIFAR-100 as the unlabeled images of CIFAR-10, and nobody looks at them."""
     cifar10_folder(tmp_path)
     keys = short("darts", 1, data={"dataset": "cifar10", "unlabeled": "cifar100", "data_root": str(tmp_path)})
     job = make_job(resolve(keys))
@@ -88,7 +88,7 @@ MIXED: dict[str, Any] = {
         {"method": "darts-minus", "space": {"name": "darts", "channels": 2, "cells": 3}},
     ],
     "space": {"name": "nas-bench-201", "channels": 2, "cells_per_stage": 2},
-    "data": {"labelled_fraction": 0.1},
+    "data": {"labeled_fraction": 0.1},
     "hypergradient": "finite-difference",
     "search": {"epochs": 1, "steps_per_epoch": 2, "batch_size": {"train": 4, "unlabeled": 4, "validation": 4}},
 }

@@ -52,7 +52,7 @@ class EverySecond(Method):
 
 @pytest.fixture(scope="module")
 def data() -> SearchData:
-    return open_search_data(DataConfig(labelled_fraction=0.05), seed=0)
+    return open_search_data(DataConfig(labeled_fraction=0.05), seed=0)
 
 
 def job(data: SearchData, *methods: Method, epochs: int = 4, **options: Any) -> SearchJob:

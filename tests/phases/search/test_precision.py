@@ -12,7 +12,9 @@ from smallgroup.methods import METHODS, Relaxed
 from smallgroup.runtime import precision, stream
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.runtime.precision_names import Precision
-from smallgroup.spaces import DartsSpace, NasBench201Space, Space
+from smallgroup.spaces import Space
+from smallgroup.spaces.darts import DartsSpace
+from smallgroup.spaces.nas_bench_201 import NasBench201Space
 
 IMAGES = ImageSpec(3, 1, 8)
 SPACES: list[Space] = [
@@ -54,7 +56,7 @@ def test_layers_compute_in_it_and_logits_and_the_gradient_are_float32(space: Spa
 
 KEYS: dict[str, Any] = {
     "learners": 1,
-    "data": {"labelled_fraction": 0.05},
+    "data": {"labeled_fraction": 0.05},
     "space": {"name": "nas-bench-201", "channels": 2, "cells_per_stage": 1},
     "search": {
         "hypergradient": "first-order",

@@ -77,14 +77,14 @@ def test_it_goes_on_with_the_same_bits_wherever_the_labellers_lie(first: Path, t
 def test_other_labellers_than_at_the_beginning_are_refused(first: Path, tmp_path: Path) -> None:
     smallgroup.search({**SMALL, "lambda": 0, "seed": 5}, out=tmp_path / "other")
     _ended_early(taught(first), tmp_path / "part")
-    with pytest.raises(ValueError, match="resumed with the labellers it was begun with"):
+    with pytest.raises(ValueError, match="resumed with the labelers it was begun with"):
         smallgroup.search(taught(tmp_path / "other"), out=tmp_path / "part", resume=True)
 
 
 def test_what_cannot_label_is_refused(first: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="must be the folder of a finished search, but"):
         smallgroup.search(taught(tmp_path / "nowhere"))
-    with pytest.raises(ValueError, match="one frozen labeller per learner"):
+    with pytest.raises(ValueError, match="one frozen labeler per learner"):
         smallgroup.search(taught(first, learners=3))
     with pytest.raises(ValueError, match="labels_from must be v"):
         resolve({"search": {"labellers": str(first), "labels_from": "w"}})

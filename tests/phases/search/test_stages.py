@@ -19,7 +19,7 @@ KEYS: dict[str, Any] = {
     "method": "p-darts",
     "learners": 2,
     "hypergradient": "first-order",
-    "data": {"labelled_fraction": 0.05},
+    "data": {"labeled_fraction": 0.05},
     "space": {"name": "darts", "channels": 2, "cells": 3},
     "methods": {"p-darts": {"added": [1, 2], "dropout": [0.2, 0.4, 0.6]}},
     "search": {

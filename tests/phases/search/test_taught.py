@@ -17,7 +17,7 @@ from smallgroup.phases.search.taught import MOST_DISPUTED, TaughtCounts, diverge
 from smallgroup.runner import read_rows
 
 SMALL: dict[str, Any] = {
-    "data": {"labelled_fraction": 0.1},
+    "data": {"labeled_fraction": 0.1},
     "space": {"name": "nas-bench-201", "channels": 2},
     "hypergradient": "first-order",
     "search": {
@@ -136,5 +136,5 @@ def test_a_search_writes_down_what_a_report_needs(tmp_path: Path) -> None:
 def test_thumbnails_are_small_and_before_labels_there_is_no_gallery() -> None:
     assert len(thumbnail(torch.full((3, 400, 300), 200, dtype=torch.uint8))) < 2_000
     job = make_job(resolve(SMALL))
-    assert files(job) == {}  # nobody has labelled anything yet
+    assert files(job) == {}  # nobody has labeled anything yet
     assert facts(job)["images"]["measured"] == len(job.metrics.indices)

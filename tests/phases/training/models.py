@@ -15,7 +15,7 @@ from smallgroup.spaces.config import NetworkConfig
 from smallgroup.spaces.darts import CellGenotype, DartsGenotype, Edge
 from smallgroup.spaces.genotype import Genotype
 from smallgroup.spaces.nas_bench_201.cell import Cell
-from tests.configs import training_config
+from tests.configs import FULL_SIZE, training_config
 
 _NORMAL = (
     (Edge("sep_conv_3x3", 0), Edge("dil_conv_5x5", 1)),
@@ -39,7 +39,7 @@ CONFIG = training_config(
     epochs=1,
     batch_size=32,
     lr=0.1,
-    network=NetworkConfig(channels=4, cells=3, cells_per_stage=1, auxiliary="none"),
+    network=NetworkConfig(**FULL_SIZE, channels=4, cells=3, cells_per_stage=1, auxiliary="none"),
 )
 
 

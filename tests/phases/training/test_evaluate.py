@@ -42,6 +42,17 @@ def test_every_measure_has_its_closed_form(classes: int) -> None:
     assert found.given == [int(row.argmax()) for row in logits]
 
 
+def test_of_classes_with_equal_logits_the_first_is_given() -> None:
+    """As `argmax` does it, and so the programs that users run: logits of int8 files have ties."""
+    labels = torch.arange(40) % 4
+    images = TensorImages(torch.zeros(40, 1, 1, 1, dtype=torch.uint8), labels)
+    dataset = Dataset("made", tuple("abcdefg"), images, images, (0.0,), (1.0,), 1, 1, Augmentation.none())
+    tied = torch.tensor([0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+    found = evaluate(lambda inputs: tied.expand(len(inputs), 7), images, dataset, torch.arange(40))
+    assert found.given == [1] * 40
+    assert found.error == pytest.approx(75)
+
+
 def test_the_balanced_error_is_the_mean_over_the_classes_that_have_images() -> None:
     found = Evaluation(0.0, 0.0, 0.0, [[90, 10, 0], [3, 1, 0], [0, 0, 0]])
     assert found.balanced_error == pytest.approx((10 + 75) / 2)

@@ -19,10 +19,10 @@ from smallgroup.phases.training import TrainingConfig, TrainingJob
 from smallgroup.phases.training.group_config import GroupConfig
 from smallgroup.phases.training.group_job import GroupJob
 from smallgroup.spaces.config import NetworkConfig
-from tests.configs import training_config
+from tests.configs import FULL_SIZE, training_config
 from tests.phases.training.models import BENCHMARK, DARTS
 
-SMALL = NetworkConfig(channels=4, cells=3, cells_per_stage=1, auxiliary="none")
+SMALL = NetworkConfig(**FULL_SIZE, channels=4, cells=3, cells_per_stage=1, auxiliary="none")
 OWN = AugmentationConfig()
 
 
@@ -255,7 +255,7 @@ def test_what_is_not_finite_changes_nothing(whose: str) -> None:
 
 
 def test_a_head_is_left_out() -> None:
-    head = NetworkConfig(channels=4, cells=3, auxiliary="two-norms")
+    head = NetworkConfig(**FULL_SIZE, channels=4, cells=3, auxiliary="two-norms")
     assert job(DARTS, DARTS, group={}, network=SMALL).taught[0].has_left_out_head is False
     with_head = job(DARTS, DARTS, group={}, network=head)
     assert with_head.taught[0].has_left_out_head

@@ -1,4 +1,4 @@
-"""ImageNet is tested on the centre of 224 pixels out of 256, and a model of it sees every image so."""
+"""ImageNet is tested on the center of 224 pixels out of 256, and a model of it sees every image so."""
 
 from pathlib import Path
 

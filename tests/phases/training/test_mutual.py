@@ -18,12 +18,12 @@ from smallgroup.runtime import stream
 from smallgroup.spaces.config import NetworkConfig
 from smallgroup.spaces.genotypes import resolve
 from smallgroup.spaces.outputs import Outputs
-from tests.configs import training_config
+from tests.configs import FULL_SIZE, training_config
 from tests.phases.training.models import BENCHMARK, DARTS
 
 CELL = str(BENCHMARK)
 OTHER = "|nor_conv_3x3~0|+|nor_conv_3x3~0|avg_pool_3x3~1|+|skip_connect~0|nor_conv_1x1~1|nor_conv_1x1~2|"
-SMALL = NetworkConfig(channels=4, cells=3, cells_per_stage=1, auxiliary="two-norms")
+SMALL = NetworkConfig(**FULL_SIZE, channels=4, cells=3, cells_per_stage=1, auxiliary="two-norms")
 
 
 def options(**changes: Any) -> TrainingConfig:
@@ -164,7 +164,7 @@ def test_a_step_is_that_of_plain_torch(weight: float) -> None:
 
 
 def test_a_step_is_that_of_the_group_with_its_switch() -> None:
-    """The same baseline as a setting of `SmallGroup`, which minimises cross-entropy with the sum of the peers."""
+    """The same baseline as a setting of `SmallGroup`, which minimizes cross-entropy with the sum of the peers."""
     generator = stream("classifiers")
     x, y = torch.randn(6, 5, generator=generator, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1, 2])
     weights = [{"w": torch.randn(5, 3, generator=generator, dtype=torch.float64)} for _ in range(3)]

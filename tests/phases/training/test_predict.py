@@ -49,7 +49,7 @@ def test_the_files_of_a_folder_get_the_classes_they_get_as_a_dataset(tmp_path: P
 
 
 def photograph(path: Path, colour: tuple[int, int, int], number: int) -> None:
-    """A disc of the colour on noise, on a background that other classes have, too."""
+    """A disc of the color on noise, on a background that other classes have, too."""
     path.parent.mkdir(parents=True, exist_ok=True)
     height, width = 14 + number % 7, 14 + 3 * (number % 5)
     noise = torch.randint(0, 256, (height, width, 3), generator=stream("test", str(path.name), colour[0]))

@@ -1,11 +1,13 @@
 """How wide a network is: within limits, of the same cost as another, and the ladder to choose from by time."""
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
 
 from smallgroup.phases.training.config import Limits
+from smallgroup.phases.training.latency import Latencies
 from smallgroup.phases.training.size import filling_limits, ladder, of_same_cost, size_of, within_limits
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces import definition_of
@@ -13,13 +15,15 @@ from smallgroup.spaces.config import NetworkConfig
 from smallgroup.spaces.count import multiply_adds, parameters
 from smallgroup.spaces.darts.design import DartsDesign
 from smallgroup.spaces.darts.published import published
+from smallgroup.spaces.design import NetworkDesign
 from smallgroup.spaces.genotype import Genotype
 from smallgroup.spaces.nas_bench_201.cell import Cell
 from smallgroup.spaces.nas_bench_201.design import NasBench201Design
 from smallgroup.spaces.networks import build_network
+from tests.configs import FULL_SIZE
 
 IMAGES = ImageSpec(classes=10, channels=1, size=8)
-NETWORK = NetworkConfig(channels=16, cells=3, cells_per_stage=1, reduction="pool", auxiliary="none")
+NETWORK = NetworkConfig(**{**FULL_SIZE, "reduction": "pool"}, channels=16, cells=3, cells_per_stage=1, auxiliary="none")
 LIGHT = Cell.parse("|skip_connect~0|+|nor_conv_1x1~0|skip_connect~1|+|avg_pool_3x3~0|skip_connect~1|nor_conv_1x1~2|")
 CELLS: dict[str, Genotype] = {
     "nas-bench-201": Cell.parse(
@@ -45,7 +49,7 @@ def test_it_is_counted_as_it_is_built(space: str) -> None:
 
 def test_keys_of_another_space_change_nothing() -> None:
     """A network section may have them, such as an auxiliary head that this space has not."""
-    network = NetworkConfig(channels=4, cells_per_stage=2, cells=3, auxiliary="two-norms", stem="cifar")
+    network = NetworkConfig(**FULL_SIZE, channels=4, cells_per_stage=2, cells=3, auxiliary="two-norms", stem="cifar")
     design = network.design(IMAGES, "nas-bench-201")
     assert design == NasBench201Design(images=IMAGES, channels=4, cells_per_stage=2)
     definition = definition_of("nas-bench-201")
@@ -176,3 +180,44 @@ def test_limits_are_filled_by_a_network_of_any_width() -> None:
     limits = Limits(flash_kb=size_of(cell, wide(11), IMAGES, memory=True).flash_kb)
     for given in (2, 11, 16):
         assert filling_limits(cell, wide(given), limits, IMAGES) == wide(11)
+
+
+def of_width(calls: list[list[int]]) -> Latencies:
+    """A millisecond per channel; notes what is measured together."""
+
+    def measure(networks: Sequence[tuple[Genotype, NetworkDesign]]) -> list[float]:
+        calls.append([design.channels for _, design in networks])
+        return [float(design.channels) for _, design in networks]
+
+    return Latencies(measure)
+
+
+@by_space
+@pytest.mark.parametrize("most", [7.0, 8.0, 15.5])
+def test_a_limit_on_latency_gives_the_widest_network_that_was_measured_within_it(space: str, most: float) -> None:
+    calls: list[list[int]] = []
+    latencies = of_width(calls)
+    limits = Limits(latency_ms=most)
+    found = within_limits(CELLS[space], NETWORK, limits, IMAGES, latencies)
+    assert found.channels == STEP[space] * (most // STEP[space])
+    flat = [channels for group in calls for channels in group]
+    assert len(flat) == len(set(flat))  # each once
+    assert found.channels in flat
+    measured = len(calls)
+    assert within_limits(CELLS[space], NETWORK, limits, IMAGES, latencies) == found
+    assert len(calls) == measured
+    kept = Latencies(latencies.measure, dict(latencies.known))
+    assert within_limits(CELLS[space], found, limits, IMAGES, kept) is found
+    assert len(calls) == measured
+
+
+def test_what_other_limits_refuse_is_not_measured() -> None:
+    calls: list[list[int]] = []
+    cell = CELLS["nas-bench-201"]
+    limits = Limits(parameters=size_of(cell, wide(9), IMAGES).parameters, latency_ms=6.0)
+    assert within_limits(cell, NETWORK, limits, IMAGES, of_width(calls)) == wide(6)
+    assert max(channels for group in calls for channels in group) <= 9
+    with pytest.raises(
+        ValueError, match=r"at most 0.25 ms of latency, but with .* 1 ms of latency, 0.75 ms of latency"
+    ):
+        within_limits(cell, NETWORK, Limits(latency_ms=0.25), IMAGES, of_width(calls))

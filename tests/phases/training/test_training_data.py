@@ -68,7 +68,7 @@ def test_the_recipe_of_the_paper_cuts_out_squares_of_16_pixels(tmp_path: Path) -
 
 
 def test_a_training_with_colour_jitter_sees_other_colours(tmp_path: Path) -> None:
-    """Of an even grey only the brightness can change: by a factor of 0.6 to 1.4 for each image."""
+    """Of an even gray only the brightness can change: by a factor of 0.6 to 1.4 for each image."""
     for number in range(100):
         path = tmp_path / f"class {number % 2}" / f"{number}.png"
         path.parent.mkdir(exist_ok=True)

@@ -23,12 +23,12 @@ from smallgroup.spaces.config import NetworkConfig
 from smallgroup.spaces.darts.published import published
 from smallgroup.spaces.genotypes import resolve
 from smallgroup.spaces.outputs import Outputs
-from tests.configs import training_config
+from tests.configs import FULL_SIZE, training_config
 from tests.data.makers import class_folders, picture
 from tests.runner.jobs import interrupted, runner
 
 CELL = "|nor_conv_3x3~0|+|nor_conv_3x3~0|avg_pool_3x3~1|+|skip_connect~0|nor_conv_1x1~1|nor_conv_1x1~2|"
-SMALL = NetworkConfig(channels=4, cells=3, cells_per_stage=1, auxiliary="two-norms")
+SMALL = NetworkConfig(**FULL_SIZE, channels=4, cells=3, cells_per_stage=1, auxiliary="two-norms")
 
 
 def job(data: DataConfig | None = None, genotype: str = "DARTS_V2", seed: int = 0, **options: Any) -> TrainingJob:
@@ -318,7 +318,7 @@ def test_all_training_images_are_trained_on() -> None:
 def test_the_trained_network_is_the_cell_that_was_searched(tmp_path: Path) -> None:
     small = {"epochs": 1, "steps_per_epoch": 2, "batch_size": {"train": 8, "unlabeled": 8, "validation": 8}}
     config = {"space": {"name": "darts", "channels": 2}, "learners": 1, "hypergradient": "first-order"}
-    found = smallgroup.search({**config, "search": small, "data": {"labelled_fraction": 0.05}}, out=tmp_path)
+    found = smallgroup.search({**config, "search": small, "data": {"labeled_fraction": 0.05}}, out=tmp_path)
     result = smallgroup.train(
         tmp_path, {"training": {"epochs": 1, "steps_per_epoch": 1, "network": SMALL.model_dump()}}
     )

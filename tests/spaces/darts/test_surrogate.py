@@ -86,7 +86,7 @@ def test_it_stands_in_the_metrics_and_results_of_a_search_in_the_darts_space(tmp
         "space": {"name": "darts", "channels": 2, "cells": 3},
         "hypergradient": "first-order",
         "search": {"epochs": 1, "steps_per_epoch": 2},
-        "data": {"labelled_fraction": 0.1},
+        "data": {"labeled_fraction": 0.1},
     }
     result = smallgroup.search(config, out=tmp_path, progress=False)
     assert result.true_accuracy is not None

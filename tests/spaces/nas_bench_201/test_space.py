@@ -13,6 +13,7 @@ from smallgroup.spaces.edges import MixedEdge
 from smallgroup.spaces.kinds import Rule
 from smallgroup.spaces.nas_bench_201 import OPERATIONS, Cell, NasBench201Space, Truth, every_cell
 from smallgroup.spaces.nas_bench_201.cell import EDGES
+from smallgroup.spaces.nas_bench_201.definition import PUBLISHED
 
 RESNET = "|nor_conv_3x3~0|+|none~0|nor_conv_3x3~1|+|skip_connect~0|none~1|skip_connect~2|"
 
@@ -96,6 +97,17 @@ def test_the_table(truth: Truth) -> None:
 
 
 @needs_table
+def test_the_published_cell_is_the_one_of_the_accuracies_in_its_papers(truth: Truth) -> None:
+    text, _ = PUBLISHED["BetaDARTS_201"]
+    like = [
+        str(cell)
+        for cell in every_cell()
+        if (round(truth.standing(cell, "cifar10").accuracy, 2), round(truth.standing(cell, "cifar100").accuracy, 2))
+        == (94.36, 73.51)
+    ]
+    assert like == [text]
+
+
 def test_percentiles_are_those_of_the_classes(truth: Truth) -> None:
     """Uniform over classes, equal within one: their mean over classes is 50."""
     places = {cell.form(): truth.standing(cell, "cifar100").percentile for cell in every_cell()}

@@ -103,7 +103,7 @@ def test_designs_of_the_papers() -> None:
 
 def test_the_stem_is_chosen_as_in_a_search() -> None:
     for size in (4, 8, 16, 31, 32, 64, 127, 128, 224):
-        space = DartsConfig(name="darts").build(ImageSpec(10, 3, size))
+        space = DartsConfig(name="darts", channels=8).build(ImageSpec(10, 3, size))
         assert isinstance(space, DartsSpace)
         assert replace(DIGITS, images=ImageSpec(10, 1, size)).stem_kind == space.stem
     assert replace(DIGITS, stem="cifar").stem_kind == "cifar"

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from smallgroup.spaces.count import multiply_adds, operations, parameters
+from smallgroup.spaces.darts.genotype import DartsGenotype
 from smallgroup.spaces.darts.published import published
 from smallgroup.spaces.nas_bench_201 import OPERATIONS, Cell
 from smallgroup.spaces.networks import build_network, design_of, image_size
@@ -87,6 +88,31 @@ def test_cells_have_the_sizes_that_a_release_states(name: str) -> None:
     assert int(multiply_adds(module, 32) / 1e6) == multiplications
     if millions is not None:
         assert int(parameters(module, auxiliary=True) / 1e4) / 100 == millions
+
+
+def cell_weights(genotype: DartsGenotype, kind: str, c: int) -> int:
+    """Of the operations of a cell: separable convolutions twice, and skip connections that halve the size."""
+    total = 0
+    for edges in getattr(genotype, kind).nodes:
+        for name, source in edges:
+            if name.startswith("sep_conv"):
+                total += 2 * (int(name[-1]) ** 2 * c + c * c + 2 * c)
+            elif name == "skip_connect" and kind == "reduce" and source < 2:
+                total += c * c + 2 * c
+    return total
+
+
+@pytest.mark.parametrize("name", ["BayesNAS_a", "BayesNAS_b", "BayesNAS_c"])
+def test_cells_of_bayes_nas_have_the_size_of_the_closed_form(name: str) -> None:
+    """Several operations stand on one edge in them. Every input of a cell has a 1x1 convolution and a norm."""
+    genotype = published()[name]
+    c, before, last, expected = 36, 3 * 36, 3 * 36, 3 * 36 * 27 + 2 * 3 * 36
+    for layer in range(20):
+        kind = "reduce" if layer in (6, 13) else "normal"
+        c *= 1 + (kind == "reduce")
+        expected += (before + last) * c + 4 * c + cell_weights(genotype, kind, c)
+        before, last = last, 4 * c
+    assert parameters(build_network(genotype, device="meta")) == expected + 4 * c * 10 + 10
 
 
 def test_a_network_by_name_has_no_head() -> None:

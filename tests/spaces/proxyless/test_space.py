@@ -1,6 +1,7 @@
 """The chain space: sizes against closed forms, its notation, and every command."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,10 @@ from smallgroup.spaces.design import IMAGES
 from smallgroup.spaces.edges import MixedEdge
 from smallgroup.spaces.genotypes import resolve as genotype_of
 from smallgroup.spaces.kinds import Rule
-from smallgroup.spaces.networks import build_network
+from smallgroup.spaces.networks import build_network, design_of
 from smallgroup.spaces.proxyless.design import ProxylessDesign
 from smallgroup.spaces.proxyless.genotype import Chain
-from smallgroup.spaces.proxyless.names import KIND, OPERATIONS, layers
+from smallgroup.spaces.proxyless.names import KIND, OPERATIONS, WIDTHS, layers
 from smallgroup.spaces.proxyless.space import ProxylessSpace
 from smallgroup.spaces.space import Mixture
 from smallgroup.testing import DefinitionContract
@@ -93,6 +94,26 @@ def test_small_networks_and_images_have_too() -> None:
     network = build_network(MIXED, design, device="meta")
     expected = closed_form(MIXED, 4, 8, (1, 1, 1, 2, 1, 2, 1), 10)
     assert (parameters(network), multiply_adds(network, 8)) == expected
+
+
+# Of the network that the release loads for each of its configurations.
+@pytest.mark.parametrize(
+    ("name", "widths", "expected"),
+    [
+        ("ProxylessNAS_gpu", "gpu", 7_119_848),
+        ("ProxylessNAS_cpu", "cpu", 4_361_648),
+        ("ProxylessNAS_mobile", "mobile", 4_080_512),
+        ("ProxylessNAS_mobile", "mobile-14", 6_857_568),
+    ],
+)
+def test_published_chains_have_the_parameters_of_their_release(name: str, widths: str, expected: int) -> None:
+    chain = genotype_of(name)[1]
+    design = ProxylessDesign(images=IMAGES["imagenet"], channels=WIDTHS[widths].first, widths=widths)
+    assert parameters(build_network(chain, design, device="meta")) == expected
+    if widths != "mobile-14":
+        assert design_of(chain, "imagenet") == design
+    module = build_network(chain, replace(design, channels=2, images=ImageSpec(10, 3, 32)))
+    assert module.eval()(torch.zeros(1, 3, 32, 32)).shape == (1, 10)
 
 
 def test_the_supernet_has_all_blocks_of_all_layers() -> None:
@@ -198,7 +219,7 @@ def test_a_search_its_training_and_its_files(tmp_path: Path, capsys: pytest.Capt
     config = {
         "space": "proxyless",
         "learners": [{"method": "darts"}, {"method": "gdas"}],
-        "data": {"labelled_fraction": 0.2},
+        "data": {"labeled_fraction": 0.2},
         "search": {"epochs": 2, "steps_per_epoch": 1, "v_warmup": 0.0, "architecture_warmup": 0.0, "batch_size": sizes},
         "training": {"epochs": 1, "steps_per_epoch": 2, "batch_size": 8, "network": {"channels": 2}},
     }

@@ -239,7 +239,7 @@ def test_a_search_its_training_and_its_files(tmp_path: Path, capsys: pytest.Capt
     config = {
         "space": {"name": "robust-s4", "channels": 2},
         "learners": 2,
-        "data": {"labelled_fraction": 0.2},
+        "data": {"labeled_fraction": 0.2},
         "search": {"epochs": 2, "steps_per_epoch": 1, "v_warmup": 0.0, "architecture_warmup": 0.0, "batch_size": sizes},
         "training": {"epochs": 1, "steps_per_epoch": 2, "batch_size": 8, "network": {"channels": 4, "cells": 3}},
     }

@@ -24,7 +24,7 @@ from tests.tools.launched import own_network
 
 CELL = "|nor_conv_3x3~0|+|skip_connect~0|nor_conv_1x1~1|+|skip_connect~0|none~1|nor_conv_3x3~2|"
 SMALL: dict[str, Any] = {
-    "data": {"labelled_fraction": 0.1, "data_root": "nowhere"},  # digits need no file, and no table is read
+    "data": {"labeled_fraction": 0.1, "data_root": "nowhere"},  # digits need no file, and no table is read
     "space": {"name": "nas-bench-201", "channels": 2},
     "search": {
         "epochs": 2,

@@ -16,7 +16,7 @@ from smallgroup.data.errors import DataError
 from smallgroup.runner import Watcher
 from smallgroup.spaces.genotypes import Origin, read
 
-QUICK = {
+QUICK: dict[str, Any] = {
     "space": {"name": "nas-bench-201", "channels": 2},
     "hypergradient": "first-order",
     "search": {
@@ -61,6 +61,7 @@ def test_a_result_knows_its_metrics_also_where_nothing_is_kept(tmp_path: Path) -
     again = smallgroup.search(QUICK, progress=False, out=tmp_path, resume=True)
     assert again == kept
     assert again.history == kept.history == result.history
+    assert smallgroup.search(progress=False, out=tmp_path, resume=True) == kept  # with its own config
     (tmp_path / "metrics.jsonl").write_text("{")
     assert smallgroup.search(QUICK, progress=False, out=tmp_path, resume=True).history == ()
 
@@ -115,15 +116,15 @@ def test_learners_may_differ_in_method_and_size(tmp_path: Path) -> None:
 def test_the_cell_of_a_search_is_trained_with_its_data_and_seed(tmp_path: Path) -> None:
     network = {"channels": 4, "cells": 3, "cells_per_stage": 1, "auxiliary": "none"}
     training = {"epochs": 1, "steps_per_epoch": 2, "network": network}
-    data = {"labelled_fraction": 0.1}
+    data = {"labeled_fraction": 0.1}
     smallgroup.search({**QUICK, "seed": 4, "data": data, "training": training}, out=tmp_path / "run")
     result = smallgroup.train(tmp_path / "run", out=tmp_path / "own")
     assert (result.seed, result.steps) == (4, 2)
-    assert load(tmp_path / "own" / "config.yaml")["data"]["labelled_fraction"] == 0.1
+    assert load(tmp_path / "own" / "config.yaml")["data"]["labeled_fraction"] == 0.1
     changed = {"seed": 5, "recipe": "quick", "training": {**training, "epochs": 2}}
     result = smallgroup.train(str(tmp_path / "run"), changed, out=tmp_path / "other")
     assert (result.seed, result.steps) == (5, 4)
-    assert load(tmp_path / "other" / "config.yaml")["data"]["labelled_fraction"] == 0.1
+    assert load(tmp_path / "other" / "config.yaml")["data"]["labeled_fraction"] == 0.1
 
 
 def test_a_folder_in_use_is_not_overwritten(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from smallgroup.phases.search.timing import Part, StepTimes
 from smallgroup.phases.training import TrainingJob, TrainResult
 from smallgroup.phases.training.size import size_of
 from smallgroup.pipeline import LEAST_SHARE, OVERHEAD, PLAY_OFF_SHARE, SEARCH_SHARE, RunResult
+from smallgroup.pipeline.parts import RunParts
 from smallgroup.runner import read_rows
 from smallgroup.runtime import budget as budgets
 from smallgroup.runtime import files
@@ -32,7 +33,7 @@ Captured = pytest.CaptureFixture[str]
 KEYS: dict[str, Any] = {
     "learners": 2,
     "hypergradient": "first-order",
-    "data": {"labelled_fraction": 0.1},
+    "data": {"labeled_fraction": 0.1},
     "space": {"name": "nas-bench-201", "channels": 2},
     "search": {
         "epochs": 1,
@@ -107,7 +108,7 @@ def test_every_part_has_its_folder(finished: tuple[Path, RunResult]) -> None:
         assert TrainResult.read(folder / name) == own
     assert json.loads((folder / "plan.json").read_text()) == {
         "seconds": None, "clock": "wall", "baselines": list(ALL), "controls": False, "search_seconds": None,
-        "measuring_seconds": 0.0, "training": None,
+        "measuring_seconds": 0.0, "training": None, "latencies": None,
     }  # fmt: skip
     assert result.search.answer.rule == "play-off"
     assert len(list(read_rows(folder / "play-off" / "metrics.jsonl"))) == 3 + 2
@@ -270,7 +271,7 @@ def test_a_run_keeps_the_training_that_it_began_with(copied: Path) -> None:
 
 
 def test_trainings_of_unequal_length_do_not_compare(copied: Path, finished: tuple[Path, RunResult]) -> None:
-    job = pipeline._Run(copied, resolve(KEYS), resume=True, allow_drift=False, progress=False, terse=True)
+    job = RunParts(copied, resolve(KEYS), resume=True, allow_drift=False, progress=False, terse=True)
     own, other = finished[1].training, finished[1].baselines["resnet"]
     assert job._compared("resnet", own, other) is not None
     assert job._compared("resnet", own, replace(other, steps=9)) is None
@@ -430,7 +431,7 @@ def test_quick_plays_off_where_nobody_says_otherwise(
 
 def test_the_help_names_the_share_of_the_search(capsys: Captured) -> None:
     assert main(["run", "--help"]) == 0
-    assert f"the search takes {100 * SEARCH_SHARE:g} % at most" in " ".join(capsys.readouterr().out.split())
+    assert f"the search takes at most {100 * SEARCH_SHARE:g} %" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_part_is_not_begun_where_the_search_would_not_be_resumed(copied: Path) -> None:

@@ -1,0 +1,49 @@
+"""The options of `shards`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from smallgroup.cli import options
+
+
+def shards(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FOLDER", help="One sub-folder of images per class, or train/ with test/ or val/ of those."
+        ),
+    ],
+    *,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A new folder for the shards.")],
+    side: Annotated[
+        int,
+        typer.Option(
+            parser=options.whole_number,
+            metavar="PIXELS",
+            help="The short side of an image; smaller images keep their size.",
+        ),
+    ] = 256,
+    encoding: Annotated[
+        str,
+        typer.Option(
+            metavar="jpeg|ppm", help="ppm is not compressed: exact, faster to read, and several times as large."
+        ),
+    ] = "jpeg",
+    quality: Annotated[int, typer.Option(parser=options.whole_number, metavar="1-100", help="Of JPEG.")] = 92,
+    skip_bad_images: options.SkipBadImages = False,
+    json: options.Json = False,
+) -> None:
+    """Make images smaller once, and keep them in large files.
+
+    The folder that is written stands in place of the original: as --dataset folder:DIR, or under the name imagenet in
+    the data root. Every image stays at hand by its place, so that runs shuffle and resume as on the original. DIR is
+    there once all images are written.
+    """
+    from smallgroup.cli import early  # noqa: PLC0415
+
+    early.check_shards(folder, out, encoding)
+    from smallgroup.cli.shards import run as carry_out  # noqa: PLC0415
+
+    carry_out(folder, out, side, encoding, quality, skip_bad=skip_bad_images, as_json=json)

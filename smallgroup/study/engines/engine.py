@@ -1,0 +1,85 @@
+"""The protocol of engines, and what they start."""
+
+import json
+import os
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What the workers of a study are started with; they share the folder of the study."""
+
+    study: str
+    """Its name."""
+    root: Path
+    """Where its runs are."""
+    folder: Path
+    """For logs, and for what workers say of themselves."""
+    file: Path
+    """The study."""
+    only: tuple[str, ...]
+    """Texts of which names of rows contain one."""
+    crew: str
+    """Tells apart those who carry out the same study."""
+    plugins: tuple[str, ...]
+    gpu: bool = False
+    """Whether every worker needs a GPU of its own."""
+
+    def at(self, number: int) -> Path:
+        """Return the file in which a worker says which run it is at."""
+        return self.folder / f"{self.crew}-{number}.run"
+
+    def log(self, number: int) -> Path:
+        """Return the file to which a worker writes what it has to say."""
+        return self.folder / f"{number}.log"
+
+    @property
+    def program(self) -> list[str]:
+        """Return how a worker is started."""
+        return [sys.executable, "-m", "smallgroup.study.worker"]
+
+    @property
+    def arguments(self) -> list[str]:
+        """Return its arguments up to AT; after it come CODE and plugins."""
+        return [str(self.root), self.study, str(self.file), json.dumps(self.only)]
+
+    def command(self, number: int) -> list[str]:
+        """Return the command of a worker."""
+        return [*self.program, *self.arguments, str(self.at(number)), "", *self.plugins]
+
+    @property
+    def absolute(self) -> "Workload":
+        """The same for workers that begin in another folder."""
+        return replace(self, root=self.root.absolute(), folder=self.folder.absolute(), file=self.file.absolute())
+
+
+class Engine(Protocol):
+    """Starts workers, says which have ended, and ends them.
+
+    It knows nothing of runs: which one a worker takes, and that it is resumed, is up to the store.
+    """
+
+    def check(self) -> None:
+        """Raise an error if workers cannot be started here."""
+
+    def start(self, work: Workload, numbers: Sequence[int]) -> None:
+        """Start a worker for each number."""
+
+    @property
+    def active(self) -> Collection[int]:
+        """The workers that were started and have not been polled as ended."""
+
+    def poll(self) -> Mapping[int, int]:
+        """Return the exit codes of the workers that have ended since the last call; of a killed one it is negative."""
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """Ask all workers to save and end, or end them; those that have ended are polled as before."""
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a worker: libraries that do not ask torch have one thread too."""
+    return {**os.environ, "OMP_NUM_THREADS": "1"}
