@@ -64,7 +64,7 @@ def configs_of(config: Config) -> dict[str, Config]:
     """Return the config of each control of a group's training; all have the same labeled images."""
     own, training = config.training.group, config.training
     if own is None:
-        raise ValueError("controls are those of a group's training, but training.group is null")
+        raise ValueError("controls need a group training, but training.group is null")
     plain, alone = config.to_dict(), ["training.group.lambda=0"]
     one = resolve(plain, ["training.group.learners=1", *alone])
     assert one.training.group is not None
@@ -101,7 +101,7 @@ def train_controls(
     folder = Path(folder)
     config, result = resolve(load_own(folder / CONFIG)), TrainResult.read(folder)
     if result is None or result.group is None or result.retained is None:
-        raise ValueError(f"controls are those of a finished group's training, but {folder} holds none")
+        raise ValueError(f"controls need a finished group training, but {folder} has none")
     networks = GroupCells.read(folder).genotypes
     arms = [TrainedArm("group", result, _passes(config, result))]
     for name, own in configs_of(config).items():

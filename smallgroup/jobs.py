@@ -72,7 +72,7 @@ def read_labellers(folder: Path, data: SearchData) -> Labellers:
     """The learners of a finished search, to label images like those of `data`."""
     found = Checkpoints(folder / CHECKPOINTS).newest() if SearchResult.read(folder) is not None else None
     if found is None:
-        raise ValueError(f"search.labellers must be the folder of a finished search, but {shown(str(folder))} is none")
+        raise ValueError(f"search.labellers must be the folder of a finished search, but {shown(str(folder))} is not")
     begun = resolve(load_own(folder / CONFIG))
     size, own = data.dataset.size, min(begun.search.image_size or data.full_size, data.full_size)
     if size != own:

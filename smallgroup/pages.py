@@ -40,7 +40,7 @@ def draw_report(*runs: Path | str, out: Path | str | None = None) -> Path:
 def read_runs(folders: Sequence[Path | str]) -> list[Run]:
     """All that a report needs of some runs."""
     if not folders:
-        raise ValueError("a report is of one run at least, but none is named")
+        raise ValueError("a report needs at least one run, but got none")
     return told_apart([read_one_run(Path(folder)) for folder in folders])
 
 

@@ -41,7 +41,7 @@ def check_part(folder: Path) -> None:
 def check_for_run(folder: Path) -> None:
     """Refuse a folder that holds anything else than a run; nothing is written to it."""
     if (folder / SEEDS).exists():
-        raise ValueError(f"{folder} holds one search per seed: name its seeds by --seeds, or use another folder")
+        raise ValueError(f"{folder} holds one search per seed: give its seeds with --seeds, or use another folder")
     if not holds_run(folder):
         check_empty(folder, "a run")
 

@@ -65,7 +65,7 @@ class Registry(Mapping[str, type[Class]], Generic[Class]):
         # A cell of a notebook that is run again defines the same class again.
         again = known is not None and _place(known) == _place(entry)
         if not again and (owner := self._owner(name)) is not None and owner != _place(entry):
-            raise PluginError(f"{self._one} must have a name of its own, but {name!r} is the name of {owner}")
+            raise PluginError(f"{self._one} must have a unique name, but {name!r} is the name of {owner}")
         if name not in self._built_in:
             self._registered[name] = entry
         return entry
@@ -159,7 +159,7 @@ class Registry(Mapping[str, type[Class]], Generic[Class]):
     def _check_unique(self, name: str, owners: Iterable[str]) -> None:
         if len(places := list(dict.fromkeys(owners))) > 1:
             both = " and ".join(shown(place) for place in places)
-            raise PluginError(f"{self._one} must have a name of its own, but {name!r} is the name of {both}")
+            raise PluginError(f"{self._one} must have a unique name, but {name!r} is the name of {both}")
 
     def _check(self, name: str, entry: object) -> None:
         module, _, attribute = self._base.partition(":")
@@ -218,7 +218,7 @@ def _import_file(path: Path) -> object:
     others = [other for other in _PLUGINS.values() if other.endswith(f"/{path.name}") and other != str(path)]
     if others or path.stem in sys.stdlib_module_names:
         owner = shown(others[0]) if others else "that of a module of Python"
-        raise PluginError(f"a plugin file must have a name of its own, but {shown(path.name)} is also {owner}")
+        raise PluginError(f"a plugin file must have a unique name, but {shown(path.name)} is also {owner}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None

@@ -123,7 +123,7 @@ def test_keys_are_set_by_their_path(change: str, value: object) -> None:
         ({}, ["datasett=digits"], "no key 'datasett'; the nearest is dataset"),
         ({"search": {"weights": {"lr": float("inf")}}}, [], "search.weights.lr: Input should be a finite number"),
         ({"search": 5}, ["search.epochs=2"], "search must be a section of keys, but got '5'"),
-        ({"learners": [{}], "method": "gdas"}, [], "learners is a list that names them one by one"),
+        ({"learners": [{}], "method": "gdas"}, [], "learners is a list in which each names its own"),
         (
             {"lambda": 1, "search": {"lambda": 2}},
             [],

@@ -59,4 +59,4 @@ def test_the_list_takes_what_a_run_takes(capsys: pytest.CaptureFixture[str]) -> 
     assert main(["list", "keys", "--method", "gdas"]) == 0
     assert "search.lambda " in capsys.readouterr().out
     assert main(["list", "methods", "--recipe", "paper"]) == 2
-    assert "options of a run go with keys" in capsys.readouterr().err
+    assert "options of a run can only be used with `list keys`, but got `list methods`" in capsys.readouterr().err

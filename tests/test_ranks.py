@@ -154,7 +154,7 @@ def test_a_number_that_is_not_finite_on_one_rank_ends_all_or_is_skipped_by_all(
     words[words.index("--out") + 1] = str(tmp_path / "skipped")
     ended = launch([*words, "--on-nonfinite", "skip"], tmp_path / "again", prepare=prepare)
     assert codes(ended) == [0, 0]
-    assert "the batch of step 2 is left out" in ended[0].said
+    assert "the batch of step 2 is skipped" in ended[0].said
     rows = (tmp_path / "skipped" / "metrics.jsonl").read_text().splitlines()
     assert ['"left_out": 1' in row for row in rows] == [False] * 3 + [True] * 3
 
@@ -311,7 +311,7 @@ def test_the_training_of_a_run_and_its_test_are_shared_by_ranks_of_which_one_may
     ended = launch(words, tmp_path / "ranks", prepare=prepare)
     assert (ended[0].code, ended[1].code) == (1, -signal.SIGKILL)
     assert "has died" in ended[0].said
-    assert "--resume takes up the newest one" in ended[0].said
+    assert "--resume continues from the newest one" in ended[0].said
     assert time.monotonic() - start < 120
     ended = launch([*words, "--resume"], tmp_path / "again", ranks=3)
     assert codes(ended) == [0, 0, 0]

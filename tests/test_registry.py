@@ -74,7 +74,7 @@ def test_a_name_belongs_to_one_class(methods: Registry[Method]) -> None:
 
     methods.register(Good)
     methods.register(type("Good", (Method,), {"name": "good", "__module__": __name__}))  # a cell of a notebook, again
-    with pytest.raises(PluginError, match=r"a name of its own, but 'good' is the name of tests\.test_registry:Good"):
+    with pytest.raises(PluginError, match=r"a unique name, but 'good' is the name of tests\.test_registry:Good"):
         methods.register(Other)
     with pytest.raises(PluginError, match=r"but 'darts' is the name of smallgroup\.methods\.darts:Darts"):
         methods.register(Taken)
@@ -83,7 +83,7 @@ def test_a_name_belongs_to_one_class(methods: Registry[Method]) -> None:
 
 def test_errors_call_a_class_by_its_kind() -> None:
     """With the article that the kind takes."""
-    with pytest.raises(PluginError, match=r"^an exporter must have a name of its own, but 'onnx' is the name of "):
+    with pytest.raises(PluginError, match=r"^an exporter must have a unique name, but 'onnx' is the name of "):
         EXPORTERS.register(type("Onnx", (Exporter,), {"name": "onnx"}))
 
 
@@ -137,7 +137,7 @@ def test_plugin_files_have_names_of_their_own(tmp_path: Path, monkeypatch: pytes
         (tmp_path / place / "same_file.py").write_text(text)
     (tmp_path / "queue.py").write_text(text)
     import_plugins(["a/same_file.py"])
-    with pytest.raises(PluginError, match=r"a name of its own, but same_file\.py is also .*a/same_file\.py"):
+    with pytest.raises(PluginError, match=r"a unique name, but same_file\.py is also .*a/same_file\.py"):
         import_plugins(["b/same_file.py"])
     with pytest.raises(PluginError, match=r"queue\.py is also that of a module of Python"):
         import_plugins(["queue.py"])

@@ -30,7 +30,7 @@ def test_a_search_for_each_seed(tmp_path: Path) -> None:
     assert load(tmp_path / "seeds.yaml")["space"]["channels"] == 2
     again = smallgroup.search_seeds(None, [3, 5], out=tmp_path, resume=True, progress=False)
     assert again == found
-    with pytest.raises(ValueError, match=r"begun with, but space.channels was 2 and is 4"):
+    with pytest.raises(ValueError, match=r"started with, but space.channels was 2 and is 4"):
         smallgroup.search_seeds({**TINY, "space": {"channels": 4}}, [6], out=tmp_path, resume=True, progress=False)
     assert not (tmp_path / "seed-6").exists()
 

@@ -127,7 +127,7 @@ def compare(before: Path, after: Path) -> BenchComparison:
         if name in others and (row := _compared(name, one, others[name], enough=enough)) is not None
     ]
     if not rows:
-        raise ValueError(f"two documents of the same bench are needed, but {before} and {after} share no row")
+        raise ValueError(f"two files of the same benchmark are needed, but {before} and {after} have no row in common")
     return BenchComparison(
         rows,
         [name for name in mine if name not in others],

@@ -37,8 +37,8 @@ def top(
         list[str] | None,
         typer.Option(
             metavar="MODULE",
-            help="Import a module, or a file that ends in .py, that registers methods, spaces or data of your own. May "
-            "stand anywhere in the line, and several times.",
+            help="Import a module, or a file that ends in .py, that registers methods, spaces or data of your own. "
+            "Allowed anywhere in the command; repeatable.",
         ),
     ] = None,
 ) -> None:

@@ -34,7 +34,7 @@ def run(folder: Path, only: str, workers: int, *, quick: bool, dry_run: bool, as
             say("", f"{table.task.name}: {table.task.seconds:.0f} CPU seconds for everything", "")
             print_columns([HEADER, *cells(found[table.task.name])])
     if not complete:
-        raise RuntimeError("not everything was measured; the same command goes on from there")
+        raise RuntimeError("some outcomes are not measured yet; run the same command again to continue")
 
 
 def _announce(chosen: Sequence[OutcomeTable], left: Sequence[Unit]) -> None:

@@ -166,7 +166,7 @@ def baselines_of(text: str | None) -> tuple[Baseline, ...] | None:
     for name in names:
         check_choice("a baseline", name, ("none", *BASELINES))
     if "none" in names or len(set(names)) < len(names):
-        raise ValueError(f"--baselines takes none, or names that differ, but got {quoted(text)}")
+        raise ValueError(f"--baselines must be none or different names, but got {quoted(text)}")
     return tuple(name for name in BASELINES if name in names)
 
 
@@ -184,7 +184,7 @@ def with_folder(text: str, wanted: Wanted) -> Wanted:
         return wanted
     if (folder / ABOUT).is_file():
         raise ValueError(
-            f"what is trained is a cell, or that of a search, but {shown(folder)} is the folder of a training"
+            f"train needs a cell or the folder of a search, but {shown(folder)} is the folder of a training"
         )
     return replace(wanted, out=wanted.out or folder / TRAINING)
 
@@ -194,7 +194,7 @@ def check_shards(folder: Path, out: Path, encoding: str) -> None:
     check_choice("encoding", encoding, ("jpeg", "ppm"))
     require_folder(folder, "shards of a folder of images")
     if os.path.lexists(out):
-        raise ValueError(f"shards are written into a new folder, but {shown(str(out))} exists")
+        raise ValueError(f"--out must be a new folder, but {shown(str(out))} exists")
     require_folder(out.absolute().parent, "the folder around --out")
 
 
@@ -243,7 +243,7 @@ def check_predict(run: Path, top: int, table: Path | None, device: str = AUTO, *
     check_possible(check_device_name(device))
     if table is not None:
         if as_json:
-            raise ValueError("predictions are printed as JSON or written as CSV, but got --json and --csv")
+            raise ValueError("--json and --csv cannot be combined, but got both")
         require_folder(table.parent, "the place of a CSV file")
         if table.is_dir():
             raise ValueError(f"--csv must be a file, but {shown(table)} is a folder")

@@ -35,7 +35,7 @@ def show(result: ModelEvaluation) -> None:
     if len(result.classes) > 5:
         rows.insert(2, ("top-5 error %", f"{found.error_top5:.2f}"))
     if skipped:
-        rows.append(("images left out", f"{skipped:,} that cannot be decoded"))
+        rows.append(("images skipped", f"{skipped:,} that cannot be decoded"))
     print_columns(rows)
     say(*(f"note: {note}" for note in result.notes), "")
     errors = result.class_errors

@@ -26,7 +26,7 @@ def restarted(wanted: Wanted) -> Wanted:
     if launch is None or not launch.restarts:
         return wanted
     if wanted.out is None:
-        raise ValueError("a run that is to go on after a restart of torchrun needs --out, but none was given")
+        raise ValueError("resuming after a restart of torchrun needs --out, but none was given")
     return replace(wanted, resume=True, time_budget=None) if is_begun(wanted.out) else wanted
 
 

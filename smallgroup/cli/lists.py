@@ -29,7 +29,7 @@ def run(
         _print_keys(given or {}, changes, as_json=as_json)
         return
     if given or changes:
-        raise ValueError(f"options of a run go with keys, but what is listed is {what}")
+        raise ValueError(f"options of a run can only be used with `list keys`, but got `list {what}`")
     if what == "rows" and estimate:
         rows_with_times(as_json=as_json)
         return
@@ -86,12 +86,12 @@ def rows_with_times(*, as_json: bool) -> None:
         say(_WHILE_BUSY, err=True)
 
 
-_MEASURING = "measuring every network once, five minutes or more; --no-estimate leaves it out"
+_MEASURING = "measuring every network once, five minutes or more; --no-estimate skips this"
 _ROUGHLY = (
-    "Days on this machine with the threads of the recipe, from passes of a few",
-    "images: right to about a factor of 2. Reading images is not in it.",
+    "Days on this machine with the threads of the recipe, estimated from passes over a few",
+    "images: right to about a factor of 2, without the time to read images.",
 )
-_WHILE_BUSY = "warning: the machine is busy: these days may be far off, and are not kept"
+_WHILE_BUSY = "warning: the machine is busy: these estimates may be far off and are not cached"
 
 
 def _days(seconds: float | None) -> float | None:

@@ -65,13 +65,13 @@ def _show(names: list[str], together: MutualResult, alone: MutualResult, folder:
     means = [None if result.mean is None else result.mean["test_error"] for result in (together, alone)]
     print_columns([*rows, ("mean", "", "", *_errors(*means))])
     if alone is together:
-        say("", "With weight 0 everyone is alone: there was nothing to compare with.")
+        say("", "With weight 0 no network learns from another, so there is no control to compare with.")
         time = written(together.seconds)
     else:
         say(
             "",
-            f"Alone: the same initial weights and batches, with weight 0 instead of {together.weight:g}. It is one "
-            "seed: how far another one is from it, the difference does not say.",
+            f"Alone: the same initial weights and batches, with weight 0 instead of {together.weight:g}. This "
+            "is one seed: the difference does not include the spread between seeds.",
         )
         time = f"{written(together.seconds)} together, {written(alone.seconds)} alone"
     say(f"{time}; test images were {together.test_set}; everything is in {folder}")

@@ -258,7 +258,7 @@ MaxLatency = Annotated[
         "--max-latency-ms",
         parser=_number,
         metavar="MS",
-        help="The most milliseconds of it for one image, measured on this machine with onnxruntime on one thread "
+        help="Limit on milliseconds for one image, measured on this machine with onnxruntime on one thread "
         "(needs `pip install 'smallgroup[onnx]'`).",
     ),
 ]

@@ -48,7 +48,7 @@ def run(plan: Plan, asked: StudyRequest) -> None:
         try:
             check_measurable(plan)
         except ValueError as error:
-            say(f"note: not to be carried out as it is: {error}", err=True)
+            say(f"note: this study cannot run as it is: {error}", err=True)
         _list(plan, Store(asked.out), asked)
         return
     with _watched(plan, asked) as watch:
@@ -60,7 +60,9 @@ def run(plan: Plan, asked: StudyRequest) -> None:
         say("", *found.files)
     if found.failed:
         total = len(plan.runs)
-        raise RunsFailedError(f"{found.failed} of {total} runs failed, as the table says; --retry tries them again")
+        raise RunsFailedError(
+            f"{found.failed} of {total} runs failed; the table names them, and --retry runs them again"
+        )
 
 
 def show(table: Table) -> None:
@@ -79,7 +81,7 @@ def show(table: Table) -> None:
 
 def _list(plan: Plan, store: Store, asked: StudyRequest) -> None:
     """Every run, how it stands, and how long the rest would take."""
-    with CleanConsole(stderr=True).status("trying how long runs take"):
+    with CleanConsole(stderr=True).status("measuring how long runs take"):
         standing = progress(plan, store, asked.workers, reckon)
     names = _rows_by_run(plan)
     rows = [
@@ -99,7 +101,7 @@ def _list(plan: Plan, store: Store, asked: StudyRequest) -> None:
     print_columns(rows)
     said = "not known" if standing.seconds_left is None else f"about {written(standing.seconds_left)}"
     if standing.unknown:
-        said += f"; {standing.unknown} runs need data that are not here"
+        said += f"; {standing.unknown} runs need data that are missing here"
     say(f"{len(rows)} runs, {standing.count('done')} of them done; time left with {asked.workers} workers: {said}")
     if script is not None:
         say("", *script.split("\n"))

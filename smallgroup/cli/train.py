@@ -75,7 +75,7 @@ def show(result: TrainResult, folder: Path) -> None:
     if result.balanced_error is not None:
         rows.insert(1, ("balanced error %", f"{_number(result.balanced_error)}, the mean over the classes"))
     if result.skipped_images:
-        rows.append(("images left out", f"{result.skipped_images:,} that cannot be decoded; facts.json names them"))
+        rows.append(("images skipped", f"{result.skipped_images:,} that cannot be decoded; facts.json names them"))
     if result.best_test_error is not None:
         rows.append(("best test error %", f"{_number(result.best_test_error)}, chosen by the test images themselves"))
     rows += [
@@ -117,7 +117,8 @@ def show_controls(arms: Sequence[TrainedArm]) -> None:
     say(*(f"{name}: {words}" for name, words in CONTROLS.items()))
     say(
         "passes: forward passes of an image, a backward pass counted as two. Differences are in points of test error "
-        "on the same images, with 95 % intervals over the images. It is one seed: its spread is not in them."
+        "on the same images, with 95 % intervals over the images. They do not include "
+        "the spread between seeds: this is one seed."
     )
 
 

@@ -44,11 +44,11 @@ class Wanted:
     def check(self) -> None:
         """Refuse what does not go together."""
         if self.resume and self.out is None:
-            raise ValueError("--resume goes on with a run, whose folder must be named by --out")
+            raise ValueError("--resume needs the folder of the run, but --out is not given")
         if self.resume and self.time_budget is not None:
-            raise ValueError("--time-budget sizes a new run, but --resume goes on with one whose size is fixed")
+            raise ValueError("--time-budget is for new runs, but --resume continues a run whose size is fixed")
         if self.seeds is not None and ("seed" in self.options or any(c.startswith("seed=") for c in self.changes)):
-            raise ValueError("one of --seed and --seeds must be given, but both are")
+            raise ValueError("--seed and --seeds cannot be combined, but got both")
         if self.time_budget is not None:
             seconds_of(self.time_budget)
         if self.tensorboard:
@@ -64,7 +64,7 @@ class Wanted:
         """Say that there is no run to resume and a new one begins; refuse that unless it is known what to run."""
         if self.resume and not is_begun(folder):
             self._check_known(folder)
-            say(f"there is nothing to resume in {folder}; a new run begins")
+            say(f"there is nothing to resume in {folder}; starting a new run")
 
     def check_folder(self) -> None:
         """Refuse a folder that the run cannot have; most of it, before torch is loaded."""

@@ -25,16 +25,16 @@ def run(folder: Path, port: int) -> None:
         raise ValueError(f"0 <= port <= 65535 must hold, but got port={port}")
     check_run(folder)  # refused now rather than in the browser
     if (missing := missing_plugin(folder)) is not None:
-        say(f"warning: {missing}; without it the page has less to show", err=True)
+        say(f"warning: {missing}; without it the page shows less", err=True)
     read = partial(_live_page, imported_plugins())
     with Apart(read, DEADLINE) as reader, make_server(partial(reader.call, str(folder)), port) as server:
         reader.start()
-        say(f"{server.address} shows {folder}; Ctrl-C ends it")
+        say(f"{server.address} shows {folder}; Ctrl-C stops it")
         try:
             server.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
             going = any(held(place) for place in (folder, *(folder / name for name in PARTS)) if place.is_dir())
-            say("stopped; the run goes on" if going else "stopped", err=True)
+            say("stopped; the run continues" if going else "stopped", err=True)
 
 
 def _live_page(plugins: Sequence[str], *arguments: Any) -> Any:  # noqa: ANN401 -- passed on

@@ -65,7 +65,7 @@ def usable(paths: Sequence[str], bad: BadImages, where: Path, size: int | None =
         raise DataError(
             f"every image in {shown(where)} must be readable, but {len(checked.bad):,} of {len(paths):,} are not: "
             f"{listed([f'{shown(path)} {shown(why)}' for path, why in checked.bad.items()])}; "
-            "--skip-bad-images (data.skip_bad_images) goes on without them"
+            "--skip-bad-images (data.skip_bad_images) skips them"
         )
     return checked
 
@@ -75,7 +75,7 @@ def skipped_note(checked: Checked) -> list[str]:
     if not checked.bad:
         return []
     count, names = len(checked.bad), [shown(path) for path in checked.bad]
-    return [f"{count:,} images that cannot be decoded are left out: {listed(names)}"]
+    return [f"{count:,} images that cannot be decoded are skipped: {listed(names)}"]
 
 
 def listed(names: Sequence[str]) -> str:

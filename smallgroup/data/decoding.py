@@ -248,7 +248,7 @@ def _copied(image: Image.Image) -> Image.Image:
 
 def _check_pixels(image: Image.Image) -> None:
     if image.width * image.height > MOST_PIXELS:
-        raise Unreadable(f"has {image.width} x {image.height} pixels, more than the {MOST_PIXELS:,} that are decoded")
+        raise Unreadable(f"has {image.width} x {image.height} pixels, more than the limit of {MOST_PIXELS:,}")
 
 
 def _orientation(image: Image.Image) -> int:
@@ -278,7 +278,7 @@ def _eight_bits(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I"):
         values = np.asarray(image).astype(np.int64)
         if values.min() < 0 or values.max() > 65535:
-            raise Unreadable("has pixels of 32 bits, and at most 16 are read")
+            raise Unreadable("has 32 bits per channel, but at most 16 are supported")
         return Image.fromarray(((values + 128) // 257).astype(np.uint8))
     if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
         image = image.convert("RGBA")

@@ -56,7 +56,7 @@ def _finding(name: str, root: Path, shrunk: Shrunk | None) -> Finding:
     status: Status
     try:
         if not source.takes and isinstance(place, Path) and not place.exists():
-            return Finding(name, where, "missing", f"{name} is not here: there is no {where}")
+            return Finding(name, where, "missing", f"{name} is missing: there is no {where}")
         try:
             # All files of a folder are decoded; ImageNet is looked at whenever somebody asks for a doctor.
             status, sentence = _labelled(name, root, "refuse" if source.takes else None, shrunk)
@@ -93,8 +93,8 @@ def _without_classes(folder: Path, why: NoClassesError) -> tuple[Status, str]:
         return "missing", f"{shown(folder)} holds no images"
     usable(files, "refuse", folder)
     flat = all(os.path.dirname(path) == str(folder) for path in files)
-    what = f"{len(files):,} images of no class, fit for the unlabeled set"
-    return "ok", what if flat else f"{what}, but not for a dataset: {why}"
+    what = f"{len(files):,} images without classes, usable with --unlabeled"
+    return "ok", what if flat else f"{what}, but not with --dataset: {why}"
 
 
 def _exists(place: Path | str) -> bool:

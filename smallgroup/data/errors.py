@@ -40,6 +40,5 @@ def check_same_data(mine: str, theirs: object) -> None:
     """Refuse to go on with a run on other images than it was begun with."""
     if mine != theirs:
         raise DataError(
-            "a run is resumed on the images it was begun with, but other images are there now, or some were added or "
-            "taken away"
+            "a run must be resumed on the images it started with, but images were changed, added or removed since"
         )

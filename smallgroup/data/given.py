@@ -48,9 +48,10 @@ def given_data(reference: str) -> "OwnData":
     data = _GIVEN.get()
     if data is None:
         raise DataError(
-            f"the images of {reference} were given from Python and must be given from Python again: "
-            "smallgroup.search or another job of Python, with data=..."
+            f"the images of {reference} come from Python and must be passed again: call smallgroup.search, train "
+            f"or run "
+            "with data=..."
         )
     if reference not in (data.reference, data.unlabeled_reference):
-        raise DataError(f"a run on {reference} must be given these data again, but got {data.reference}")
+        raise DataError(f"a run on {reference} needs the same data again, but got {data.reference}")
     return data

@@ -75,9 +75,7 @@ class Stream(Generic[BatchType]):
                 f"batch_size >= 1 and workers >= 0 must hold, but got batch_size={batch_size}, workers={workers}"
             )
         if len(indices) < batch_size:
-            raise DataError(
-                f"a batch for {purpose} must be filled, but batch_size={batch_size} and there are {len(indices)} images"
-            )
+            raise DataError(f"a batch for {purpose} needs {batch_size} images, but there are only {len(indices)}")
         if labelled and images.labels is None:
             raise DataError(f"images for {purpose} must have labels, but they have none")
         self.images, self.indices, self.labelled, self.workers = images, indices, labelled, workers

@@ -62,7 +62,7 @@ def read_pickle(path: Path) -> tuple[dict[str, Any], bytes]:
     """The dictionary in a file and the file's bytes; keys and byte texts of Python 2 come as `str` and `bytes`."""
     try:
         if not path.is_file():
-            raise DataError(f"{shown(path)} must be a file, but {'is none' if path.exists() else 'does not exist'}")
+            raise DataError(f"{shown(path)} must be a file, but {'is not' if path.exists() else 'does not exist'}")
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)
     except OSError as error:
@@ -93,7 +93,7 @@ class _Machine:
             if opcode.name == "STOP":
                 return self.stack.pop()
             self.follow(opcode.name, argument)
-        raise DataError("it has no end")
+        raise DataError("it ends without a STOP instruction")
 
     def follow(self, name: str, argument: Any) -> None:  # noqa: ANN401, PLR0912
         stack = self.stack

@@ -19,7 +19,7 @@ from smallgroup.runtime.text import printable
 
 FIRST_STEPS = 3
 """After so many steps it is said how long all of them will take."""
-MEASURING = "taking a few steps to see how long they take"
+MEASURING = "measuring how long a few steps take"
 SILENCE = 60.0
 """Seconds after which there is a line where lines are printed, should an epoch take longer."""
 

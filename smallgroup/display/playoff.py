@@ -24,7 +24,7 @@ class PlayOffDisplay(Display):
         config = job.config
         spent = f"about {job.steps:,} steps" if config.seconds is None else f"{written(config.seconds)} of CPU time"
         most = "" if job.costs else "at most "  # how many the time is enough for is seen when steps are measured
-        how = f"{len(job.candidates)} cells are trained from scratch; the better half goes on; {spent}"
+        how = f"{len(job.candidates)} cells are trained from scratch; the better half continues; {spent}"
         lines = [f"play-off: {most}{how}"]
         lines += [f"  {k}: {one.source}: {one_line(one.genotype)}" for k, one in enumerate(job.candidates)]
         return lines, max(1, job.steps), max(1, job.steps)

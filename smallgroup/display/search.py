@@ -93,9 +93,9 @@ class SearchDisplay(Display):
         if row.get("rebuilt"):
             self.say(f"learner {row['learner']}: {row['rebuilt']}")
         if row.get("rolled_back"):
-            self.say(f"learner {row['learner']}: its method takes epochs back, {row['rolled_back']}")
+            self.say(f"learner {row['learner']}: its method rolls back, {row['rolled_back']}")
         if row.get("ended"):
-            self.say(f"learner {row['learner']}: its method ends its search: {row['ended']}")
+            self.say(f"learner {row['learner']}: its method ended its search: {row['ended']}")
 
     def _genotype(self, row: Mapping[str, Any]) -> Genotype:
         return from_plain(self._spaces[row["learner"]], row["genotype"])

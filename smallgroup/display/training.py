@@ -98,5 +98,5 @@ def _about_group(job: GroupJob) -> list[str]:
     if job.data.hidden is not None:
         lines.append(f"labels of {len(job.data.hidden):,} training images are not used (data.unlabeled is split)")
     if any(trainee.has_left_out_head for trainee in job.taught):
-        lines.append("the auxiliary head is off: a group learns from one answer per network")
+        lines.append("the auxiliary head is off: in a group, learners learn from one output per network")
     return lines

@@ -49,7 +49,7 @@ class Int8:
         if self.test_error is None or self.test_error_int8 is None or self.test_error_int8 - self.test_error <= POINT:
             return None
         lost = self.test_error_int8 - self.test_error
-        offer = "more epochs of it may help" if self.fine_tuned_epochs else "--fine-tune 3 may win some of them back"
+        offer = "more epochs may help" if self.fine_tuned_epochs else "--fine-tune 3 may recover some of them"
         return f"int8 costs {lost:.2f} points of test error, more than {POINT:g}; {offer}"
 
     def rows(self) -> list[tuple[str, str]]:

@@ -24,7 +24,7 @@ def about(model: TrainedModel) -> dict[str, Any]:
         "std": list(model.std),
         "margin": model.margin,
         "input": "images: (pixels / 255 - mean) / std per channel, of the centered square whose side is the short side "
-        "of the image divided by margin, brought to image_size",
+        "of the image divided by margin, resized to image_size",
         "output": "logits: one number per class, in the order of classes; their softmax are probabilities",
         "space": model.genotype.space,
         "genotype": to_plain(model.genotype),

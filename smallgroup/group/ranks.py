@@ -98,8 +98,8 @@ class RankExchange:
         """Return what every rank says at a meeting: whether it has failed, where it is, and what it brings."""
         if self._unfinished:
             raise RuntimeError(
-                "a meeting of the ranks was left in its middle, because one died or was interrupted, so nobody knows "
-                "what the others have kept; end the job and resume it"
+                "an exchange between ranks was cut short because one died or was interrupted, so it is unknown what "
+                "the others have kept; end the job and resume it"
             )
         self._unfinished = True
         self._check_sizes()
@@ -172,12 +172,12 @@ class _Form(NamedTuple):
         for table in tables:
             if table.shape != first.shape or table.dtype != first.dtype:
                 raise ValueError(
-                    "tables that a learner shows others must be of one shape and precision, but got "
+                    "the tables that a learner hands over must have one shape and precision, but got "
                     f"{tuple(first.shape)} {first.dtype} and {tuple(table.shape)} {table.dtype}"
                 )
         if first.dim() > MOST_DIMENSIONS or first.dtype not in DTYPES:
             raise ValueError(
-                f"tables that travel must have at most {MOST_DIMENSIONS} dimensions and 16, 32 or 64 bits, "
+                f"exchanged tables must have at most {MOST_DIMENSIONS} dimensions and 16, 32 or 64 bits, "
                 f"but got {tuple(first.shape)} {first.dtype}"
             )
         return _Form(len(tables), first.dtype, tuple(first.shape), torch.empty_like(first, device="meta").stride())

@@ -117,7 +117,7 @@ class Task(ABC):
 
     def mixed(self, outputs: Tensor) -> Tensor:
         """Return the outputs of a learner as a whole, given those of several samples."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what several samples are together")
+        raise NotImplementedError(f"{type(self).__name__} does not define how several samples are combined")
 
 
 def handed_by(task: Task, outputs: Tensor, inputs: Inputs) -> Tensor:

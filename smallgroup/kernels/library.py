@@ -214,7 +214,7 @@ def _last_line(text: str) -> str:
     """Of what a compiler says, the first error; of a traceback, its end."""
     lines = [line for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if " error: " in line]
-    return (errors or lines[-1:] or ["it said nothing"])[0]
+    return (errors or lines[-1:] or ["no output"])[0]
 
 
 def _in_short(error: BaseException) -> str:

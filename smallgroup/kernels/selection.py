@@ -41,7 +41,7 @@ def describe(path: KernelPath) -> str:
 def in_words(path: KernelPath) -> str:
     """The path as people are told about it; where it is not the fastest one, why not."""
     if path == "torch" and (problem := library.load()) is not None:
-        return f"torch's, because there are none of our own here: {problem}"
+        return f"torch's, because native kernels are not available: {problem}"
     return {"plain": "torch's, layer by layer", "torch": "torch's", "native": "native, compiled on this machine"}[path]
 
 

@@ -60,7 +60,8 @@ def load_own(path: Path) -> dict[str, Any]:
     if unknown := _not_registered(keys):
         which = " ".join(f"--plugin {shown(name)}" for name in plugins) or "--plugin MODULE"
         raise NotRegisteredError(
-            f"{shown(path)} needs {unknown}, which is not registered here; import what registers it by {which}"
+            f"{shown(path)} needs {unknown}, which is not registered here; name the plugin that registers it with "
+            f"{which}"
         )
     return {**keys, "plugins": [name for name in plugins if is_imported(name)]}
 

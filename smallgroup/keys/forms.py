@@ -73,7 +73,9 @@ def _list_learners(below: object, method: object, given: object) -> object:
             got = str(given)[:60]
             raise ValueError(f"learners must be a number from 1 to 64 or a list of learners, but got {got!r}")
         if method is not None:
-            raise ValueError("method names that of all learners, but learners is a list that names them one by one")
+            raise ValueError(
+                "method sets the method of all learners, but learners is a list in which each names its own"
+            )
         return given
     learners = list(below) if isinstance(below, list | tuple) and below else [{}, {}]
     if counted:
@@ -82,9 +84,7 @@ def _list_learners(below: object, method: object, given: object) -> object:
             raise ValueError(f"1 <= learners <= {MOST['learners']} must hold, but got learners={given}")
         if len(learners) != given:
             if any(learner != learners[0] for learner in learners):
-                raise ValueError(
-                    f"learners={given} needs learners that are alike, but they are a list of different ones"
-                )
+                raise ValueError(f"learners={given} needs identical learners, but they are a list of different ones")
             learners = learners[:1] * given
     if method is None:
         return learners

@@ -226,7 +226,7 @@ class Method:
             mask = kept & torch.tensor(kind.offers)
             if not bool(mask.any(dim=1).all()):
                 left = ", ".join(sorted(self.removed))
-                raise ValueError(f"{self.name} does without {left}, but an edge of {space.name} has nothing else")
+                raise ValueError(f"{self.name} does not use {left}, but an edge of {space.name} offers nothing else")
             self.state[f"mask_{name}"] = mask
 
     def keep(self, kind: str, mask: Tensor) -> None:

@@ -66,7 +66,7 @@ class Relaxed:
         cost: Cost = "multiply_adds",
     ) -> None:
         if method.state:
-            raise ValueError(f"every learner must have a method of its own, but this {method.name} is in use already")
+            raise ValueError(f"every learner must have its own method object, but this {method.name} is already in use")
         self.space, self.method, self.seed, self.learner, self.cost = space, method, seed, learner, cost
         self._first_space = space
         self.memory_format = torch.channels_last if channels_last else torch.contiguous_format

@@ -77,7 +77,7 @@ def evaluate(
     get the same result: that of one process that has the same network.
     """
     if not len(indices):
-        raise DataError("images to be classified must be there, but there are none")
+        raise DataError("classification needs at least one image, but there are none")
     indices = mixed(indices)
     classes, bounds = len(dataset.classes), batch_bounds(len(indices), BATCH)
     mine = [bounds[k] for k in (range(len(bounds)) if sharing is None else sharing.share_out(len(bounds)))]

@@ -169,9 +169,7 @@ class RunParts:
             return config
         least = LEAST_SHARE * OVERHEAD * plan.seconds / plan.trainings
         if budget.left / plan.trainings < least:
-            self.tell(
-                f"search and play-off took longer than planned: the trainings get {written(least)} each all the same"
-            )
+            self.tell(f"search and play-off took longer than planned: each training still gets {written(least)}")
             budget = Budget(least * plan.trainings, budget.clock)
         sized = training_within(config, cell, budget, 1 / plan.trainings, latencies=self.latencies)
         chosen = replace(plan, training=sized.to_dict()["training"], latencies=dict(self.latencies.known) or None)

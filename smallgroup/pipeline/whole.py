@@ -76,7 +76,7 @@ def run(
         check_identity(resolved.of_training(), begun.of_training())  # of the search, where it goes on
         rule = begun.search.answer
         if answer not in (None, rule):
-            raise ValueError(f"a run keeps the answer that it began with, {rule}, but got {answer}")
+            raise ValueError(f"a resumed run keeps its answer rule, {rule}, but got {answer}")
         answer = rule
     resolved = _answering(resolved, answer).penalized()
     with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as name:
@@ -86,13 +86,11 @@ def run(
         chosen = DEFAULT_BASELINES if baselines is None else tuple(baselines)
         plan = job.begun()
         if plan is not None and baselines is not None and chosen != plan.baselines:
-            raise ValueError(
-                f"a run keeps the baselines that it began with, {_listed(plan.baselines)}, but got {_listed(chosen)}"
-            )
+            raise ValueError(f"a resumed run keeps its baselines, {_listed(plan.baselines)}, but got {_listed(chosen)}")
         if controls and resolved.training.group is None:
             raise ValueError("controls are those of networks trained as a group, but training.group is null")
         if plan is not None and controls is not None and controls != plan.controls:
-            raise ValueError("a run keeps the controls that it began with, but got others")
+            raise ValueError("a resumed run keeps its controls, but got others")
         return job.carry_out(plan, RunPlan(seconds, clock, chosen, controls=bool(controls)))
 
 

@@ -63,8 +63,8 @@ def _standing(run: Run) -> str:
         return ""
     done, all_ = len(run.epochs), at(run.facts, "course", "epochs")
     far = f"{done} of {all_} epochs" if isinstance(all_, int) else f"{done} epochs"
-    words = "This run is going on" if run.state == "running" else "This run is not finished"
-    return f"{words}: {far} are over. What stands here is how it stands now."
+    words = "This run is in progress" if run.state == "running" else "This run is not finished"
+    return f"{words}: {far} are done. This page shows its current state."
 
 
 def _search_facts(run: Run) -> list[Fact]:
@@ -126,10 +126,10 @@ def _beside(run: Run, name: str) -> str:
     """How the training of a baseline compares with that of the cell found."""
     own, other = (number_at(run.parts[part].result, "steps") for part in ("training", name))
     if own is None or other is None:
-        return "not trained to the end yet"
+        return "training not finished yet"
     if own == other:
         return f"trained for {count(own)} steps, as the cell found"
-    return f"does not compare: trained for {count(other)} steps, the cell found for {count(own)}"
+    return f"not comparable: trained for {count(other)} steps, the cell found for {count(own)}"
 
 
 def _true_facts(run: Run) -> list[Fact]:

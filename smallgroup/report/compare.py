@@ -148,8 +148,9 @@ def differently_trained(setting: SeedPairs) -> str:
         return ""
     names = "; ".join(f"{pair.taught.name}, {pair.alone.name}" for pair in other)
     return (
-        f"Test errors are not compared, for the trainings were not set up alike ({names}): seed, data or training of "
-        "their configs differ."
+        f"Test errors are not compared, because the trainings have different settings ({names}): seed, data or "
+        f"training "
+        "of their configs differ."
     )
 
 
@@ -160,8 +161,9 @@ def head_start(setting: SeedPairs) -> str:
     if steps is None or steps.v_alone == 0:
         return ""
     return (
-        "The configs differ in lambda alone; what W goes through differs in one more thing. With teaching it waits "
-        "while V begins (search.v_warmup); with lambda = 0 there is no V to wait for, and W learns in these steps too: "
+        "The configs differ in lambda alone, but W takes more steps without teaching. With teaching it waits "
+        "while V is "
+        "trained first (search.v_warmup); with lambda = 0 there is no V, and W learns in these steps too: "
         f"{steps.v_alone:,} more of {steps.all:,}."
     )
 

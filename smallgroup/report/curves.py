@@ -148,7 +148,7 @@ def _search(run: Run) -> Iterator[Chart]:
         known = [one for one in terms if one is not None]
         zero = [one.name for one in known if not any(point.value > 0 for point in one.points)]
         # A logarithm has no place for them.
-        none = f" Throughout 0, and so without a line: {', '.join(zero)}{_first_order(run)}." if zero else ""
+        none = f" Always 0 and therefore not drawn: {', '.join(zero)}{_first_order(run)}." if zero else ""
         yield Chart(
             f"terms-{k}",
             f"Architecture gradient of learner {k}",
@@ -169,7 +169,7 @@ def _search(run: Run) -> Iterator[Chart]:
             f"true-{column}",
             _capital(accuracy_on(column)),
             "%",
-            f"Of the derived cell, {_origin(column)}. It is written down and used for nothing.",
+            f"Of the derived cell, {_origin(column)}. It is recorded and never used.",
             _per_learner(run, ("", f"true_accuracy.{column}", key("true_accuracy", column))),
         )
     yield Chart(

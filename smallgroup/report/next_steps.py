@@ -31,7 +31,7 @@ def steps_of(run: Run) -> list[Step]:
     if training is not None:
         return _of_training(training, ["smallgroup", "train", place, "--resume"], place)
     if not run.result:
-        return [("Go on with the search", ["smallgroup", "search", "--out", place, "--resume"])]
+        return [("Continue the search", ["smallgroup", "search", "--out", place, "--resume"])]
     if not (run.folder / FILE).is_file():
         return []
     return [
@@ -48,4 +48,4 @@ def _of_training(run: Run, resume: list[str], place: str = "") -> list[Step]:
             ("or classify images", ["smallgroup", "predict", place, "IMAGE"]),
         ]
     known = not run.result and (run.folder / FILE).is_file()
-    return [("Go on with the training", resume)] if known else []
+    return [("Continue the training", resume)] if known else []

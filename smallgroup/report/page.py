@@ -25,7 +25,7 @@ from smallgroup.version import __version__
 
 LARGEST = 3_000_000
 """Most bytes of a page; a longer one shows less."""
-GONE = "No news any more: the server has ended, or the run's folder has moved. This is the run as it was at "
+GONE = "No more updates: the server has stopped, or the run's folder has moved. This is the run as it was at "
 WHOLE = 4
 """Runs up to which a page of several shows each of them whole."""
 

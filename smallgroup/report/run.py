@@ -404,7 +404,7 @@ def _document(path: Path, problems: list[str]) -> dict[str, Any]:
             return {}
         plain = json.loads(read_regular(path))
         if not isinstance(plain, dict):
-            raise ValueError("it is no object")
+            raise ValueError("it is not a JSON object")
         return plain
     except (OSError, ValueError, RecursionError) as error:
         problems.append(f"{path.name} cannot be used: {shown(reason(error))}")

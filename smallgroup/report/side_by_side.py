@@ -179,7 +179,7 @@ def _pairs(setting: SeedPairs) -> str:
     again = ", ".join(dict.fromkeys(pair.taught.name for pair in setting.again))
     words = f"Pairs that differ in lambda alone ({weight(pairs[0].taught) or 0:g} and 0): {names}."
     if again:
-        words += f" Not counted, because a search with the same config and seed is there already: {again}."
+        words += f" Not counted, because a search with the same config and seed is already included: {again}."
     return words
 
 

@@ -44,7 +44,7 @@ def against_baselines(run: Run) -> OpeningVerdict | None:
     source = f"{VERDICT}: verdicts"
     if not known:
         if "training" not in run.parts:
-            words = "No verdict on accuracy: this run has searched, and trained no network yet"
+            words = "No verdict on accuracy: this run has not trained a network yet"
         elif not any(name in run.parts for name in BASELINES):
             words = "No verdict on accuracy: no baseline was trained beside the network; smallgroup run trains them"
         else:
@@ -81,7 +81,7 @@ def of_teaching(runs: Sequence[Run]) -> list[OpeningVerdict]:
     settings = settings_of(pairs_of(runs))
     found = [(setting, _main(contributions(setting))) for setting in settings]
     told = [_taught(setting, main) for setting, main in found if main is not None]
-    words = "No verdict on teaching: no two of these runs differ in lambda alone, one of them with lambda = 0."
+    words = "No verdict on teaching: that takes two runs that differ in lambda alone, one of them with lambda = 0."
     return told or [OpeningVerdict("open", words, "config.yaml of each run")]
 
 

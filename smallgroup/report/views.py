@@ -185,6 +185,6 @@ def heat_section(run: Run, frames: Frames, prefix: str) -> Markup | None:
     if not panels:
         return None
     made = [(f"Learner {k}", render("heat.html", figures=figures)) for k, figures in panels.items()]
-    about = "What the search held of every operation of every edge, epoch by epoch (key scores of metrics.jsonl)."
+    about = "The share of every operation on every edge, epoch by epoch (key scores of metrics.jsonl)."
     about += _thinned(run, shown)
     return render("weights.html", anchor=f"{prefix}weights", about=about, name=f"{prefix}heat", panels=made)

@@ -17,5 +17,6 @@ def check_identity(mine: Mapping[str, Any], theirs: Mapping[str, Any], path: str
         elif ours != saved:
             was, now = (repr(value)[:LONGEST] for value in (saved, ours))
             raise ValueError(
-                f"a run is resumed with the config it was begun with, but {name_of_today(name)} was {was} and is {now}"
+                f"a run must be resumed with the config it started with, but {name_of_today(name)} was {was} and "
+                f"is {now}"
             )

@@ -62,7 +62,7 @@ class Metrics:
         if length > self.length:
             raise ValueError(
                 f"{self.path} must have the {length:,} bytes that the checkpoint counts, but it has {self.length:,}; "
-                "something was taken away from it, and the run has to begin anew in another folder"
+                "lines are missing, so start the run again in another folder"
             )
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -113,4 +113,4 @@ def read_current_rows(path: Path) -> list[dict[str, Any]]:
 def check_free(folder: Path) -> None:
     """Refuse a folder in which a run was begun: it would have to be resumed."""
     if Metrics(folder / METRICS).length or (folder / CHECKPOINTS).exists():
-        raise ValueError(f"{folder} must be empty or resumed, but a run was begun in it")
+        raise ValueError(f"{folder} must be empty or resumed, but it already has a run")

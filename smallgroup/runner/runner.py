@@ -27,14 +27,15 @@ from smallgroup.runtime.memory import is_out_of_memory
 from smallgroup.runtime.world import BETWEEN_STEPS, IN_STEP, JobState, LostRankError, TornStepError, Vote, World
 
 DRIFT = "the result may differ from that of an uninterrupted run: {}"
-RANKS = "batches were divided over {} ranks and are now over {}: the images are the same, the last bits are not"
+RANKS = "batches were divided over {} ranks and are now divided over {}: the images are the same, but the last "
+"bits may differ"
 
 
 class Interrupted(Exception):
     """The run was asked to end, and did after saving."""
 
     def __init__(self, by: Signals, step: int) -> None:
-        super().__init__(f"ended by {by.name} after step {step}; --resume goes on from there")
+        super().__init__(f"ended by {by.name} after step {step}; --resume continues from there")
         self.exit_code = 128 + by
 
 
@@ -155,7 +156,7 @@ class Runner:
 
     def _fail(self, own: BaseException | None, job: Job, save: Callable[[], None], *, can_save: bool) -> NoReturn:
         """End the run on all ranks because of what failed, here or on another rank."""
-        error = own or LostRankError("another rank failed between two steps, and so the run ends")
+        error = own or LostRankError("the run ends because another rank failed between two steps")
         if can_save:
             self._save_before(error, job, save)
         raise error
@@ -178,7 +179,7 @@ class Runner:
         except OSError as error:
             self.recorders = [other for other in self.recorders if other is not each]
             self.watcher = None if each is self.watcher else self.watcher
-            self._tell(f"the run goes on without {type(each).__name__}, which failed: {error}")
+            self._tell(f"the run continues without {type(each).__name__}, which failed: {error}")
 
     def _tell(self, sentence: str) -> None:
         """Say what the user should know, to whoever listens."""
@@ -196,19 +197,19 @@ class Runner:
         step = job.step
         if not isinstance(error, FloatingPointError) or not self.skips.leave_out(error) or not job.leave_out():
             return False
-        self._tell(f"the batch of step {step} is left out: {error}")
+        self._tell(f"the batch of step {step} is skipped: {error}")
         return True
 
     def _save_before(self, error: BaseException, job: Job, save: Callable[[], None]) -> None:
         """Save before an error ends the run: a step that fails changes nothing, so that the run can be resumed."""
         if is_out_of_memory(error):  # then there is none for a checkpoint either
-            error.add_note("no checkpoint was written; --resume takes up the one before")
+            error.add_note("no checkpoint was written; --resume continues from the previous one")
             return
         try:
             save()
-            error.add_note(f"the state after {job.step} steps is saved, and --resume takes it up")
+            error.add_note(f"the state after {job.step} steps is saved, and --resume continues from it")
         except Exception as other:  # as where the disk is full: the first error counts
-            error.add_note(f"no checkpoint could be written ({other}); --resume takes up the one before")
+            error.add_note(f"no checkpoint could be written ({other}); --resume continues from the previous one")
 
     def _take_up_together(self, job: Job, metrics: Metrics, checkpoints: Checkpoints, *, resume: bool) -> float:
         """Go on from the newest checkpoint, or begin, on all ranks: rank 0 reads it. The seconds so far."""
@@ -241,7 +242,7 @@ class Runner:
             else:
                 self._check_whole()
                 if metrics.length:
-                    self._tell(f"there is no checkpoint in {self.folder}: the run begins anew, and its metrics too")
+                    self._tell(f"there is no checkpoint in {self.folder}: the run starts again, with empty metrics")
             remove_unfinished(self.folder)
             metrics.cut(0)
             for name, text in self.files.items():
@@ -261,9 +262,11 @@ class Runner:
         if run.environment.ranks != self.environment.ranks:
             self._tell(RANKS.format(run.environment.ranks, self.environment.ranks))
         if self.environment.canary and not run.environment.shares_canary(self.environment):
-            self._tell("the checkpoint is of an earlier version: whether this machine rounds as before is not checked")
+            self._tell(
+                "the checkpoint is from an earlier version: it is not known whether this machine rounds as before"
+            )
         if run.metrics_sha256 not in (None, metrics.digest()):
-            self._tell(f"{metrics.path} was changed after it was written: what it says of the past may be wrong")
+            self._tell(f"{metrics.path} was changed after it was written: earlier lines may be wrong")
         for name, text in self.files.items():
             if not (self.folder / name).exists():
                 write_whole(self.folder / name, text)
@@ -278,7 +281,7 @@ class Runner:
             found = whole.newest()
             before = None if found is None else parts_of(found)[0].environment
         except (ValueError, OSError) as error:
-            self._tell(f"whether this machine rounds as before is not checked: {error}")
+            self._tell(f"it is not known whether this machine rounds as before: {error}")
             return
         if before is not None and (drift := self._checked_drift(before)):
             self._tell(DRIFT.format(drift))
@@ -288,7 +291,7 @@ class Runner:
         drift = _drift(before, self.environment)
         if drift and not self.allow_drift:
             raise ValueError(
-                f"a run is resumed where it gives the same bits, but {drift} (--allow-drift goes on anyway)"
+                f"a run must be resumed where it gives the same bits, but {drift} (--allow-drift resumes anyway)"
             )
         return drift
 
@@ -299,7 +302,7 @@ def _told_what_is_left() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        error.add_note("--resume goes on from the newest checkpoint, once there is room again")
+        error.add_note("free some space; --resume then continues from the newest checkpoint")
         raise
 
 

@@ -16,7 +16,7 @@ class Skips:
         """Count a batch; False if it is one too many, and the error says so."""
         if self.in_a_row >= self.most:
             if self.most:
-                error.add_note(f"the {self.most} batches before it were left out, and run.most_skipped allows no more")
+                error.add_note(f"the {self.most} batches before it were skipped, and run.most_skipped allows no more")
             return False
         self.in_a_row, self.in_epoch = self.in_a_row + 1, self.in_epoch + 1
         return True

@@ -16,8 +16,7 @@ def check_installed() -> None:
     """Refuse early what could not be written later."""
     if find_spec("tensorboard") is None:
         raise ValueError(
-            "--tensorboard needs the package tensorboard, but it is not installed; "
-            "pip install 'smallgroup[tensorboard]' does that"
+            "--tensorboard needs the package tensorboard, which is not installed: pip install 'smallgroup[tensorboard]'"
         )
 
 

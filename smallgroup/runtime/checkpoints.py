@@ -103,7 +103,7 @@ class Checkpoints:
             try:
                 step, tensors, record = _read(place)
             except (ValueError, OSError) as error:
-                passed_over.append(f"checkpoint {place} is damaged and passed over: {error}")
+                passed_over.append(f"checkpoint {place} is damaged and was skipped: {error}")
                 continue
             return Checkpoint(step, tensors, record, tuple(passed_over))
         if passed_over:

@@ -36,7 +36,7 @@ def choose_device(name: str = AUTO, before: str | None = None) -> torch.device:
         asked = torch.device("cuda", _place() % max(1, sum(device.type == "cuda" for device in present)))
     if asked not in present:
         names = ", ".join(map(str, present))
-        raise NoDeviceError(f"device {name} must be there to be used, but this machine has {names}")
+        raise NoDeviceError(f"device {name} must be available, but this machine has {names}")
     return asked
 
 

@@ -24,9 +24,9 @@ def check_device_name(name: str) -> str:
 def check_possible(name: str) -> None:
     """Refuse a device that this system, or the torch that is installed, cannot have."""
     if name == "mps" and sys.platform != "darwin":
-        raise NoDeviceError(f"device mps must be there to be used, but it is one of macOS and this is {sys.platform}")
+        raise NoDeviceError(f"device mps must be available, but it exists on macOS only and this is {sys.platform}")
     if name.startswith("cuda") and (version := metadata.version("torch")).endswith("+cpu"):
         raise NoDeviceError(
-            f"device {name} must be there to be used, but torch {version} is built for the CPU alone; install a torch "
-            "for CUDA, or take --device cpu"
+            f"device {name} must be available, but torch {version} is built for the CPU only; install a torch "
+            "for CUDA, or use --device cpu"
         )

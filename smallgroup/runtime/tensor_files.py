@@ -83,7 +83,7 @@ def _entry(entry: dict[str, Any]) -> tuple[tuple[int, int], torch.dtype, tuple[i
     begin, end = entry["data_offsets"]
     kind, shape = _KINDS[entry["dtype"]], tuple(entry["shape"])
     if not all(type(number) is int and 0 <= number < 2**63 for number in (begin, end, *shape)):
-        raise ValueError("a number is none")
+        raise ValueError("a size or offset in its header is not a whole number")
     return (begin, end), kind, shape
 
 

@@ -71,7 +71,7 @@ class World:
 
     def hear(self) -> dict[str, Any] | None:
         """Wait for what rank 0 tells."""
-        raise RuntimeError("rank 0 is the one that tells, so it cannot hear")
+        raise RuntimeError("rank 0 sends, so it cannot receive")
 
     def gather(self, text: str) -> list[str]:
         """Return the texts of all ranks, in their order."""
@@ -165,7 +165,8 @@ class Ranks(World):
             votes = [Vote(*part.tolist()) for part in self._gathered(torch.tensor([int(value) for value in own]))]
         except RuntimeError as error:
             raise LostRankError(
-                "a rank has died, so the others end without a checkpoint of their own; --resume takes up the newest one"
+                "a rank has died, so the others end without writing a checkpoint; --resume continues from the "
+                "newest one"
             ) from error
         asked = next((vote.signal for vote in votes if vote.signal), 0)
         failures = [vote.failed for vote in votes]

@@ -71,7 +71,7 @@ def loads(text: str) -> tuple[Genotype, Origin]:
     try:
         data = json.loads(text, object_pairs_hook=_unique, parse_int=_integer)
     except RecursionError:
-        raise ValueError("a genotype as JSON has few brackets within one another, but got very many") from None
+        raise ValueError("a genotype as JSON must not have deeply nested brackets, but it has") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"a genotype must be JSON, but line {error.lineno} is not: {error.msg}") from None
     if isinstance(data, dict) and "schema" not in data:
@@ -114,7 +114,7 @@ def resolve(text: str) -> tuple[str, Genotype]:
         return _parse(text)[:2]
     near = nearest(text, known, likeness=0.5)
     hint = f"did you mean {near}?" if near else "`smallgroup list genotypes` lists the published ones"
-    raise ValueError(f"{show(text)} is no published genotype, no file, and no genotype as text; {hint}")
+    raise ValueError(f"{show(text)} is not a published genotype, a file, or a genotype as text; {hint}")
 
 
 def published() -> dict[str, Genotype]:
@@ -170,7 +170,7 @@ def _text_or_none(name: str, data: object) -> str | None:
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     keys = dict(pairs)
     if len(keys) < len(pairs):
-        raise ValueError("an object in a genotype file must have every key once, but one comes twice")
+        raise ValueError("an object in a genotype file must have every key once, but one occurs twice")
     return keys
 
 

@@ -73,9 +73,11 @@ def _check_sections(row: Mapping[str, Any]) -> None:
             said = f"{name} of {_named(row)} must be a section of keys, such as {{}}"
             raise ValueError(f"{said}, but got {str(section)[:60]}")
     if row.get("baseline") is not None:
-        raise ValueError(f"controls stand beside a group, but {_named(row)} is a baseline")
+        raise ValueError(f"controls belong to a group, but {_named(row)} is a baseline")
     if row.get("take", "retained") != "retained":
-        raise ValueError(f"controls are the best of several, so their row may not take another, but {_named(row)} does")
+        raise ValueError(
+            f"a row with controls takes the best of its learners (take: retained), but {_named(row)} takes another"
+        )
 
 
 def _made(row: Mapping[str, Any], controls: Controls, configs: Configs) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -159,8 +161,8 @@ def _check(made: Mapping[str, Any], wanted: Sequence[Expected], configs: Configs
         found = Expected(len(config.learners), config.lam, config.search.targets, config.teaching.active)
         if found != expected:
             raise ValueError(
-                f"{_named(made)} must have {expected}, but it would have {found}: --set, `over` and `where` stand "
-                "above the keys of rows"
+                f"{_named(made)} must have {expected}, but it would have {found}: --set, `over` and `where` "
+                "override the keys of rows"
             )
 
 

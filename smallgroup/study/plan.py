@@ -142,7 +142,7 @@ def _runs(study: Study, point: Mapping[str, Any], row: StudyRow, seed: int) -> R
     config = resolve(keys)
     if config.search.labellers is not None:  # a path does not say who lies there, and a run is known by what it is
         raise ValueError(
-            "a study names the search whose learners label as `labellers` of a row, but search.labellers is "
+            "in a study, the search that labels is given as `labellers` of a row, but search.labellers is "
             f"{shown(config.search.labellers)}"
         )
     if config.run.threads != 1:  # then several workers would be in one another's way

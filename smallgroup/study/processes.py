@@ -26,7 +26,7 @@ class StudyInterrupted(Exception):
     """The study was asked to end, and so were its workers, which saved first."""
 
     def __init__(self, by: signal.Signals) -> None:
-        super().__init__(f"ended by {by.name}; the same command goes on from there")
+        super().__init__(f"ended by {by.name}; run the same command again to continue")
         self.exit_code = 128 + by
 
 
@@ -56,7 +56,7 @@ def carry_out_all(
     if watch is not None:
         watch(progress(plan, store, workers))
     if crew.broken:
-        raise RuntimeError(f"a worker ended with code {crew.broken[0]}; its last words are in {crew.logs}")
+        raise RuntimeError(f"a worker ended with code {crew.broken[0]}; its output is in {crew.logs}")
 
 
 def workload(plan: Plan, store: Store, crew: str) -> Workload:
@@ -140,7 +140,7 @@ class _Crew:
             return  # it had ended: who is killed between two runs says nothing of either
         self._losses[run.key] += 1
         if self._losses[run.key] >= _MOST_LOSSES:
-            why = " (a lack of memory does that)" if by == signal.SIGKILL else ""
+            why = " (as when memory runs out)" if by == signal.SIGKILL else ""
             name = signal.Signals(by).name if by in set(signal.Signals) else f"signal {by}"
-            said = f"{_MOST_LOSSES} workers were ended by {name}{why} while they carried it out"
+            said = f"{_MOST_LOSSES} workers were ended by {name}{why} while they ran it"
             self._store.record_failure(run, said)

@@ -72,16 +72,14 @@ def work(runs: Sequence[PlannedRun], store: Store, begin: Callable[[PlannedRun],
         if not tried:
             time.sleep(PAUSE)
     if barred:
-        raise RuntimeError(
-            f"{len(barred)} runs cannot be begun, the first because of this: {next(iter(barred.values()))}"
-        )
+        raise RuntimeError(f"{len(barred)} runs cannot start, the first because of this: {next(iter(barred.values()))}")
 
 
 def _tried(run: PlannedRun, store: Store) -> None:
     try:
         for need in run.needs:
             if (why := store.failure(need)) is not None:
-                raise RuntimeError(f"what it needs failed: {why}")
+                raise RuntimeError(f"a run that it needs failed: {why}")
         carry_out(run, store)
     except (Interrupted, LostLockError):
         raise

@@ -36,7 +36,7 @@ def main() -> None:
         ended = 0
     except Interrupted as error:
         ended = error.exit_code
-        print(f"asked to end: {error}", file=sys.stderr)
+        print(f"stopping, as asked: {error}", file=sys.stderr)
     finally:
         if code:
             write_whole(Path(code), str(ended))

@@ -73,7 +73,7 @@ def test_the_exit_code_says_whether_a_row_is_slower(tmp_path: Path, capsys: Capt
         ("[]", "must be what `smallgroup bench ... --json` prints"),
         ('{"rows": [{"name": "a", "cpu_ratio": 0, "cpu_spread": [1, 1]}]}', "rows.0.cpu_ratio"),
         ('{"rows": [{"name": "a", "ratio": NaN, "spread": [1, 1]}]}', "rows.0.ratio"),
-        ('{"rows": [{"name": "a", "ratio": 1}]}', "share no row"),
+        ('{"rows": [{"name": "a", "ratio": 1}]}', "have no row in common"),
     ],
 )
 def test_documents_that_are_none(tmp_path: Path, capsys: Captured, text: str, message: str) -> None:

@@ -70,7 +70,7 @@ REFUSED = {
     "mutual DARTS_V2 --out peers --resume --weight 3": "weight was 1.0 and is 3.0",
     "run --dataset folder:nowhere": "nowhere does not exist",
     "run --baselines resnett": "'resnett'; did you mean resnet?",
-    "run --baselines none,resnet": "--baselines takes none, or names that differ",
+    "run --baselines none,resnet": "--baselines must be none or different names",
     "run --answer playoff": "'playoff'; did you mean play-off?",
     "train DARTS_V2 --out photos": "photos holds other files",
     "train DARTS_V2 --learners 2": "need --unlabeled: folder:PATH",

@@ -274,7 +274,7 @@ def test_a_traceback_only_with_debug(arguments: list[str], capsys: Captured) -> 
 
 
 def test_after_two_dashes_nothing_is_an_option(capsys: Captured) -> None:
-    assert "'--debug' is no published genotype" in refused(capsys, "describe", "--", "--debug")
+    assert "'--debug' is not a published genotype" in refused(capsys, "describe", "--", "--debug")
 
 
 def test_a_failed_run(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,7 +365,7 @@ def test_rows_have_the_days_that_they_take_here(capsys: Captured, monkeypatch: p
     error = run(capsys, "list", "rows")[2]
     assert error.startswith("measuring every network once, five minutes or more; --no-estimate ")
     assert "right to about a factor of 2" in error
-    assert error.endswith("warning: the machine is busy: these days may be far off, and are not kept\n")
+    assert error.endswith("warning: the machine is busy: these estimates may be far off and are not cached\n")
     assert max(map(len, error.splitlines())) <= 80
     code, out, error = run(capsys, "list", "rows", "--no-estimate")
     assert (code, error) == (0, "")
@@ -390,7 +390,7 @@ def test_as_a_process() -> None:
     assert json.loads(good.stdout)[0]["parameters"] == 3_169_414
     bad = process("describe", "DARTS_V3")
     assert (bad.returncode, bad.stdout) == (2, "")
-    assert bad.stderr.startswith("error: 'DARTS_V3' is no published genotype")
+    assert bad.stderr.startswith("error: 'DARTS_V3' is not a published genotype")
 
 
 def test_a_terminal_without_unicode() -> None:

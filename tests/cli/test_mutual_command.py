@@ -82,7 +82,7 @@ def test_a_finished_run_and_one_that_lost_its_control(tmp_path: Path, capsys: Ca
     shutil.rmtree(tmp_path / "alone")
     code, text, log = run(capsys, "mutual", CELL, *where, "--resume")
     assert code == 0
-    assert f"there is nothing to resume in {tmp_path / 'alone'}; a new run begins" in log
+    assert f"there is nothing to resume in {tmp_path / 'alone'}; starting a new run" in log
     again = json.loads(text)
     assert again["mutual"] == found["mutual"]
     assert timeless(again["alone"]) == timeless(found["alone"])
@@ -131,7 +131,7 @@ def test_a_run_that_was_killed_goes_on_where_it_was(
 def test_without_weight_there_is_nothing_to_compare_with(tmp_path: Path, capsys: Captured) -> None:
     code, text, _ = run(capsys, "mutual", CELL, CELL, *TINY, "--weight=0", "--out", str(tmp_path))
     assert code == 0
-    assert "With weight 0 everyone is alone" in text
+    assert "With weight 0 no network learns from another" in text
     assert not (tmp_path / "alone").exists()
 
 
@@ -146,14 +146,14 @@ def test_a_model_of_a_learner_can_be_used(tmp_path: Path, capsys: Captured) -> N
     [
         ([CELL], "2 to 64 networks can learn together, but got 1"),
         ([CELL, "--learners=1"], "2 <= learners <= 64 must hold, but got learners=1"),
-        ([CELL, CELL, "--learners=3"], "the number of learners is for networks of one cell, but got 3 and 2 cells"),
+        ([CELL, CELL, "--learners=3"], "the number of learners can be set for one cell only, but got 3 and 2 cells"),
         ([CELL, "--learners=two"], "a whole number is needed, but got 'two'"),
         ([CELL, CELL, "--weight=-1"], "0 <= weight < infinity must hold, but got weight=-1.0"),
         ([CELL, CELL, "--weight=.nan"], "0 <= weight < infinity must hold, but got weight=nan"),
         ([CELL, CELL, "--weight=nan"], "a number is needed, but got 'nan'"),
         ([CELL, CELL, "--weight=much"], "a number is needed, but got 'much'"),
         (["DARTS_V2", "DARTS_V3"], "did you mean"),
-        (["DARTS_V2", "PDARTS", "--resume"], "--resume goes on with a run, whose folder must be named by --out"),
+        (["DARTS_V2", "PDARTS", "--resume"], "--resume needs the folder of the run, but --out is not given"),
         (["DARTS_V2", "PDARTS", "--set", "training.epoch=1"], "the nearest is training.epochs"),
         (["DARTS_V2", "PDARTS", "--dataset", "mnist"], "data must be one of"),
         ([], "Missing argument"),

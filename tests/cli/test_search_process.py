@@ -74,7 +74,7 @@ def test_signals_save_and_end_and_the_run_goes_on_as_if_nothing_had_been(tmp_pat
         process.send_signal(signal.SIGCONT)
         out, log = process.communicate(timeout=120)
         assert (process.returncode, out) == (code, "")
-        assert re.search(rf"error: ended by {number.name} after step \d+; --resume goes on from there\n$", log)
+        assert re.search(rf"error: ended by {number.name} after step \d+; --resume continues from there\n$", log)
     assert run(capsys, "--out", str(part), "--resume")[0] == 0  # the config is that of the run
     assert run(capsys, *SMALL, *longer, "--out", str(tmp_path / "whole"))[0] == 0
     assert chaos.differences(tmp_path / "whole", part) == []
@@ -89,7 +89,7 @@ def test_a_finished_run_says_so_and_another_config_is_refused(tmp_path: Path, ca
     assert text.startswith("learner ")
     assert "search.lambda was 1.0 and is 2.0" in refused(capsys, "--out", str(out), "--resume", "--lambda", "2")
     assert "search.epochs was 2 and is 3" in refused(capsys, "--out", str(out), "--resume", "--set", "search.epochs=3")
-    assert "must be empty or resumed, but a run was begun in it" in refused(capsys, *SMALL, "--out", str(out))
+    assert "must be empty or resumed, but it already has a run" in refused(capsys, *SMALL, "--out", str(out))
     assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
     (out / "result.json").write_text("{")
     assert run(capsys, "--out", str(out), "--resume")[0] == 0  # made again, from the last checkpoint
@@ -102,7 +102,7 @@ def test_a_finished_run_says_so_and_another_config_is_refused(tmp_path: Path, ca
 def test_nothing_to_resume_is_said(tmp_path: Path, capsys: Captured) -> None:
     code, _, log = run(capsys, *SMALL, "--learners=1", "--out", str(tmp_path / "run"), "--resume")
     assert code == 0
-    assert log.startswith(f"there is nothing to resume in {tmp_path / 'run'}; a new run begins\n")
+    assert log.startswith(f"there is nothing to resume in {tmp_path / 'run'}; starting a new run\n")
 
 
 def test_a_damaged_checkpoint_is_passed_over_with_a_sentence(tmp_path: Path, capsys: Captured) -> None:
@@ -117,7 +117,7 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_sentence(tmp_path: Path, cap
     code, _, log = run(capsys, "--out", str(out), "--resume")
     assert code == 0
     assert (
-        f"warning: checkpoint {newest} is damaged and passed over: the checksum of learner-0.safetensors differs" in log
+        f"warning: checkpoint {newest} is damaged and was skipped: the checksum of learner-0.safetensors differs" in log
     )
     assert "resumed after step 3" in log
     assert (out / "metrics.jsonl").read_bytes() == before
@@ -144,7 +144,7 @@ def test_a_loss_that_is_not_finite_stops_before_the_update(tmp_path: Path, capsy
     error = log.splitlines()[-1]
     found = re.match(r"error: .* of learner (\d) is not finite in stage (\d) of step (\d)", error)
     assert found
-    assert f"the state after {found[3]} steps is saved, and --resume takes it up" in error
+    assert f"the state after {found[3]} steps is saved, and --resume continues from it" in error
     checkpoint = max((out / "checkpoints").iterdir())
     assert int(checkpoint.name) == int(found[3])
     again = run(capsys, "--out", str(out), "--resume")
@@ -249,7 +249,7 @@ def test_a_time_budget_is_kept_and_written_down(tmp_path: Path, capsys: Captured
     long = ["--set=search.epochs=5000", "--time-budget", "6s"]
     code, _, log = run(capsys, *SMALL, "--learners=1", *long, "--out", str(tmp_path))
     assert code == 0
-    assert log.startswith("taking a few steps to see how long they take\n")
+    assert log.startswith("measuring how long a few steps take\n")
     config = load(tmp_path / "config.yaml")
     assert config["search"]["epochs"] < 5000
     result = json.loads((tmp_path / "result.json").read_text())

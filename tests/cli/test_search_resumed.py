@@ -57,7 +57,7 @@ def test_checkpoints_that_are_gone_are_told_of(finished: Path, copy: Path, capsy
     (copy / "result.json").unlink()
     code, _, log = run(capsys, "--out", str(copy), "--resume")
     assert code == 0
-    assert f"warning: there is no checkpoint in {copy}: the run begins anew, and its metrics too\n" in log
+    assert f"warning: there is no checkpoint in {copy}: the run starts again, with empty metrics\n" in log
     same_but_for_time(finished, copy)
 
 
@@ -93,7 +93,7 @@ def test_a_result_that_cannot_be_is_made_again(
 def test_metrics_that_are_too_short_are_refused(copy: Path, capsys: Captured) -> None:
     (copy / "result.json").unlink()
     (copy / "metrics.jsonl").write_bytes(b"")
-    assert "the run has to begin anew in another folder" in refused(capsys, "--out", str(copy), "--resume")
+    assert "so start the run again in another folder" in refused(capsys, "--out", str(copy), "--resume")
 
 
 def test_other_images_are_refused(tmp_path: Path, capsys: Captured) -> None:
@@ -107,7 +107,7 @@ def test_other_images_are_refused(tmp_path: Path, capsys: Captured) -> None:
     (out / "result.json").unlink()
     next(path for path in sorted(images.rglob("*")) if path.is_file()).unlink()
     told = refused(capsys, "--out", str(out), "--resume")
-    assert "a run is resumed on the images it was begun with, but other images are there now" in told
+    assert "a run must be resumed on the images it started with, but images were changed, added" in told
 
 
 @pytest.mark.slow

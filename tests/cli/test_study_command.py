@@ -82,7 +82,7 @@ def test_a_dry_run_says_what_would_be_refused(tmp_path: Path, capsys: pytest.Cap
     code, text, error = called(capsys, str(file), "--dry-run", "--only", "group", "--out", str(tmp_path))
     assert code == 0
     assert "1 runs, 0 of them done" in text
-    assert error.splitlines()[0].startswith("note: not to be carried out as it is: true accuracies need")
+    assert error.splitlines()[0].startswith("note: this study cannot run as it is: true accuracies need")
     code, text, error = called(capsys, str(file), "--only", "group", "--out", str(tmp_path))
     assert (code, text) == (2, "")
 
@@ -127,7 +127,7 @@ def test_a_failed_run_is_seen_in_the_exit_code(tmp_path: Path, capsys: pytest.Ca
     assert code == 1
     assert "0 of 2" in text
     assert "seed 2: it broke" in text
-    assert error.splitlines()[-1] == "error: 2 of 2 runs failed, as the table says; --retry tries them again"
+    assert error.splitlines()[-1] == "error: 2 of 2 runs failed; the table names them, and --retry runs them again"
     code, text, _ = called(capsys, str(file), "--out", str(out), "--retry")
     assert code == 1
     assert "it broke" not in text

@@ -121,8 +121,8 @@ def test_the_whole_job_and_its_resumption(tmp_path: Path, capsys: Captured) -> N
     ("names", "sentence"),
     [
         ("vgg", "a baseline must be one of none, resnet, random, all-3x3, but got 'vgg'"),
-        ("resnet,none", "--baselines takes none, or names that differ, but got 'resnet,none'"),
-        ("random,random", "--baselines takes none, or names that differ, but got 'random,random'"),
+        ("resnet,none", "--baselines must be none or different names, but got 'resnet,none'"),
+        ("random,random", "--baselines must be none or different names, but got 'random,random'"),
         ("", "a baseline must be one of"),
     ],
 )
@@ -235,7 +235,7 @@ def test_another_dataset_or_recipe_is_taken_at_its_word(tmp_path: Path, capsys: 
 def test_the_folder_of_a_training_is_no_search(tmp_path: Path, capsys: Captured) -> None:
     assert run(capsys, "train", "DARTS_V2", *TINY, "--out", str(tmp_path))[0] == 0
     sentence = refused(capsys, "train", str(tmp_path), *TINY, "--out", str(tmp_path / "more"))
-    assert "what is trained is a cell, or that of a search, but" in sentence
+    assert "train needs a cell or the folder of a search, but" in sentence
 
 
 def test_a_time_budget_of_less_than_a_step(capsys: Captured, tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_a_time_budget_of_less_than_a_step(capsys: Captured, tmp_path: Path) -> 
         (["DARTS_V2", "--set", "training.foo=1"], "no key 'training.foo'; the nearest is training."),
         (["DARTS_V2", "--max-parameters", "many"], "a whole number is needed, but got 'many'"),
         (["DARTS_V2", "--set", "training.epoch=1"], "no key 'training.epoch'; the nearest is training.epochs"),
-        (["DARTS_V2", "--resume"], "--resume goes on with a run, whose folder must be named by --out"),
+        (["DARTS_V2", "--resume"], "--resume needs the folder of the run, but --out is not given"),
         (["DARTS_V2", "--dataset", "mnist"], "data must be one of"),
         (["DARTS_V2", "--set", "training.precision=int8"], "training.precision: Input should be 'float32'"),
     ],

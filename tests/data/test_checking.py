@@ -54,7 +54,7 @@ def test_without_bad_files_everything_is_as_if_they_were_not_there(tmp_path: Pat
     spoil(folder)
     found = opened(folder, skip=True)
     assert [Path(path).relative_to(folder).as_posix() for path in found.skipped] == list(BAD)
-    assert "2 images that cannot be decoded are left out: " in "; ".join(found.notes)
+    assert "2 images that cannot be decoded are skipped: " in "; ".join(found.notes)
     config = DataConfig(dataset=f"folder:{folder}", skip_bad_images=True)
     assert open_training_data(config, config.augmentation, seed=3).skipped == found.skipped
     for name in BAD:
@@ -141,7 +141,7 @@ def test_a_run_without_bad_files_says_so_and_is_resumed_on_the_same_files(
     (out / "result.json").unlink()
     (folder / BAD[0]).write_bytes(sound)
     assert main(["search", "--out", str(out), "--resume"]) == 2
-    assert "a run is resumed on the images it was begun with" in capsys.readouterr().err
+    assert "a run must be resumed on the images it started with" in capsys.readouterr().err
 
 
 def test_runs_of_earlier_versions_are_still_known() -> None:

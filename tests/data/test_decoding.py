@@ -75,7 +75,7 @@ def test_sixteen_bits_are_scaled_not_clipped(tmp_path: Path, suffix: str) -> Non
 def test_thirty_two_bits_and_floats_are_refused(tmp_path: Path) -> None:
     Image.fromarray(np.full((8, 8), 70000, np.int32)).save(tmp_path / "a.tif")
     Image.fromarray(np.full((8, 8), 0.5, np.float32)).save(tmp_path / "b.tif")
-    with pytest.raises(DataError, match=r"a.tif has pixels of 32 bits"):
+    with pytest.raises(DataError, match=r"a.tif has 32 bits per channel"):
         fetched(tmp_path / "a.tif")
     with pytest.raises(DataError, match=r"b.tif has floating-point pixels"):
         fetched(tmp_path / "b.tif")

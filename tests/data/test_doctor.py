@@ -94,7 +94,7 @@ def test_loose_images_are_fit_for_the_unlabelled_set(tmp_path: Path) -> None:
     assert (finding.status, finding.sentence) == ("missing", f"{tmp_path} holds no images")
     picture(tmp_path / "a.png")
     (finding,) = examine(tmp_path, (name,))
-    assert (finding.status, finding.sentence) == ("ok", "1 images of no class, fit for the unlabeled set")
+    assert (finding.status, finding.sentence) == ("ok", "1 images without classes, usable with --unlabeled")
     (tmp_path / "b.png").write_text("no image")
     (finding,) = examine(tmp_path, (name,))
     assert finding.status == "damaged"
@@ -107,7 +107,7 @@ def test_unlabelled_images_in_a_folder_of_their_own_are_not_damaged(tmp_path: Pa
         picture(tmp_path / place / f"{number}.png")
     (finding,) = examine(tmp_path, (f"folder:{tmp_path}",))
     assert finding.status == "ok"
-    assert finding.sentence.startswith("3 images of no class, fit for the unlabeled set, but not for a dataset: ")
+    assert finding.sentence.startswith("3 images without classes, usable with --unlabeled, but not with --dataset: ")
 
 
 def test_unequal_classes_are_told(tmp_path: Path) -> None:

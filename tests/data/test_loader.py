@@ -102,7 +102,7 @@ def test_types_and_statistics() -> None:
 
 
 def test_wrong_use_gets_a_sentence() -> None:
-    with pytest.raises(DataError, match="a batch for train must be filled, but batch_size=8 and there are 7 images"):
+    with pytest.raises(DataError, match="a batch for train needs 8 images, but there are only 7"):
         labelled(7, 8)
     with pytest.raises(DataError, match="batch_size >= 1 and workers >= 0 must hold, but got batch_size=0"):
         labelled(7, 0)

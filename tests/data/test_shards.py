@@ -110,7 +110,7 @@ def test_the_command_writes_shards_and_leaves_out_or_refuses_what_cannot_be_deco
     said = json.loads(capsys.readouterr().out)
     assert (said["images"], len(said["skipped"])) == ({"train": 12, "val": 6}, 1)
     assert main(["shards", str(images), "--out", str(out)]) == 2
-    assert "shards are written into a new folder, but" in capsys.readouterr().err
+    assert "--out must be a new folder, but" in capsys.readouterr().err
     assert main(["shards", str(images), "--out", str(tmp_path / "b"), "--encoding", "png"]) == 2
 
 

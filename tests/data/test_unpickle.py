@@ -107,7 +107,7 @@ def test_damaged_and_hostile_files_get_one_sentence(tmp_path: Path, name: str) -
 def test_files_that_are_none_or_too_large_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DataError, match="missing must be a file, but does not exist"):
         read_pickle(tmp_path / "missing")
-    with pytest.raises(DataError, match="must be a file, but is none"):
+    with pytest.raises(DataError, match="must be a file, but is not"):
         read_pickle(tmp_path)
     path = write_pickle(tmp_path / "large", {b"a": b"x" * 1000})
     monkeypatch.setattr("smallgroup.data.unpickle.LARGEST", 100)

@@ -102,7 +102,7 @@ def test_a_loss_of_more_than_a_point_is_said() -> None:
     report = Int8(256, 100, 10.0, 11.0, 0.5, 40.0, 12.0)
     assert report.warning is None
     worse = replace(report, test_error_int8=12.5)
-    assert worse.warning == "int8 costs 2.50 points of test error, more than 1; --fine-tune 3 may win some of them back"
+    assert worse.warning == "int8 costs 2.50 points of test error, more than 1; --fine-tune 3 may recover some of them"
     assert worse.rows()[-1] == ("warning", worse.warning)
     assert replace(report, test_error=None, test_error_int8=None).warning is None
 

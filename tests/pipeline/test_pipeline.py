@@ -256,9 +256,9 @@ def test_a_damaged_plan_is_one_sentence(plan: str, copied: Path, capsys: Capture
 
 def test_a_run_keeps_its_baselines(copied: Path, finished: tuple[Path, RunResult]) -> None:
     assert untimed(run(copied, resume=True)) == untimed(finished[1])
-    with pytest.raises(ValueError, match=r"began with, resnet, random, all-3x3, but got none$"):
+    with pytest.raises(ValueError, match=r"keeps its baselines, resnet, random, all-3x3, but got none$"):
         run(copied, resume=True, baselines=())
-    with pytest.raises(ValueError, match="a run keeps the answer that it began with, play-off, but got consensus"):
+    with pytest.raises(ValueError, match="a resumed run keeps its answer rule, play-off, but got consensus"):
         run(copied, resume=True, answer="consensus")
     with pytest.raises(ValueError, match="baseline must be one of resnet, random, all-3x3, but got 'vgg'"):
         run(copied, baselines=("vgg",))
@@ -266,7 +266,7 @@ def test_a_run_keeps_its_baselines(copied: Path, finished: tuple[Path, RunResult
 
 def test_a_run_keeps_the_training_that_it_began_with(copied: Path) -> None:
     longer = {**KEYS, "training": {**KEYS["training"], "epochs": 77}}
-    with pytest.raises(ValueError, match=r"resumed with the config it was begun with, but training.epochs was \d+ and"):
+    with pytest.raises(ValueError, match=r"resumed with the config it started with, but training.epochs was \d+ and"):
         run(copied, longer, resume=True)
 
 
@@ -291,7 +291,7 @@ def test_without_baselines_there_is_no_verdict(tmp_path: Path, capsys: Captured)
     assert folders == {"checkpoints", "training"}
     assert json.loads((tmp_path / "run" / "verdict.json").read_text()) == {"schema": 1, "verdicts": []}
     assert main(["run", "--out", str(tmp_path / "run"), "--resume", "--baselines", "resnet"]) == 2
-    assert "a run keeps the baselines that it began with, none, but got resnet" in capsys.readouterr().err
+    assert "a resumed run keeps its baselines, none, but got resnet" in capsys.readouterr().err
 
 
 def test_a_resnet_stands_beside_a_network_of_the_darts_space(tmp_path: Path) -> None:

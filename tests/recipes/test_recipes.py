@@ -321,7 +321,7 @@ def test_learners_given_in_two_places(below: dict[str, Any], above: dict[str, An
 
 
 def test_learners_that_differ_are_not_counted() -> None:
-    with pytest.raises(ValueError, match="learners=3 needs learners that are alike"):
+    with pytest.raises(ValueError, match="learners=3 needs identical learners"):
         resolve({"learners": [{"method": "gdas"}, {"method": "darts"}]}, ["learners=3"])
 
 

@@ -46,7 +46,7 @@ def test_no_room_for_a_file(finished: Path, tmp_path: Path, capsys: Captured) ->
         assert "Traceback" not in said
         assert not list((out / "checkpoints").glob(".*"))
     assert f"{out}/checkpoints" in last
-    assert "no checkpoint could be written" in last or "--resume goes on from the newest checkpoint" in last
+    assert "no checkpoint could be written" in last or "--resume then continues from the newest checkpoint" in last
     resumed(out, capsys)
     assert same(finished, out)
 

@@ -70,7 +70,7 @@ def test_the_newest_sound_checkpoint_is_used_or_none(
     DAMAGES[name](newest)
     whole = shutil.copytree(run, tmp_path / "other", symlinks=True, ignore=shutil.ignore_patterns("0*6"))
     said = resumed(run, capsys)
-    assert f"checkpoint {newest} is damaged and passed over" in said
+    assert f"checkpoint {newest} is damaged and was skipped" in said
     assert "resumed after step 5" in said
     assert same(finished, run)
     DAMAGES[name](whole / "checkpoints" / older.name)
@@ -147,7 +147,7 @@ FORGED: dict[str, tuple[Any, str]] = {
     "strange environment": (recorded("run", "environment", value={"gpu": 1}), "must be one of a run"),
     "another config": (recorded("run", "identity", "seed", value=7), "seed was 7 and is 0"),
     "identity of another kind": (recorded("run", "identity", value=[1]), "must be one of a run"),
-    "other images": (recorded("job", "data", value="x"), "on the images it was begun with"),
+    "other images": (recorded("job", "data", value="x"), "on the images it started with"),
     "no learners": (recorded("job", "ended", value=[]), "must fit the run"),
     "metrics of another kind": (recorded("job", "metrics", value=3), "must fit the run"),
     "a job at another step": (at_another_step, "must be of step 6, but its job is at step 4"),
@@ -173,7 +173,7 @@ def test_a_checkpoint_of_another_device_is_taken_up_if_that_is_wanted(
     run = copied(finished, tmp_path / "run")
     shutil.rmtree(max((run / "checkpoints").iterdir()))
     forge(run, recorded("run", "environment", "device", value="cuda:0"))
-    assert "(--allow-drift goes on anyway)" in refused(capsys, "search", "--out", str(run), "--resume")
+    assert "(--allow-drift resumes anyway)" in refused(capsys, "search", "--out", str(run), "--resume")
     assert "resumed after step 5" in resumed(run, capsys, "--allow-drift")
     assert same(finished, run)
 
@@ -199,7 +199,7 @@ def test_a_checkpoint_without_a_canary_is_resumed_with_a_warning(
     forge(run, forget)
     said = resumed(run, capsys)
     assert "resumed after step 5" in said
-    assert "whether this machine rounds as before is not checked" in said
+    assert "it is not known whether this machine rounds as before" in said
     assert same(finished, run)
 
 

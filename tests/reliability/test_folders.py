@@ -160,7 +160,7 @@ def test_searches_of_seeds_and_single_runs_do_not_mix(finished: Path, tmp_path: 
     check_for_seeds(tmp_path)
     for words in ([], ["--resume"]):
         said = refused(capsys, *SEARCH, "--out", str(tmp_path), *words)
-        assert "holds one search per seed: name its seeds by --seeds, or use another folder" in said
+        assert "holds one search per seed: give its seeds with --seeds, or use another folder" in said
 
 
 def test_a_store_of_studies_is_known_by_its_runs(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_nan_in_every_stage_of_every_learner(
 
     result = smallgroup.search({**SMALL, "on_nonfinite": "skip"}, out=tmp_path, resume=True, watcher=Witness())
     assert math.isfinite(result.validation_loss)
-    assert told == [sentence for sentence in told if "the batch of step 2 is left out" in sentence]
+    assert told == [sentence for sentence in told if "the batch of step 2 is skipped" in sentence]
     assert [row.get("left_out") for row in read_rows(tmp_path / "metrics.jsonl")] == [None, None, 1, 1]
 
 
@@ -118,7 +118,7 @@ def test_it_gives_up_after_so_many_in_a_row(tmp_path: Path) -> None:
     assert [row.get("left_out") for row in read_rows(tmp_path / "some" / "metrics.jsonl")] == [2, 2, None, None]
     with pytest.raises(FloatingPointError, match="step 3") as caught:
         runner(tmp_path / "many", skips=Skips(2)).run(failing(1, 2, 3))
-    assert any("the 2 batches before it were left out" in note for note in caught.value.__notes__)
+    assert any("the 2 batches before it were skipped" in note for note in caught.value.__notes__)
     with pytest.raises(FloatingPointError, match="step 3"):  # also if it is asked again
         runner(tmp_path / "many", skips=Skips(2)).run(failing(1, 2, 3), resume=True)
     runner(tmp_path / "many", skips=Skips(3)).run(failing(1, 2, 3), resume=True)
@@ -146,14 +146,14 @@ def test_a_training_leaves_batches_out_too(tmp_path: Path, monkeypatch: pytest.M
         return next(count) // 2  # the head and what would be the auxiliary one
 
     monkeypatch.setattr(Trainee, "_loss", loss)
-    with pytest.warns(UserWarning, match="the batch of step 1 is left out"):
+    with pytest.warns(UserWarning, match="the batch of step 1 is skipped"):
         smallgroup.train("|nor_conv_3x3~0|+|none~0|none~1|+|none~0|nor_conv_3x3~1|none~2|", config, out=tmp_path)
     assert [row.get("left_out") for row in read_rows(tmp_path / "metrics.jsonl")] == [1, None]
     bad[:] = range(10**6)
     config["run"] = {**config["run"], "most_skipped": 99}
     with (
         pytest.raises(NonFiniteTrainingError, match="not one batch of epoch 1"),
-        pytest.warns(UserWarning, match="left out"),
+        pytest.warns(UserWarning, match="is skipped"),
     ):
         smallgroup.train("|nor_conv_3x3~0|+|none~0|none~1|+|none~0|nor_conv_3x3~1|none~2|", config)
 

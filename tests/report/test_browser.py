@@ -440,7 +440,7 @@ def test_news_leave_alone_what_the_reader_has_set(browser: Any, tmp_path: Path) 
         server.server_close()
         page.wait_for_selector("body[data-reached=no]")
         assert page.locator(".gone").is_visible()
-        assert page.locator(".gone").inner_text().startswith("No news any more: the server has ended")
+        assert page.locator(".gone").inner_text().startswith("No more updates: the server has stopped")
         tab.complaints[:] = [one for one in tab.complaints if "ERR_CONNECTION_REFUSED" not in one]
 
 

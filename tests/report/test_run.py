@@ -62,7 +62,7 @@ def test_a_run_that_goes_on_and_one_that_was_stopped(tmp_path: Path) -> None:
         ("metrics.jsonl", b'{"epoch": 0, "learner": -1}\n', "no epoch or learner that can be used"),
         ("metrics.jsonl", b'{"epoch": 0, "learner": 99999999}\n', "no epoch or learner that can be used"),
         ("metrics.jsonl", b"[" * 100_000 + b"\n", "line 1 of metrics.jsonl cannot be read"),
-        ("result.json", b"[1]", "result.json cannot be used: it is no object"),
+        ("result.json", b"[1]", "result.json cannot be used: it is not a JSON object"),
         ("result.json", b"{", "result.json cannot be used"),
         ("gallery.json", b"\x00", "gallery.json cannot be used"),
         ("facts.json", b'"x"', "facts.json cannot be used"),
@@ -254,5 +254,5 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "none"):
         with pytest.raises(ValueError, match=r"a run is a folder with config\.yaml and metrics\.jsonl, but .* neither"):
             read_runs([folder])
-    with pytest.raises(ValueError, match="one run at least"):
+    with pytest.raises(ValueError, match="at least one run"):
         read_runs([])

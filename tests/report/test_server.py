@@ -156,7 +156,7 @@ def test_the_end_says_whether_the_run_goes_on(
     (folder / "training").mkdir()
     with locked(folder / "training"):
         run(folder, 0)
-    assert capsys.readouterr().err == "stopped; the run goes on\n"
+    assert capsys.readouterr().err == "stopped; the run continues\n"
 
 
 def test_what_cannot_be_watched_is_refused(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_a_search_alone_is_open_and_a_training_has_no_verdict(tmp_path: Path) ->
     run = make_run(tmp_path / "run")
     found = against_baselines(read_one_run(run))
     assert found is not None
-    assert found.sentence == "No verdict on accuracy: this run has searched, and trained no network yet."
+    assert found.sentence == "No verdict on accuracy: this run has not trained a network yet."
     assert against_baselines(read_one_run(add_training(run))) is None
 
 

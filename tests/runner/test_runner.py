@@ -282,7 +282,7 @@ class Failing(Watcher):
 def test_a_display_that_cannot_write_ends_once_and_the_run_goes_on(tmp_path: Path, who: str, epochs: bool) -> None:
     display, job = Failing(OSError(5, "Input/output error"), 5, epochs=epochs), Walk()
     given = display if who == "watcher" else [display]
-    with pytest.warns(UserWarning, match="the run goes on without Failing, which failed: .*Input/output") as said:
+    with pytest.warns(UserWarning, match="the run continues without Failing, which failed: .*Input/output") as said:
         runner(tmp_path, minutes=10.0, **{who: given}).run(job)
     assert len(said) == 1
     assert display.heard == 5
@@ -300,7 +300,7 @@ def test_whatever_ends_a_run_between_steps_the_state_is_saved(
     runner(tmp_path / "whole", minutes=10.0).run(whole)
     with pytest.raises(kind) as raised:
         runner(tmp_path / "part", watcher=Failing(kind("no"), 10, epochs=epochs), minutes=10.0).run(job)
-    assert raised.value.__notes__ == ["the state after 10 steps is saved, and --resume takes it up"]
+    assert raised.value.__notes__ == ["the state after 10 steps is saved, and --resume continues from it"]
     again = Walk()
     runner(tmp_path / "part", minutes=10.0).run(again, resume=True)
     assert torch.equal(whole.x, again.x)

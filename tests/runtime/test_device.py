@@ -43,7 +43,7 @@ def test_the_device_of_a_name(name: str, before: str | None, found: str) -> None
 
 @pytest.mark.usefixtures("two_gpus")
 def test_a_device_that_is_not_there() -> None:
-    with pytest.raises(NoDeviceError, match="device cuda:2 must be there to be used, but this machine has cpu, cuda:0"):
+    with pytest.raises(NoDeviceError, match="device cuda:2 must be available, but this machine has cpu, cuda:0"):
         choose_device("cuda:2")
 
 
@@ -60,7 +60,7 @@ def test_what_needs_no_torch_to_be_refused(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(sys, "platform", "linux")
     with pytest.raises(NoDeviceError, match=r"device cuda:1 .* torch 2.13.0\+cpu is built for the CPU alone"):
         device_names.check_possible("cuda:1")
-    with pytest.raises(NoDeviceError, match="device mps must be there to be used, but it is one of macOS"):
+    with pytest.raises(NoDeviceError, match="device mps must be available, but it exists on macOS only"):
         device_names.check_possible("mps")
     device_names.check_possible("cpu")
     device_names.check_possible("auto")

@@ -235,12 +235,12 @@ def test_what_a_user_may_mean(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("DARTS_V3", "'DARTS_V3' is no published genotype, no file, .* did you mean DARTS_V2?"),
+        ("DARTS_V3", "'DARTS_V3' is not a published genotype, a file, .* did you mean DARTS_V2?"),
         ("pcdarts-cifer", "did you mean PCDARTS_cifar?"),
         ("nowhere/at/all.json", "`smallgroup list genotypes` lists the published ones"),
-        ("", "'' is no published genotype"),
-        ("x" * 100_000, "is no published genotype"),
-        ("a\0b", "is no published genotype"),
+        ("", "'' is not a published genotype"),
+        ("x" * 100_000, "is not a published genotype"),
+        ("a\0b", "is not a published genotype"),
         ("{", "must be JSON"),
         ("|", "three nodes"),
         ("f(x)", "written like Genotype"),

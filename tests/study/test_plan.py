@@ -284,7 +284,7 @@ def test_independent_learners_are_of_the_kinds_that_the_group_has() -> None:
         ({"grid": {"recipe": ["quick", "paper"]}}, "keys of the study, .* but recipe is given here"),
         ({"grid": {"search": [3], "search.epochs": [1]}}, "may not lie within another one, but search.epochs does"),
         ({"controls": {"off": "x"}}, r"controls\.off: Extra inputs"),
-        ({"baseline": {"kind": "random"}}, "controls stand beside a group, but 'group' is a baseline"),
+        ({"baseline": {"kind": "random"}}, "controls belong to a group, but 'group' is a baseline"),
         ({"over": {"learners": 3}, "base": SECOND_ORDER}, "must have learners=17, lambda=0"),
         ({"over": {"lambda": 2}}, "'best of 2 independent' must have learners=2, lambda=0"),
         (

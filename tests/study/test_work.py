@@ -118,7 +118,7 @@ def test_a_folder_that_nobody_can_work_in_does_not_stop_the_others(what: str, tm
         assert store.state(first) == "failed"
     else:
         (store.folder(first) / ".lock").mkdir(parents=True)
-        with pytest.raises(RuntimeError, match=r"1 runs cannot be begun, the first because of this: .*\.lock"):
+        with pytest.raises(RuntimeError, match=r"1 runs cannot start, the first because of this: .*\.lock"):
             work(plan.runs, store)
     assert store.state(second) == "done"
 
@@ -220,7 +220,7 @@ def test_a_lost_terminal_saves_a_study_and_it_goes_on(tmp_path: Path) -> None:
     process.send_signal(signal.SIGHUP)
     _, said = process.communicate(timeout=120)
     assert process.returncode == 128 + signal.SIGHUP
-    assert said.splitlines()[-1] == "error: ended by SIGHUP; the same command goes on from there"
+    assert said.splitlines()[-1] == "error: ended by SIGHUP; run the same command again to continue"
     assert [store.state(run) for run in plan.runs] == ["waiting"] * len(plan.runs)
     assert not held(store.folder(plan.runs[0]))
     uninterrupted = Store(tmp_path / "other")
@@ -251,9 +251,7 @@ def test_a_run_that_costs_workers_does_not_stop_the_others(tmp_path: Path) -> No
     carry_out_all(plan, store, 1, kill)
     assert to_kill == []
     assert (store.state(first), store.state(second)) == ("failed", "done")
-    assert store.failure(first) == (
-        "2 workers were ended by SIGKILL (a lack of memory does that) while they carried it out"
-    )
+    assert store.failure(first) == ("2 workers were ended by SIGKILL (as when memory runs out) while they ran it")
     assert not list((tmp_path / "tiny" / "workers").glob("*.run"))
 
 
@@ -268,7 +266,7 @@ def test_workers_that_never_come_to_a_run_are_not_replaced(
         return Popen([sys.executable, "-c", f"import os, sys; {end}"], stdin=PIPE)
 
     monkeypatch.setattr("smallgroup.study.engines.local.subprocess.Popen", start)
-    with pytest.raises(RuntimeError, match=f"a worker ended with code {code}; its last words are in .*workers"):
+    with pytest.raises(RuntimeError, match=f"a worker ended with code {code}; its output is in .*workers"):
         carry_out_all(tiny(seeds=[1]), Store(tmp_path), 1)
     assert started == [code]
 

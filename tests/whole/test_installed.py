@@ -138,7 +138,7 @@ def test_what_is_listed(sharp: Place) -> None:
 def test_a_folder_imports_nothing(sharp: Place) -> None:
     """Without the plugin a run is not resumed, trained or reported; what is shown of it says why it is less."""
     before = (sharp.folder / "imported").read_text()
-    wanted = "needs method 'sharp', which is not registered here; import what registers it by --plugin sharp.py"
+    wanted = "'sharp', which is not registered here; name the plugin that registers it with --plugin sharp.py"
     assert wanted in sharp.refused("search", "--out", "run", "--resume")
     assert wanted in sharp.refused("train", "run")
     assert wanted in sharp.done("show", "run")
@@ -164,7 +164,7 @@ def test_with_the_plugin_a_run_is_resumed_shown_and_trained(sharp: Place) -> Non
 
 
 def test_a_watched_run_says_which_plugin_its_page_needs(sharp: Place) -> None:
-    wanted = "needs method 'sharp', which is not registered here; import what registers it by --plugin sharp.py"
+    wanted = "'sharp', which is not registered here; name the plugin that registers it with --plugin sharp.py"
     before = (sharp.folder / "imported").read_text()
     page, said = sharp.watched("watch", "run")
     assert said.startswith("warning: run/config.yaml needs method")
@@ -241,5 +241,5 @@ def test_the_method_and_the_space_of_the_page_on_methods(wheel: Path, tmp_path: 
     needed = "but got 'chain'; a space of a plugin is registered by --plugin MODULE"
     for command in (["describe", "run"], ["predict", "run", "run"]):
         assert needed in place.refused(*command)
-    assert "import what registers it by --plugin cooling.py --plugin chain.py" in place.refused("train", "run")
+    assert "registers it with --plugin cooling.py --plugin chain.py" in place.refused("train", "run")
     place.done("describe", "run", "--plugin=chain.py")

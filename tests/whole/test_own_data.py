@@ -100,7 +100,7 @@ def test_an_interrupted_run_goes_on_with_the_same_data_alone(tmp_path: Path, cap
     with pytest.raises(KeyboardInterrupt):
         smallgroup.search(CONFIG, data=halves(), out=tmp_path, watcher=Interrupting())
     assert main(["search", "--out", str(tmp_path), "--resume"]) == 2
-    refused = f"error: the images of {halves().reference} were given from Python and must be given from Python again"
+    refused = f"error: the images of {halves().reference} come from Python and must be passed again"
     assert capsys.readouterr().err.splitlines()[-1].startswith(refused)
     resumed = smallgroup.search(CONFIG, data=halves(), out=tmp_path, resume=True, progress=False).to_dict()
     for result in (whole, resumed):
@@ -130,7 +130,7 @@ def test_a_training_from_the_command_line_says_where_the_data_are(
     assert main(["train", str(folder), "--out", str(folder / "other"), *more]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert "were given from Python and must be given from Python again: smallgroup.search or another job" in said
+    assert "come from Python and must be passed again: call smallgroup.search, train or run with data=..." in said
     assert not (folder / "other").exists()
     with pytest.raises(ValueError, match="must be given from Python again"):
         smallgroup.train(folder)
@@ -157,7 +157,7 @@ def test_data_are_given_once(folder: Path) -> None:
 def test_unlabeled_images_of_another_run_are_not_made_up() -> None:
     """A config may name what was given to an earlier run and is not given now."""
     before = halves(unlabeled=np.zeros((20, 8, 8), np.uint8)).unlabeled_reference
-    refused = f"a run on {before} must be given these data again, but got {halves().reference}"
+    refused = f"a run on {before} needs the same data again, but got {halves().reference}"
     with pytest.raises(ValueError, match=refused):
         smallgroup.search({**CONFIG, "lambda": 1.0, "unlabeled": before}, data=halves(), progress=False)
 

@@ -33,7 +33,8 @@ Path = Annotated[
 Rounds = Annotated[int | None, _count("Rounds that are counted, after one that warms up.")]
 Threads = Annotated[int | None, _count("Threads of torch. The default is torch's own choice.")]
 Quick = Annotated[
-    bool, typer.Option("--quick", help="Use small sizes, to check that it runs. Ratios of small networks say little.")
+    bool,
+    typer.Option("--quick", help="Use small sizes, to check that it runs. The ratios of small networks mean little."),
 ]
 Channels = Annotated[int | None, _count("Channels of the first cells.", "C")]
 Cells = Annotated[int | None, _count("Cells in all, in spaces with the key space.cells.")]
@@ -62,7 +63,7 @@ Modes = Annotated[
 
 @app.callback(invoke_without_command=True)
 def top(context: typer.Context) -> None:
-    """Without a command: what there is."""
+    """Print the help if no command is given."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         raise typer.Exit
@@ -120,7 +121,7 @@ def ops(
     quick: Quick = False,
     json: options.Json = False,
 ) -> None:
-    """Every operation of spaces that build single ones, by itself.
+    """Measure single operations of the spaces, one at a time.
 
     Each with the strides of its space: output, and gradients of input and weights. The default is 16 channels and a
     batch of 32 images of 32x32 pixels, as in the first cells of a supernet.
@@ -230,7 +231,7 @@ def distributed(
     quick: Quick = False,
     json: options.Json = False,
 ) -> None:
-    """Learners on ranks against one process.
+    """Compare learners on ranks with learners in one process.
 
     CPU seconds of a step in one process over those of the busiest of several, the share of the exchange in both, and
     what the cost model of docs/scaling.md says. Each process has one thread. CPU seconds hardly depend on what else the
@@ -262,7 +263,7 @@ def shards(
     quick: Quick = False,
     json: options.Json = False,
 ) -> None:
-    """Images per CPU second: files against shards.
+    """Measure images read per CPU second, from files and from shards.
 
     Random parts of 224 x 224 pixels, as in training on ImageNet, read by one process out of image files, and out of
     JPEG and PPM shards made of them.

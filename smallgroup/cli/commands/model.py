@@ -92,8 +92,8 @@ def export(
             "--fine-tune",
             parser=options.whole_number,
             metavar="EPOCHS",
-            help="Before int8, train on for so many epochs with numbers rounded as in int8. For networks that lose "
-            "more than a point.",
+            help="Before int8, continue the training for this number of epochs with numbers rounded as in int8. Use it "
+            "if int8 costs more than a point.",
         ),
     ] = None,
     out: Annotated[

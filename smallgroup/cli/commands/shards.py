@@ -22,7 +22,7 @@ def shards(
         typer.Option(
             parser=options.whole_number,
             metavar="PIXELS",
-            help="The short side of an image; smaller images keep their size.",
+            help="Short side of the stored images; smaller images keep their size.",
         ),
     ] = 256,
     encoding: Annotated[
@@ -35,11 +35,11 @@ def shards(
     skip_bad_images: options.SkipBadImages = False,
     json: options.Json = False,
 ) -> None:
-    """Make images smaller once, and keep them in large files.
+    """Resize images once, and pack them into a few large files.
 
-    The folder that is written stands in place of the original: as --dataset folder:DIR, or under the name imagenet in
-    the data root. Every image stays at hand by its place, so that runs shuffle and resume as on the original. DIR is
-    there once all images are written.
+    Use the new folder in place of the original: as --dataset folder:DIR, or under the name imagenet in the data root.
+    An index finds every image by its number, so that runs shuffle and resume as on the original. DIR appears once all
+    images are written.
     """
     from smallgroup.cli import early  # noqa: PLC0415
 

@@ -32,13 +32,14 @@ def study(
         EngineName,
         typer.Option(
             metavar="NAME",
-            help="Where the N processes are: `local`, here; `slurm`, in an array job that is submitted and followed; "
-            "`ray`, in tasks of Ray (needs `pip install 'smallgroup[ray]'`). All share the folder of --out.",
+            help="Where the N processes run: `local`, on this machine; `slurm`, in an array job, which is "
+            "submitted and "
+            "followed; `ray`, in tasks of Ray (needs `pip install 'smallgroup[ray]'`). All share the folder --out.",
         ),
     ] = "local",
     slurm: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="An option of sbatch, as partition=cpu; may stand several times."),
+        typer.Option(metavar="KEY=VALUE", help="An option of sbatch, such as partition=cpu; repeatable."),
     ] = None,
     out: Annotated[
         Path,
@@ -46,7 +47,10 @@ def study(
     ] = Path("studies"),
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="List the runs, and how long they would take; with --engine slurm the script."),
+        typer.Option(
+            "--dry-run",
+            help="List the runs and how long they would take, and with --engine slurm the script; run nothing.",
+        ),
     ] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Try failed runs again.")] = False,
     lines: Annotated[bool, typer.Option("--lines", help="Print a line when a run starts or ends.")] = False,

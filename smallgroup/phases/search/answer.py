@@ -175,21 +175,22 @@ def check_answer(rule: AnswerRule, learners: Sequence[tuple[Space, Method]]) -> 
     spaces = list(dict.fromkeys(_space_in_words(space) for space, _ in learners))
     if len(spaces) > 1 or any(space.kinds != learners[0][0].kinds for space, _ in learners):
         raise ValueError(
-            "search.answer: a consensus is the mean of scores, so that all learners must search one space and derive "
-            f"alike, but they have {' and '.join(spaces)}; take retained, derived-error or play-off"
+            "search.answer: a consensus is a mean of scores, so all learners must search one space and derive "
+            "alike, but "
+            f"they have {' and '.join(spaces)}; use retained, derived-error or play-off"
         )
     first = learners[0][1]
     for _, method in learners:
         if _derivation(method) != _derivation(first):
             raise ValueError(
-                "search.answer: a consensus is the mean of scores, so that all learners must score operations and "
+                "search.answer: a consensus is a mean of scores, so all learners must score operations and "
                 f"derive cells in the same way, but {_method_in_words(first)} and {_method_in_words(method)} do not; "
-                "take retained, derived-error or play-off"
+                "use retained, derived-error or play-off"
             )
         if type(method).derive is not Method.derive:
             raise ValueError(
                 f"search.answer: a consensus derives a cell from scores, but {method.name} derives it from more than "
-                "those (it overrides derive instead of derive_from); take retained, derived-error or play-off"
+                "scores (it overrides derive instead of derive_from); use retained, derived-error or play-off"
             )
 
 

@@ -35,5 +35,5 @@ def check_same_labellers(mine: Labellers | None, saved: object) -> None:
     own = None if mine is None else mine.digest
     if own != saved:
         raise ValueError(
-            f"a search is resumed with the labelers it was begun with, but they were {str(saved)[:20]} and are {own}"
+            f"a search must be resumed with the labelers it started with, but they were {str(saved)[:20]} and are {own}"
         )

@@ -74,7 +74,7 @@ def write_card(
 def _errors(result: TrainResult | None) -> list[tuple[str, str]]:
     """Every error with how the test images were used: one that was chosen by them is no estimate."""
     if result is None:
-        return [("errors", "not known: there is no result.json beside the model that can be read")]
+        return [("errors", "not known: result.json is missing or cannot be read")]
     rows = [("training", f"{_count(result.epochs)} epochs, {_count(result.steps)} steps, seed {_count(result.seed)}")]
     if result.test_error is None:
         return [*rows, ("test error", "not known: the data has no test part")]

@@ -121,7 +121,7 @@ class TrainingConfig(Section):
     max_ram_kb: float | None = Field(default=None, gt=0)
     """Limit on KB of RAM for live activations of one image in int8, in the best order; likewise."""
     max_latency_ms: float | None = Field(default=None, gt=0)
-    """The most milliseconds for one image, measured on this machine with onnxruntime, one thread, float32; likewise."""
+    """Limit on milliseconds for one image, measured on this machine with onnxruntime, one thread, float32; likewise."""
     track_test: bool = False
     """Whether to measure the test error after every epoch; the result records it."""
     group: GroupConfig | None = None

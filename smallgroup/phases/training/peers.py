@@ -27,8 +27,8 @@ class Peers:
     def __post_init__(self) -> None:
         if not 2 <= len(self.genotypes) <= MOST["learners"]:
             raise ValueError(
-                f"2 to {MOST['learners']} networks can learn together, but got {len(self.genotypes)}; one cell is that "
-                "of several with --learners"
+                f"2 to {MOST['learners']} networks can learn together, but got {len(self.genotypes)}; use "
+                "--learners to train several networks of one cell"
             )
         check_number("weight", self.weight)
         object.__setattr__(self, "weight", float(self.weight))
@@ -40,7 +40,7 @@ class Peers:
             return cls(genotypes, weight)
         if len(genotypes) > 1:
             raise ValueError(
-                f"the number of learners is for networks of one cell, but got {learners} and {len(genotypes)} cells"
+                f"the number of learners can be set for one cell only, but got {learners} and {len(genotypes)} cells"
             )
         if not 2 <= learners <= MOST["learners"]:
             raise ValueError(f"2 <= learners <= {MOST['learners']} must hold, but got learners={learners}")

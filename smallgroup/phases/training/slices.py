@@ -194,6 +194,6 @@ class RankSlices(Slices):
                 yield
         except Exception as error:
             raise TornStepError(
-                "a rank has died, or failed while gradients were added up, so all end without a checkpoint of their "
-                f"own; --resume takes up the newest one ({type(error).__name__}: {str(error)[:200]})"
+                "a rank has died, or failed while gradients were added up, so all end without writing a "
+                f"checkpoint; --resume continues from the newest one ({type(error).__name__}: {str(error)[:200]})"
             ) from error

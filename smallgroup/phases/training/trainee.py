@@ -255,7 +255,7 @@ class Trainee:
         if not math.isfinite(found.loss):  # then the errors say nothing, although they are numbers
             raise NonFiniteTrainingError(
                 f"the loss{self._whose} on the {which} images must be finite, but it is {found.loss}: the weights have "
-                "grown too large; a training with a lower training.lr or training.clip may end well"
+                "grown too large; train again in a new folder with a lower training.lr or training.clip"
             )
         return found
 

@@ -68,7 +68,7 @@ def _statement(text: str) -> ast.stmt:
     for bracket in re.findall(r"[()\[\]]", text):
         depth += 1 if bracket in "([" else -1
         if depth > _DEEPEST:
-            raise ValueError(f"a genotype as text has at most {_DEEPEST} brackets within one another, but got more")
+            raise ValueError(f"a genotype as text has at most {_DEEPEST} nested brackets, but got more")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -88,7 +88,7 @@ def _arguments(call: ast.Call) -> dict[str, object]:
     arguments = dict(zip(FLAT, map(_literal, call.args), strict=False))
     for keyword in call.keywords:
         if keyword.arg is None or keyword.arg in arguments:
-            raise ValueError(f"Genotype(...) takes every argument once, but {keyword.arg} comes again")
+            raise ValueError(f"Genotype(...) takes every argument once, but {keyword.arg} is repeated")
         arguments[keyword.arg] = _literal(keyword.value)
     return arguments
 

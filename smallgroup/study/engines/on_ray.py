@@ -31,7 +31,9 @@ class RayEngine:
     def check(self) -> None:
         """Refuse environments without Ray."""
         if find_spec("ray") is None:
-            raise ValueError("--engine ray needs Ray; pip install 'smallgroup[ray]' does that")
+            raise ValueError(
+                "--engine ray needs the package ray, which is not installed: pip install 'smallgroup[ray]'"
+            )
 
     @property
     def active(self) -> Collection[int]:

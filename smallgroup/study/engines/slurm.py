@@ -54,7 +54,7 @@ class SlurmEngine:
         """Refuse machines without Slurm."""
         for command in ("sbatch", "squeue", "scancel"):
             if shutil.which(command) is None:
-                raise ValueError(f"--engine slurm must be used where Slurm is, but there is no command {command} here")
+                raise ValueError(f"--engine slurm needs Slurm, but there is no command {command} here")
 
     @property
     def active(self) -> Collection[int]:

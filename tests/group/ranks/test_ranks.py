@@ -46,8 +46,8 @@ def check(found: list[dict[str, Any]]) -> None:
     for rank in (0, 2):
         died, later = found[rank]["death"]
         assert died.startswith("unchanged: ")
-        assert "a meeting of the ranks was left in its middle" not in died
-        assert later.startswith("unchanged: a meeting of the ranks was left in its middle")
+        assert "an exchange between ranks was cut short" not in died
+        assert later.startswith("unchanged: an exchange between ranks was cut short")
     assert max(found[rank]["seconds until it is known"] for rank in (0, 2)) < 60
 
 
@@ -142,7 +142,7 @@ def test_a_meeting_that_is_interrupted_ends_the_group(meeting: int, monkeypatch:
         group.step(*make_batches())
     assert digest([state_of(group, k) for k in range(2)]) == before
     assert group.steps == 1
-    with pytest.raises(RuntimeError, match="a meeting of the ranks was left in its middle"):
+    with pytest.raises(RuntimeError, match="an exchange between ranks was cut short"):
         group.step(*make_batches())
 
 

@@ -309,7 +309,7 @@ def test_positions_that_count_must_be_said_of_every_position() -> None:
 
 
 def test_samples_are_for_tasks_that_know_them() -> None:
-    with pytest.raises(NotImplementedError, match="Regression does not say what several samples are together"):
+    with pytest.raises(NotImplementedError, match="Regression does not define how several samples are combined"):
         Regression().mixed(torch.zeros(2, 3))
 
 

@@ -261,11 +261,11 @@ def test_no_rule_looks_at_true_accuracies_or_test_images(tmp_path: Path, data: S
 REFUSED = {
     "spaces": (
         [{"space": {"name": "darts"}}, {"space": {"name": "nas-bench-201"}}],
-        r"must search one space and derive alike, but they have darts and nas-bench-201 \(derive: without-none\); take",
+        r"must search one space and derive alike, but they have darts and nas-bench-201 \(derive: without-none\); use",
     ),
     "habits": (
         [{"space": {"derive": "benchmark"}}, {}],
-        r"have nas-bench-201 \(derive: benchmark\) and nas-bench-201 \(derive: without-none\); take retained, derived-",
+        r"have nas-bench-201 \(derive: benchmark\) and nas-bench-201 \(derive: without-none\); use retained, derived-",
     ),
     "rules": (
         [{"method": "darts"}, {"method": "gdas"}],
@@ -311,7 +311,7 @@ def test_learners_that_are_given_in_python_are_checked_too(data: SearchData) -> 
         def derive(self, space: Space, architecture: Mapping[str, Tensor]) -> Any:
             return space.derive({kind: -table for kind, table in self.scores(architecture).items()}, self.rule)
 
-    with pytest.raises(ValueError, match="own derives it from more than those"):
+    with pytest.raises(ValueError, match="own derives it from more than scores"):
         check_answer("consensus", [(SPACE, Own()), (SPACE, Own())])
     check_answer("consensus", [(SPACE, Own())])  # alone it answers with its own cell
 

@@ -77,7 +77,7 @@ def test_it_goes_on_with_the_same_bits_wherever_the_labellers_lie(first: Path, t
 def test_other_labellers_than_at_the_beginning_are_refused(first: Path, tmp_path: Path) -> None:
     smallgroup.search({**SMALL, "lambda": 0, "seed": 5}, out=tmp_path / "other")
     _ended_early(taught(first), tmp_path / "part")
-    with pytest.raises(ValueError, match="resumed with the labelers it was begun with"):
+    with pytest.raises(ValueError, match="resumed with the labelers it started with"):
         smallgroup.search(taught(tmp_path / "other"), out=tmp_path / "part", resume=True)
 
 

@@ -253,7 +253,7 @@ def test_what_is_not_finite_in_one_learner_stops_all_before_the_update(what: str
         ((), None, 1.0, "2 to 64 networks can learn together, but got 0"),
         ((DARTS,), 1, 1.0, "2 <= learners <= 64 must hold, but got learners=1"),
         ((DARTS,), 65, 1.0, "2 <= learners <= 64 must hold, but got learners=65"),
-        ((DARTS, DARTS), 3, 1.0, "the number of learners is for networks of one cell, but got 3 and 2 cells"),
+        ((DARTS, DARTS), 3, 1.0, "the number of learners can be set for one cell only, but got 3 and 2 cells"),
         ((DARTS,), 2, -0.1, "0 <= weight < infinity must hold, but got weight=-0.1"),
         ((DARTS,), 2, math.nan, "0 <= weight < infinity must hold, but got weight=nan"),
         ((DARTS,), 2, math.inf, "0 <= weight < infinity must hold, but got weight=inf"),

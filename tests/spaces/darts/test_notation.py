@@ -61,7 +61,7 @@ def test_the_name_in_the_text() -> None:
         ("Genotype", "written like Genotype"),
         ("Genotype()", "normal is missing"),
         ("Genotype(1, 2, 3, 4, 5)", "has the arguments normal, .* but got 5"),
-        ("Genotype(1, normal=1)", "takes every argument once, but normal comes again"),
+        ("Genotype(1, normal=1)", "takes every argument once, but normal is repeated"),
         ("Genotype(normal=1, normal=1)", "takes every argument once|repeated"),
         (SECOND_ORDER.replace("normal_concat", "concat"), "normal_concat is missing"),
         (SECOND_ORDER[:-1] + ", name='x')", "only, but has 'name'"),
