@@ -27,8 +27,7 @@ from smallgroup.runtime.memory import is_out_of_memory
 from smallgroup.runtime.world import BETWEEN_STEPS, IN_STEP, JobState, LostRankError, TornStepError, Vote, World
 
 DRIFT = "the result may differ from that of an uninterrupted run: {}"
-RANKS = "batches were divided over {} ranks and are now divided over {}: the images are the same, but the last "
-"bits may differ"
+RANKS = "batches were divided over {} ranks and now over {}: the images are the same, but the last bits may differ"
 
 
 class Interrupted(Exception):
