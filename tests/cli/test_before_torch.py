@@ -47,7 +47,7 @@ REFUSED = {
     "search --dataset cifar10 --data-root nowhere": "CIFAR-10",
     "search --unlabeled folder:nowhere": "nowhere does not exist",
     "search --dataset hf:nowhere": "'nowhere'",
-    "search --unlabeled own:nowhere": "given from Python",
+    "search --unlabeled own:nowhere": "come from Python",
     "search --config nowhere.yaml": "nowhere.yaml",
     "search --out photos": "photos holds other files, such as cat",
     "search --out photos --seeds 1-2": "a search of several seeds needs a new or empty folder",
