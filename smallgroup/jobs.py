@@ -93,7 +93,7 @@ def read_labellers(folder: Path, data: SearchData) -> Labellers:
 def reckon(
     config: Config, data: SearchData | None = None, measured: Callable[[Searcher], PassTime] = pass_time_of
 ) -> float:
-    """About how many seconds the search would take that a config describes: a matter of seconds itself.
+    """Estimate the seconds of the search that a config describes; the estimate itself takes seconds.
 
     `data` takes the place of what the config names. `measured` says how long passes through a learner take.
     """
@@ -107,7 +107,7 @@ def reckon_training(
     data: TrainingData | None = None,
     measured: Callable[[Trainee], PassTime] | None = None,
 ) -> float:
-    """The same of a training."""
+    """Estimate the seconds of a training, as `reckon` does for a search."""
     with (
         machine(config.run),
         memory_explained(LOWER_IN_TRAINING),

@@ -18,7 +18,7 @@ PLAN = "plan.json"
 _FIRST = (PLAN, "genotype.json", "peers.json", "cells.json")
 """What a run writes before its config; one that was killed in between is begun anew."""
 _NO_CONTENT = {"lost+found"}
-"""What an empty disk holds."""
+"""Names that a new, empty disk has."""
 
 
 def holds_run(folder: Path) -> bool:

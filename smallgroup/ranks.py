@@ -101,7 +101,7 @@ class RankTask:
     """What rank 0 tells the others to make, as JSON."""
 
     kind: str
-    """search, mutual or training."""
+    """What is computed: search, mutual or training."""
     config: Mapping[str, Any]
     also: Sequence[str] = ()
     peers: str = ""

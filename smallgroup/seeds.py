@@ -49,7 +49,7 @@ class SeedResults:
         return numbers
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
+        """Return plain values, as `--json` prints them."""
         return {"runs": [result.to_dict() for result in self.results], "mean": self.mean, "std": self.std}
 
 

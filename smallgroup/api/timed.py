@@ -22,7 +22,7 @@ class TimeBudget:
     out: Path | str | None
     resume: bool
     measuring: Callable[[], None] | None
-    """Called before steps are measured."""
+    """Called once, before the steps are measured whose time decides how many fit."""
 
     def __post_init__(self) -> None:
         check_number("seconds", self.seconds, positive=True)

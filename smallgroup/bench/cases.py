@@ -15,12 +15,12 @@ class Case(Protocol):
 
     @property
     def name(self) -> str:
-        """What its row is called."""
+        """Return the name of the row in tables."""
         ...
 
     @property
     def sizes(self) -> dict[str, Any]:
-        """What its time depends on."""
+        """Return the sizes that the time of the computation depends on."""
         ...
 
     def plain(self) -> Call:

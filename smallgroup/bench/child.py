@@ -49,5 +49,5 @@ def read_asked(text: str) -> dict[str, Any]:
 
 
 def say(document: Mapping[str, Any]) -> None:
-    """From inside such a process."""
+    """Print a document as JSON, for the process that started this one."""
     print(json.dumps(document), flush=True)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from smallgroup.runtime.files import read_regular
 
 LARGEST = 10_000_000
-"""Bytes of a document."""
+"""Most bytes of a document that is read."""
 LEAST_ROUNDS = 3
 """With fewer rounds, ranges say too little: of three against three, one pair in ten is apart by chance."""
 MEMORY_NOISE = 0.02
@@ -93,7 +93,7 @@ class ComparedRow:
 
 @dataclass(frozen=True)
 class BenchComparison:
-    """Two documents, side by side."""
+    """Two measurements compared row by row."""
 
     rows: Sequence[ComparedRow]
     only_before: Sequence[str]
@@ -107,7 +107,7 @@ class BenchComparison:
         return [row.name for row in self.rows if row.change == "slower"]
 
     def to_dict(self) -> dict[str, Any]:
-        """As `--json` prints it."""
+        """Return the document that `bench compare --json` prints."""
         return {**asdict(self), "slower": self.slower}
 
 

@@ -37,7 +37,7 @@ class GroupSizes:
     """Images of each of the three batches."""
     classes: int = 10
     weights: int = 0
-    """Numbers of a learner's W."""
+    """Number of weights in W of one learner."""
     kept: int = 0
     """Bytes that a pass keeps for its backward pass, per image."""
 
@@ -47,24 +47,24 @@ class GroupCost:
     """What a step takes on the busiest rank."""
 
     learners: int
-    """That this rank computes."""
+    """Learners that this rank computes."""
     forward: int
     backward: int
     passes: float
-    """Passes with their way back that take as long."""
+    """Forward and backward passes together that take as long."""
     received: int
     """Bytes from other ranks, tables and what describes them."""
     table_bytes: int
-    """Of these, the tables."""
+    """The part of `received` that is tables."""
     memory: int
     """Bytes of weights and activations at the peak; a rank makes all learners, and moves its own."""
 
     def seconds(self, of_pass: float) -> float:
-        """How long a step takes, if a pass of a batch with its way back takes `of_pass`."""
+        """Return how long a step takes, if a pass of a batch with its backward pass takes `of_pass`."""
         return self.passes * of_pass
 
     def to_dict(self) -> dict[str, Any]:
-        """As `--json` prints it."""
+        """Return the document that `--json` prints."""
         return dict(vars(self))
 
 

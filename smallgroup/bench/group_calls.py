@@ -29,7 +29,7 @@ def build_space(step: GroupStep) -> Space:
 
 
 def plain_step(step: GroupStep) -> Call:
-    """The textbook step."""
+    """Return a call that takes the step in textbook form."""
     settings = _settings(step.hypergradient)
     own = settings.weights
     rates = Rates(lr=own.lr, momentum=own.momentum, weight_decay=own.weight_decay, clip=own.clip)

@@ -17,7 +17,7 @@ HYPERGRADIENTS: tuple[str, ...] = get_args(SearchConfig.model_fields["hypergradi
 DEPTHS = ("cells", "cells_per_stage")
 """Keys by which spaces say how deep a supernet is; one that has none of them has the depth of its default."""
 _MOST = 10_000
-"""Far beyond any use."""
+"""Most learners and images; no step this large fits into memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,11 +30,11 @@ class GroupStep:
     hypergradient: str = "first-order"
     channels: int = 16
     cells: int = 8
-    """In all, in spaces that count them so."""
+    """Cells in all, in spaces with the key `cells`."""
     cells_per_stage: int = 5
-    """In spaces that count them so."""
+    """Cells of each stage, in spaces with the key `cells_per_stage`."""
     batch: int = 50
-    """Of each of the three kinds of images."""
+    """Images in each of the three batches."""
     size: int = 32
     """Height and width of an image."""
 
@@ -51,13 +51,13 @@ class GroupStep:
 
     @property
     def depth(self) -> str | None:
-        """The size here that says how deep the supernet is."""
+        """Return the key that says how deep the supernet of the space is; None: it has no such key."""
         own = definition_of(self.space).config.model_fields
         return next((key for key in DEPTHS if key in own), None)
 
     @property
     def section(self) -> "SpaceConfig":
-        """The space at this size; what else it has is as in the recipe of the paper."""
+        """Return the config of the space at this size; all other keys are those of the recipe `paper`."""
         keys = {"name": self.space, "channels": self.channels}
         if self.depth is not None:
             keys[self.depth] = getattr(self, self.depth)
@@ -65,24 +65,24 @@ class GroupStep:
 
     @property
     def name(self) -> str:
-        """All sizes in a line."""
+        """Return all sizes in one line, the name of the row."""
         depths = {"cells": f"{self.cells} cells, ", "cells_per_stage": f"N={self.cells_per_stage}, "}
         network = f"C={self.channels}, {depths.get(self.depth or '', '')}batch {self.batch}, {self.size}x{self.size}"
         return f"{self.method} in {self.space}, {network}, K={self.learners}, {self.hypergradient}"
 
     @property
     def sizes(self) -> dict[str, Any]:
-        """Those that play a part."""
+        """Return the sizes that change the step: those of other spaces are left out."""
         return {name: value for name, value in vars(self).items() if name == self.depth or name not in DEPTHS}
 
     def plain(self) -> "Call":
-        """The textbook step."""
+        """Return a call that takes the step in textbook form."""
         from smallgroup.bench.group_calls import plain_step  # noqa: PLC0415 -- it loads torch
 
         return plain_step(self)
 
     def fast(self) -> "Call":
-        """The learners and the group of a search."""
+        """Return a call that takes the step as a search does."""
         from smallgroup.bench.group_calls import fast_step  # noqa: PLC0415 -- it loads torch
 
         return fast_step(self)

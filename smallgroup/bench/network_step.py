@@ -33,7 +33,7 @@ class NetworkStep:
 
     @property
     def name(self) -> str:
-        """All sizes in a line."""
+        """Return all sizes in one line, the name of the row."""
         return (
             f"network of {self.genotype}, C={self.channels}, {self.cells} cells, batch {self.batch}, "
             f"{self.size}x{self.size}, training"
@@ -41,7 +41,7 @@ class NetworkStep:
 
     @property
     def sizes(self) -> dict[str, Any]:
-        """All of them."""
+        """Return all sizes: each of them changes the time."""
         return dict(vars(self))
 
     @property

@@ -31,11 +31,11 @@ class TimedExchange:
         self.seconds = 0.0
 
     def tables(self, own: Mapping[int, Tables | None]) -> Sequence[Tables | None]:
-        """See `Exchange`."""
+        """Exchange the tables, and count the seconds that it takes."""
         return self._timed(lambda: self.inner.tables(own))
 
     def agree(self, failure: BaseException | None) -> None:
-        """See `Exchange`."""
+        """Agree on the end of a step, and count the seconds that it takes."""
         self._timed(lambda: self.inner.agree(failure))
 
     def _timed(self, act: Callable[[], Result]) -> Result:

@@ -31,22 +31,22 @@ class MeasuredOperation:
 
     @property
     def name(self) -> str:
-        """Space, operation and stride."""
+        """Return space, operation and stride in one line."""
         return f"{self.space}, {self.operation}, stride {self.stride}"
 
     @property
     def sizes(self) -> dict[str, Any]:
-        """All of them."""
+        """Return all sizes: each of them changes the time."""
         return dict(vars(self))
 
     def plain(self) -> "Call":
-        """In NCHW."""
+        """Return a call of the operation on images in the default layout, NCHW."""
         from smallgroup.bench.operations import on_an_edge  # noqa: PLC0415 -- it loads torch
 
         return on_an_edge(self, channels_last=False)
 
     def fast(self) -> "Call":
-        """With channels last."""
+        """Return a call of the operation on images with channels last."""
         from smallgroup.bench.operations import on_an_edge  # noqa: PLC0415 -- it loads torch
 
         return on_an_edge(self, channels_last=True)

@@ -59,7 +59,7 @@ def on_an_edge(asked: MeasuredOperation, *, channels_last: bool) -> Call:
 def measure(
     cases: Sequence[MeasuredOperation], path: str, rounds: int, *, least: float = LEAST, watch: TurnWatch | None = None
 ) -> list[BenchRow]:
-    """All of them in turn."""
+    """Measure all operations, both forms in turn."""
     calls: dict[str, Call] = {}
     for case in cases:
         calls[f"{case.name}, plain"], calls[f"{case.name}, fast"] = contenders(case, path)

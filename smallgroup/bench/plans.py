@@ -31,12 +31,12 @@ _TIMES = (1, 2, 3, 4)
 
 @dataclass(frozen=True)
 class StepPlan:
-    """Which steps are measured."""
+    """The steps that `bench step` measures."""
 
     cases: Sequence[GroupStep | NetworkStep]
-    """In both forms."""
+    """Steps that are measured in both forms."""
     beside: Sequence[GroupStep] = ()
-    """The fast form alone."""
+    """Steps that are measured in the fast form alone."""
     at_least: Mapping[str, Mapping[str, float]] | None = None
     """By name and path: how large the ratio is to be."""
 
@@ -57,14 +57,14 @@ def planned(which: Mapping[str, Sequence[Any]], sizes: Mapping[str, Any]) -> Ste
 
 
 def combined(which: Mapping[str, Sequence[Any]], sizes: Mapping[str, Any]) -> list[GroupStep]:
-    """Every combination, once."""
+    """Return every combination of the given values, each once."""
     values = [list(dict.fromkeys(given)) for given in which.values()]
     return [GroupStep(**dict(zip(which, chosen, strict=True)), **sizes) for chosen in product(*values)]
 
 
 @dataclass(frozen=True)
 class ScalingPoint:
-    """One step."""
+    """A step at one value of the size that grows."""
 
     dimension: str
     value: int
@@ -72,7 +72,7 @@ class ScalingPoint:
 
     @property
     def name(self) -> str:
-        """What varies."""
+        """Return the size that grows, and its value."""
         return f"{self.dimension} = {self.value}"
 
 

@@ -25,7 +25,7 @@ class Fit:
 
 
 def fitted(sizes: Sequence[int], seconds: Sequence[float]) -> Fit:
-    """The exponent of growth."""
+    """Fit the exponent with which the time grows."""
     xs, ys = [math.log(size) for size in sizes], [math.log(time) for time in seconds]
     slope, intercept = linear_regression(xs, ys)
     off = max(abs(math.expm1(y - slope * x - intercept)) for x, y in zip(xs, ys, strict=True))

@@ -29,13 +29,13 @@ class Growth:
     at_most: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As `--json` prints it."""
+        """Return the document that `--json` prints."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class MeasuredSteps:
-    """What came of it."""
+    """The rows and the growth that `bench step` measured."""
 
     rows: list[BenchRow]
     growth: list[Growth]

@@ -66,11 +66,11 @@ class Student:
     # Losses.
 
     def log_q(self, weights: StudentTensors, inputs: Tensor, phase: Phase) -> Tensor:
-        """The log-probabilities of the classes."""
+        """Return the log-probabilities of the classes."""
         return functional.log_softmax(self.apply(weights, self.a, inputs, phase=phase), dim=1)
 
     def on_labels(self, batch: TrainBatch, phase: Phase) -> StudentLoss:
-        """Cross-entropy with human labels."""
+        """Return the cross-entropy with human labels as a function of the weights."""
 
         def loss(weights: StudentTensors) -> tuple[Tensor, Tensor]:
             log_q = self.log_q(weights, batch[0], phase)
@@ -79,7 +79,7 @@ class Student:
         return loss
 
     def on_targets(self, inputs: Tensor, targets: Tensor, lam: float) -> StudentLoss:
-        """Cross-entropy with the labels of the peers."""
+        """Return the cross-entropy with the labels of the peers as a function of the weights."""
 
         def loss(weights: StudentTensors) -> tuple[Tensor, Tensor]:
             log_q = self.log_q(weights, inputs, "w_unlabeled")
@@ -90,12 +90,12 @@ class Student:
     # Gradients and steps.
 
     def forget(self, weights: StudentTensors) -> None:
-        """No gradients."""
+        """Clear the gradients of the weights and of the architecture."""
         for tensor in (*weights.values(), *self.a.values()):
             tensor.grad = None
 
     def move(self, weights: StudentTensors, optimizer: Optimizer | None, *, remember: bool) -> Moved:
-        """Weights along their gradients; where they were is needed by what differentiates through the step."""
+        """Step the weights along their gradients; with `remember`, return where they were, for second-order terms."""
         assert optimizer is not None  # whoever has weights has one
         factor = clip(weights, self.rates.clip)
         xi = {name: 0.0 if tensor.grad is None else factor * self.rates.lr for name, tensor in weights.items()}
@@ -104,7 +104,7 @@ class Student:
         return Moved(before, xi)
 
     def move_architecture(self, gradients: StudentTensors) -> None:
-        """A along a gradient."""
+        """Step the architecture along a gradient."""
         before = {name: tensor.detach().clone() for name, tensor in self.a.items()}
         for name, tensor in self.a.items():
             tensor.grad = gradients[name]

@@ -20,7 +20,7 @@ class Turn(NamedTuple):
 
     name: str
     number: int
-    """Of `turns`, from 0."""
+    """Its number among `turns`, from 0."""
     turns: int
     round: int
     """Of the counted ones, from 1; 0 only warms up."""
@@ -47,7 +47,7 @@ class MeasuredTurns:
 
     @property
     def spread(self) -> tuple[float, float]:
-        """The shortest and the longest."""
+        """Return the shortest and the longest turn."""
         return min(self.seconds), max(self.seconds)
 
     @property
@@ -60,7 +60,7 @@ class Ratio(NamedTuple):
     """How many times as long one takes as the other."""
 
     value: float
-    """Of the medians."""
+    """The ratio of the medians."""
     spread: tuple[float, float]
     """The lowest and the highest of a single round."""
 

@@ -1,4 +1,4 @@
-"""`smallgroup bench compare`."""
+"""Carry out `smallgroup bench compare`: read two measurements, print what became slower or faster."""
 
 from pathlib import Path
 

@@ -32,7 +32,7 @@ ADVICE = "lower --batch, --cells or --channels, or take --quick"
 
 
 def step(plan: StepPlan, asked: BenchRequest) -> None:
-    """`bench step`."""
+    """Print the tables of `bench step`."""
     with _measuring(asked, steps.ROUNDS) as (path, rounds, watch):
         found = steps.measure(plan, path, rounds, watch)
         top = {**head(path), "rounds": rounds}
@@ -63,7 +63,7 @@ def step(plan: StepPlan, asked: BenchRequest) -> None:
 
 
 def operations(cases: Sequence[MeasuredOperation], asked: BenchRequest) -> None:
-    """`bench ops`."""
+    """Print the table of `bench ops`."""
     least = single.QUICK_LEAST if asked.quick else single.LEAST
     with _measuring(asked, single.ROUNDS) as (path, rounds, watch):
         rows = single.measure(cases, path, rounds, least=least, watch=watch)
@@ -83,7 +83,7 @@ def operations(cases: Sequence[MeasuredOperation], asked: BenchRequest) -> None:
 
 
 def scaling(base: GroupStep, points: Sequence[ScalingPoint], asked: BenchRequest) -> None:
-    """`bench scaling`."""
+    """Print the tables of `bench scaling`."""
     with _measuring(asked, growth.ROUNDS) as (path, rounds, watch):
         found = growth.measure(points, path, rounds, watch)
         top = {**head(path), "rounds": rounds}
@@ -104,7 +104,7 @@ def scaling(base: GroupStep, points: Sequence[ScalingPoint], asked: BenchRequest
 
 
 def memory(cases: Sequence[GroupStep], asked: BenchRequest) -> None:
-    """`bench memory`."""
+    """Print the table of `bench memory`."""
     with threads(asked.threads), _bar() as move:
         path = fast_path(asked.path)
         rows = peaks.measure(cases, path, lambda name, done, of: move(name, done, of, ""))

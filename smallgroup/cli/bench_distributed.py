@@ -13,7 +13,7 @@ from smallgroup.runtime.environment import threads
 
 
 def distributed(case: GroupStep, ranks: int, asked: BenchRequest) -> None:
-    """`bench distributed`."""
+    """Print the tables of `bench distributed`."""
     with threads(asked.threads):
         top = head(fast_path(asked.path))
         found = across_ranks.measure(case, ranks, asked.rounds_or(across_ranks.ROUNDS))
@@ -39,7 +39,7 @@ def distributed(case: GroupStep, ranks: int, asked: BenchRequest) -> None:
 
 
 def shards(folder: Path | None, images: int | None, side: int, asked: BenchRequest) -> None:
-    """`bench shards`."""
+    """Print the table of `bench shards`."""
     with threads(asked.threads):
         rounds = asked.rounds_or(shard_reading.ROUNDS)
         found = shard_reading.measure(folder, images or shard_reading.IMAGES, rounds, side)

@@ -1,4 +1,4 @@
-"""`smallgroup doctor`."""
+"""Carry out `smallgroup doctor`: check versions, devices and data."""
 
 import os
 import platform

@@ -41,7 +41,7 @@ from smallgroup.spaces.genotype import Genotype
 from smallgroup.study import Plan, names, opened, planned
 
 HEADS = ("auto", "one-norm", "two-norms")
-"""What `describe --auxiliary` takes."""
+"""The values of `describe --auxiliary`."""
 
 
 def check_search(wanted: Wanted) -> None:

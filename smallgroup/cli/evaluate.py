@@ -1,4 +1,4 @@
-"""`smallgroup evaluate`."""
+"""Carry out `smallgroup evaluate`: measure a model, print its errors."""
 
 from pathlib import Path
 

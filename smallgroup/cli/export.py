@@ -1,4 +1,4 @@
-"""`smallgroup export`."""
+"""Carry out `smallgroup export`: write the file and print what it costs."""
 
 from pathlib import Path
 

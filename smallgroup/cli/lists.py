@@ -1,4 +1,4 @@
-"""`smallgroup list`."""
+"""Carry out `smallgroup list`: print what can be chosen."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""`smallgroup predict`."""
+"""Carry out `smallgroup predict`: classify images, print or write the classes."""
 
 import csv
 import io

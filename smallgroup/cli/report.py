@@ -1,4 +1,4 @@
-"""`smallgroup report`."""
+"""Carry out `smallgroup report`: write the page and its drawings."""
 
 from collections.abc import Sequence
 from pathlib import Path

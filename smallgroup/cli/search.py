@@ -1,4 +1,4 @@
-"""`smallgroup search`."""
+"""Carry out `smallgroup search`: run it, print the answer and the numbers of the learners."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -92,7 +92,7 @@ def _search_all(wanted: Wanted, seeds: Sequence[int]) -> tuple[SeedResults, Path
 
 
 def _show(result: SearchResult, folder: Path) -> None:
-    """Print what the search found."""
+    """Print the cell and the numbers that the search found."""
     say(result.answer.sentence, "")
     # Learners of other spaces have no true accuracy.
     columns = list(next((one.true_accuracy for one in result.group if one.true_accuracy), {}))

@@ -1,4 +1,4 @@
-"""`smallgroup shards`."""
+"""Carry out `smallgroup shards`: write the folder, show progress."""
 
 from pathlib import Path
 from typing import cast

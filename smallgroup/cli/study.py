@@ -1,4 +1,4 @@
-"""`smallgroup study`."""
+"""Carry out `smallgroup study`: run or list it, print its table."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -66,7 +66,7 @@ def run(plan: Plan, asked: StudyRequest) -> None:
 
 
 def show(table: Table) -> None:
-    """On the terminal."""
+    """Print the table on the terminal."""
     console = console_for_table(WIDTH)
     titles, rows = grid(table)
     drawn = Drawn(title=Text(printable(table.title)))

@@ -1,4 +1,4 @@
-"""`smallgroup train`."""
+"""Carry out `smallgroup train`: run it, print errors and sizes."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -94,7 +94,7 @@ class Wanted:
 
     @property
     def seconds(self) -> float | None:
-        """The time budget; None: none."""
+        """Return the seconds of the time budget; None: there is no budget."""
         return None if self.time_budget is None else seconds_of(self.time_budget)
 
     @property

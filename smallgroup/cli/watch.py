@@ -1,4 +1,4 @@
-"""`smallgroup watch`."""
+"""Carry out `smallgroup watch`: serve the report until Ctrl-C."""
 
 from collections.abc import Sequence
 from functools import partial

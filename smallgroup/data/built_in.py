@@ -26,11 +26,11 @@ class Digits(Source):
     recipe_variant = "digits"
 
     def where(self) -> str:
-        """See `Source`."""
+        """Return the name of the package that includes the images."""
         return "scikit-learn"
 
     def open(self, size: int | None = None, bad: "BadImages | None" = None) -> "Dataset":  # noqa: ARG002
-        """See `Source`."""
+        """Open the digits of scikit-learn; a fixed fifth is the test part."""
         from smallgroup.data.digits import open_digits  # noqa: PLC0415
 
         return open_digits(size)
@@ -43,16 +43,16 @@ class _Cifar(Source):
     folder: ClassVar[str]
 
     def where(self) -> Path:
-        """See `Source`."""
+        """Return the folder of the official files in the data root."""
         return self.root / self.folder
 
     def require(self, what: str = "a dataset") -> None:  # noqa: ARG002
-        """See `Source`."""
+        """Refuse a data root without that folder, and say where the files come from."""
         help_ = f"; {self.title} comes from {CIFAR} and is {ROOT}"
         require_folder(self.where(), f"{self.title}, python version,", help_)
 
     def open(self, size: int | None = None, bad: "BadImages | None" = None) -> "Dataset":  # noqa: ARG002
-        """See `Source`."""
+        """Open the official files, without unpickling anything but arrays."""
         from smallgroup.data.cifar import LAYOUTS, open_cifar  # noqa: PLC0415
 
         return open_cifar(LAYOUTS[self.name], self.where(), size)
@@ -81,15 +81,15 @@ class ImageNet(Source):
     recipe_variant = "imagenet"
 
     def where(self) -> Path:
-        """See `Source`."""
+        """Return the folder `imagenet` in the data root."""
         return self.root / "imagenet"
 
     def require(self, what: str = "a dataset") -> None:  # noqa: ARG002
-        """See `Source`."""
+        """Refuse a data root without the folder `imagenet/train`."""
         require_folder(self.where() / "train", "ImageNet", f"; it is {ROOT}")
 
     def open(self, size: int | None = None, bad: "BadImages | None" = None) -> "Dataset":
-        """See `Source`."""
+        """Open the images of `train/` and `val/`."""
         from smallgroup.data.folder import open_imagenet  # noqa: PLC0415
 
         return open_imagenet(self.where(), size, bad)
@@ -102,21 +102,21 @@ class Folder(Source):
     takes = "PATH"
 
     def where(self) -> Path:
-        """See `Source`."""
+        """Return the folder that the name gives."""
         return expanded(self.argument)
 
     def require(self, what: str = "a dataset") -> None:
-        """See `Source`."""
+        """Refuse a path that is not a folder."""
         require_folder(self.where(), f"{what} 'folder:PATH'")
 
     def folders_of_classes(self) -> Sequence[Path]:
-        """See `Source`."""
+        """Return the folders in which every sub-folder is a class."""
         from smallgroup.data.folder import class_parents  # noqa: PLC0415
 
         return class_parents(self.where())
 
     def open(self, size: int | None = None, bad: "BadImages | None" = None) -> "Dataset":
-        """See `Source`."""
+        """Open the images of the folder, or of its shards."""
         from smallgroup.data.folder import open_folder  # noqa: PLC0415
 
         return open_folder(self.where(), size, bad)
@@ -146,17 +146,17 @@ class Own(Source):
         return f"{self.name}:{self.argument}"
 
     def where(self) -> str:
-        """See `Source`."""
+        """Return in words where the images come from."""
         return "Python"
 
     def require(self, what: str = "a dataset") -> None:  # noqa: ARG002
-        """See `Source`."""
+        """Refuse data that the program has not passed."""
         given_data(self.reference)
 
     def open(self, size: int | None = None, bad: "BadImages | None" = None) -> "Dataset":  # noqa: ARG002
-        """See `Source`."""
+        """Open the labeled images that the program has passed."""
         return given_data(self.reference).open(size)
 
     def open_unlabeled(self, like: "Dataset", bad: "BadImages | None" = None) -> "Images":  # noqa: ARG002
-        """See `Source`."""
+        """Open the unlabeled images that the program has passed."""
         return given_data(self.reference).open_unlabeled(like)

@@ -45,11 +45,11 @@ class Hub(Source):
         return f"{self.name}:{shown(self.argument)}"
 
     def where(self) -> Path | str:
-        """See `Source`."""
+        """Return the folder that the library saved, or the words for the Hub."""
         return expanded(self.argument) if self._is_saved() else "Hugging Face Hub"
 
     def require(self, what: str = "a dataset") -> None:
-        """See `Source`."""
+        """Refuse names and folders that cannot be a dataset, and a missing or old library."""
         if not self._is_saved() and not re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*(?<!\.py)", self.argument):
             raise DataError(
                 f"{what} 'hf:NAME' must be OWNER/NAME on the Hugging Face Hub, or a folder that its library has saved "
@@ -74,7 +74,7 @@ class Hub(Source):
             )
 
     def open(self, size: int | None = None, bad: "BadImages | None" = None) -> "Dataset":  # noqa: ARG002
-        """See `Source`."""
+        """Open the splits of the dataset; none of its code is run."""
         splits = self._splits()
         tests = [name for name in TESTS if name in splits]
         parts = [splits["train"], *(splits[name] for name in tests[:1])]

@@ -24,7 +24,7 @@ _PIECE = 4096
 
 
 class Images(Protocol):
-    """A set of images; how they are kept is their own affair."""
+    """A set of images, however it is stored."""
 
     @property
     def labels(self) -> Tensor | None:
@@ -37,10 +37,10 @@ class Images(Protocol):
     def __len__(self) -> int: ...
 
     def digest(self) -> str:
-        """A text that changes with the labels and the images, as far as these are known without being decoded."""
+        """Return a text that changes with the labels and the images, as far as these are known without decoding."""
 
     def fetch(self, indices: Tensor, parts: Parts | None = None) -> Tensor:
-        """Images as uint8 [n, channels, size, size]: the drawn parts of them, or the center."""
+        """Return images as uint8 [n, channels, size, size]: the drawn parts of them, or the center."""
 
     def resized(self, size: int) -> "Images":
         """Return the same images, fetched in another size; bilinear, over all pixels that a smaller one covers."""
@@ -77,11 +77,11 @@ class TensorImages:
         return len(self.pixels)
 
     def digest(self) -> str:
-        """See `Images`."""
+        """Return a hash of all pixels and labels."""
         return digest_of(self.pixels.contiguous().numpy().tobytes(), self.labels)
 
     def fetch(self, indices: Tensor, parts: Parts | None = None) -> Tensor:
-        """See `Images`."""
+        """Return images by number, in the size and the channels that are asked for."""
         if parts is None:
             return self._centres(indices) if self._kept is None else self._kept.get(indices, self._centres)
         pixels = in_channels(self.pixels.index_select(0, indices), self.channels)
@@ -117,11 +117,11 @@ class TensorImages:
         return None if as_it_is or not Kept.fits(*shape) else Kept(*shape)
 
     def resized(self, size: int) -> "TensorImages":
-        """See `Images`."""
+        """Return the same images in another size."""
         return TensorImages(self.pixels, self.labels, size=size, channels=self.channels, note=self.note)
 
     def without_labels(self, size: int, channels: int) -> "TensorImages":
-        """See `Images`."""
+        """Return the same images without labels, in another size and number of channels."""
         return TensorImages(self.pixels, None, size=size, channels=channels, note=self.note)
 
     def chosen(self, places: Tensor) -> "TensorImages":
@@ -179,7 +179,7 @@ class FileImages:
         }
 
     def fetch(self, indices: Tensor, parts: Parts | None = None) -> Tensor:
-        """See `Images`."""
+        """Decode images by number."""
         if parts is None and self._kept is not None:
             return self._kept.get(indices, self._decoded)
         return self._decoded(indices, parts)
@@ -197,14 +197,14 @@ class FileImages:
         return Kept(*shape) if Kept.fits(*shape) else None
 
     def resized(self, size: int) -> "FileImages":
-        """See `Images`."""
+        """Return the same files, decoded to another size."""
         other = copy(self)
         other.size = size
         vars(other).pop("_kept", None)  # in the size it had
         return other
 
     def without_labels(self, size: int, channels: int) -> "FileImages":
-        """See `Images`."""
+        """Return the same files without labels, decoded to another size and number of channels."""
         rest: Any = {"margin": self.margin, "note": self.note, "skipped": self.skipped}
         return FileImages(self.paths, None, size=size, channels=channels, **rest)
 

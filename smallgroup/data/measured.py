@@ -63,24 +63,24 @@ class Relabeled:
 
     @property
     def note(self) -> str:
-        """See `Images`."""
+        """Return the note of the images."""
         return self.images.note
 
     def __len__(self) -> int:
         return len(self.images)
 
     def digest(self) -> str:
-        """See `Images`."""
+        """Return the digest of the images; labels that were set later are not in it."""
         return self.images.digest()
 
     def fetch(self, indices: Tensor, parts: Parts | None = None) -> Tensor:
-        """See `Images`."""
+        """Return images by number."""
         return self.images.fetch(indices, parts)
 
     def resized(self, size: int) -> Images:
-        """See `Images`."""
+        """Return the same images in another size, with the new labels."""
         return Relabeled(self.images.resized(size), self.labels)
 
     def without_labels(self, size: int, channels: int) -> Images:
-        """See `Images`."""
+        """Return the images without the labels set here."""
         return self.images.without_labels(size, channels)

@@ -47,26 +47,26 @@ class BlankImages:
 
     @cached_property
     def labels(self) -> Tensor:
-        """See `Images`."""
+        """Return labels that cycle through the classes."""
         return torch.arange(self.count) % self.classes
 
     def __len__(self) -> int:
         return self.count
 
     def digest(self) -> str:
-        """See `Images`."""
+        """Return the number, classes and size of the images as text."""
         return f"{self.count} black images, {self.classes} classes, {self.size} pixels"
 
     def resized(self, size: int) -> "BlankImages":
-        """See `Images`."""
+        """Return as many black images in another size."""
         return replace(self, size=size)
 
     def without_labels(self, size: int, channels: int) -> "BlankImages":
-        """See `Images`; the labels of black images say nothing."""
+        """Return the same in another size; the labels stay, because those of black images mean nothing."""
         return replace(self, size=size, channels=channels)
 
     def fetch(self, indices: Tensor, parts: Parts | None = None) -> Tensor:  # noqa: ARG002
-        """See `Images`."""
+        """Return black images."""
         return torch.zeros(len(indices), self.channels, self.size, self.size, dtype=torch.uint8)
 
 

@@ -70,11 +70,11 @@ class ReadImages:
         return len(self.seen.prints)
 
     def digest(self) -> str:
-        """See `Images`."""
+        """Return a hash of the labels, shapes and pixels as they were read first."""
         return digest_of(repr((self.seen.shapes, self.seen.prints)).encode(), self.labels)
 
     def fetch(self, indices: Tensor, parts: Parts | None = None) -> Tensor:
-        """See `Images`."""
+        """Return images by number; those that are not kept in memory are read again."""
         if parts is None and self._kept is not None:
             return self._kept.get(indices, self._made)
         return self._made(indices, parts)
@@ -111,11 +111,11 @@ class ReadImages:
         )
 
     def resized(self, size: int) -> "ReadImages":
-        """See `Images`."""
+        """Return the same images in another size."""
         return self._in(size, self.channels, self.labels)
 
     def without_labels(self, size: int, channels: int) -> "ReadImages":
-        """See `Images`."""
+        """Return the same images without labels, in another size and number of channels."""
         return self._in(size, channels, None)
 
     def _in(self, size: int, channels: int, labels: Tensor | None) -> "ReadImages":

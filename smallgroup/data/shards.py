@@ -43,16 +43,16 @@ LARGEST_IMAGE = 2**28
 
 
 class _Part(BaseModel):
-    """One part of the images."""
+    """One part of the images (train, test or val) in `shards.json`."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
     images: int = Field(ge=1)
     bytes: list[int] = Field(min_length=1, max_length=100_000)
-    """Of each shard."""
+    """Bytes of each shard file."""
 
 
 class _Manifest(BaseModel):
-    """What `shards.json` says."""
+    """The contents of `shards.json`, checked as untrusted input."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
     schema_version: Literal[1]
@@ -64,17 +64,17 @@ class _Manifest(BaseModel):
 
 @dataclass
 class Written:
-    """What was written."""
+    """What `write_shards` wrote, and which files it skipped."""
 
     folder: Path
     images: dict[str, int] = field(default_factory=dict)
-    """By part."""
+    """Number of images in each part."""
     bytes: int = 0
     skipped: list[str] = field(default_factory=list)
     """Files that cannot be decoded and were left out."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As `--json` prints it."""
+        """Return the document that `shards --json` prints."""
         return {**vars(self), "folder": str(self.folder)}
 
 
@@ -185,7 +185,7 @@ def write_shards(
 
 
 class _Writer:
-    """The shards of one part."""
+    """Write the shard files and the index of one part."""
 
     def __init__(self, folder: Path, most: int) -> None:
         folder.mkdir()
@@ -196,7 +196,7 @@ class _Writer:
         self._held = 0
 
     def add(self, content: bytes, label: int) -> None:
-        """Add an image."""
+        """Append an encoded image; start a new shard file if the current one is full."""
         if self._held and self._held + len(content) > self._most:
             self._flush()
         self._rows.append((len(self._sizes), self._held, len(content), label))

@@ -112,7 +112,7 @@ class Worker:
         return torch.frombuffer(content, dtype=torch.uint8).view(shape)  # type: ignore[arg-type]
 
     def examine(self, paths: Sequence[str], size: int | None) -> list[decoding.Examined]:
-        """See `decoding.examined`."""
+        """Decode every file in the worker process, as `decoding.examined` does."""
         found = json.loads(self._reply({"examine": list(paths), "size": size}))
         return [(bool(sound), str(text), list(sums)) for sound, text, sums in found]
 

@@ -30,7 +30,7 @@ class Onnx(Exporter):
     name = "onnx"
 
     def require(self) -> None:
-        """See `Exporter`."""
+        """Refuse if onnx or onnxruntime is not installed."""
         for name in PACKAGES:
             try:
                 importlib.import_module(name)
@@ -41,11 +41,11 @@ class Onnx(Exporter):
                 ) from None
 
     def script(self) -> str:
-        """See `Exporter`."""
+        """Return a program that needs onnxruntime, numpy and pillow alone."""
         return SCRIPT.read_text()
 
     def content(self, network: DerivedNetwork, model: TrainedModel) -> bytes:
-        """See `Exporter`."""
+        """Return the network as an ONNX file with its description as metadata."""
         program = program_of(network, model)
         with _quiet():
             made = torch.onnx.export(
@@ -71,15 +71,15 @@ class Onnx(Exporter):
         return bytes(proto.SerializeToString())
 
     def int8(self, content: bytes, batches: Iterable[torch.Tensor]) -> bytes:
-        """See `Exporter`."""
+        """Return the file quantized statically, with the ranges that the batches show."""
         return quantized(content, batches)
 
     def latencies(self, contents: Sequence[bytes], images: ImageSpec) -> list[float]:
-        """See `Exporter`."""
+        """Return the milliseconds of each file in onnxruntime on one thread."""
         return latencies_of([(content, images) for content in contents])
 
     def runs(self, content: bytes) -> Forward:
-        """See `Exporter`."""
+        """Return an onnxruntime session as a function of images."""
         runtime = importlib.import_module("onnxruntime")
         options = runtime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()

@@ -23,7 +23,7 @@ class Pt2(Exporter):
     name = "pt2"
 
     def content(self, network: DerivedNetwork, model: TrainedModel) -> bytes:
-        """See `Exporter`."""
+        """Return the network as an archive of `torch.export`."""
         program = program_of(network, model)
         program.example_inputs = None  # would be pickled
         file = io.BytesIO()
@@ -31,6 +31,6 @@ class Pt2(Exporter):
         return file.getvalue()
 
     def runs(self, content: bytes) -> Forward:
-        """See `Exporter`."""
+        """Return the archived program as a function of images."""
         loaded: Forward = torch.export.load(io.BytesIO(content)).module()
         return loaded

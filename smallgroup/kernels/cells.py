@@ -12,7 +12,7 @@ from smallgroup.kernels.terms import EPSILON, check_values, differentiable_once
 
 
 def compute(plan: CellTerms, inputs: Sequence[Tensor], weights: Tensor) -> list[Tensor]:
-    """The nodes of a cell."""
+    """Return the nodes of a cell, computed by one native operator."""
     check_values(inputs[0])
     matrices = [layer.weight for layer in plan.layers]
     biases = [layer.bias for layer in plan.layers if layer.bias is not None]

@@ -29,7 +29,7 @@ _MOST_CHANNELS = 128
 
 
 class Native:
-    """See `terms.Backend`."""
+    """The path `native`: our own C++ kernels behind the functions of `terms.Backend`."""
 
     whole_nodes: ClassVar[bool] = False
 

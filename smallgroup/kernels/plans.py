@@ -36,7 +36,7 @@ class CellTerms:
 
     @staticmethod
     def of(arrows: Sequence[Arrow], inputs: int, nodes: int) -> "CellTerms":
-        """Number the layers."""
+        """Number the layers of a cell, so that the operator can refer to them."""
         layers = [arrow.layer for arrow in arrows if arrow.layer is not None]
         numbers, seen = [], 0
         for arrow in arrows:

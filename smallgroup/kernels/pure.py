@@ -53,7 +53,7 @@ class Pure:
         return mixed
 
     def cell(self, plan: CellTerms, inputs: Sequence[Tensor], weights: Tensor) -> list[Tensor] | None:  # noqa: ARG002
-        """Node by node."""
+        """Return None: this path has no operator for whole cells, which are computed node by node."""
         return None
 
     def joined(self, parts: Sequence[Tensor], board: Board) -> Tensor:  # noqa: ARG002

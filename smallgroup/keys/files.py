@@ -20,11 +20,11 @@ from smallgroup.runtime.text import quoted, shown
 from smallgroup.spaces import SPACES
 
 CONFIG = "config.yaml"
-"""In the folder of a run."""
+"""Name of the config in the folder of a run."""
 DATA = ("dataset", "unlabeled")
-"""Keys that name data."""
+"""Keys whose value is the name of a dataset."""
 LARGEST = 200_000
-"""Bytes of a config file, which take seconds to read."""
+"""Most bytes of a config file; to parse as many takes seconds."""
 
 
 class NotRegisteredError(ValueError):

@@ -39,7 +39,7 @@ class Progress:
 
 
 class Measured(NamedTuple):
-    """How well W does on validation images: what has more error, or of equal error more loss, is worse."""
+    """How well W does on validation images. A higher error is worse, and at equal error a higher loss."""
 
     error: float
     """Validation error in percent."""

@@ -16,10 +16,10 @@ from smallgroup.runtime.files import read_regular
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What a run was asked for beside its config."""
+    """What a run was asked to do beyond its config."""
 
     seconds: float | None
-    """The time budget; None: none."""
+    """Seconds of the time budget; None: there is no budget."""
     clock: Clock
     baselines: tuple[Baseline, ...]
     controls: bool = False
@@ -35,7 +35,7 @@ class RunPlan:
 
     @staticmethod
     def read(folder: Path) -> "RunPlan | None":
-        """The plan of a begun run; None if there is none."""
+        """Read the plan of a run that was started before; None: there is none."""
         try:
             content = read_regular(folder / PLAN, 100_000)
         except FileNotFoundError:
@@ -46,7 +46,7 @@ class RunPlan:
             raise ValueError(f"{folder / PLAN} must be the plan of a run, but it is not") from None
 
     def dumps(self) -> str:
-        """The text of the file."""
+        """Return the text of `plan.json`."""
         return json.dumps(asdict(self)) + "\n"
 
     @property

@@ -24,7 +24,7 @@ class BaselineComparison:
 
     @property
     def sentence(self) -> str:
-        """The verdict in words."""
+        """Return the verdict as a sentence."""
         name = BASELINES[self.baseline]
         if self.comparison is None:
             return f"The network found and {name} cannot be compared."
@@ -79,7 +79,7 @@ class RunResult(ShownResult):
         return notebook.html_of_run([each.sentence for each in self.comparisons], self.training, self.search)
 
     def to_dict(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Return the document that `run --json` prints."""
         return {
             "search": self.search.to_dict(),
             "training": self.training.to_dict(),

@@ -33,11 +33,11 @@ class Way:
 
     @property
     def share(self) -> float | None:
-        """That of the operation itself."""
+        """Return the share of the operation drawn; None: it is not known."""
         return dict(self.shares).get(self.operation)
 
     def words(self, node: int) -> str:
-        """For who cannot see it, or wants to know more."""
+        """Return the edge in words, for screen readers and tooltips."""
         told = f"{self.operation} from node {self.source} to node {node}"
         if not self.shares:
             return told
@@ -163,7 +163,7 @@ def described(cell: DrawnCell) -> str:
 @dataclass(frozen=True)
 class _Places:
     rows: list[tuple[int, int, float]]
-    """(node, row of it, y)"""
+    """For each row of the drawing: the node, the number of the row in its lane, and y."""
     nodes: dict[int, float]
 
 

@@ -56,7 +56,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """Series that share their axes."""
+    """Several series drawn over the same axes."""
 
     key: str
     """A name for files and anchors."""

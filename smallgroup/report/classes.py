@@ -26,7 +26,7 @@ class ShadedField:
     """The class that has its color."""
     source: str | None = None
     label: str | None = None
-    """Its head on narrow screens."""
+    """The head of its column, shown beside it on narrow screens."""
 
 
 def shaded(share: float | None, source: str, digits: int = 0, label: str | None = None) -> ShadedField:
@@ -37,7 +37,7 @@ def shaded(share: float | None, source: str, digits: int = 0, label: str | None 
 
 
 def teaching_section(run: Run, twin: Run | None, prefix: str) -> Markup | None:
-    """The paper's Figure 1, measured."""
+    """Return the section "Who teaches whom": the paper's Figure 1, measured. None: nothing was measured."""
     found = teaching_of(run, twin)
     if found is None:
         return None

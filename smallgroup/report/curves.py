@@ -52,7 +52,7 @@ def mean_entropy(kind: str) -> RowValue:
 
 
 def gap(row: MetricsRow) -> float | None:
-    """What discretization costs, in points."""
+    """Return the error of the derived cell minus that of the mixed network, in points; None: not measured."""
     derived, mixed = row.number("derived_error"), row.number("w_error")
     return None if derived is None or mixed is None else derived - mixed
 

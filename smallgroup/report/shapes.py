@@ -28,7 +28,7 @@ class Polyline:
 
 @dataclass(frozen=True)
 class Box:
-    """A rectangle of a drawing."""
+    """A rectangle, with rounded corners if `corner` is not 0."""
 
     element: ClassVar = "rect"
     x: float
@@ -43,7 +43,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Disc:
-    """A circle of a drawing."""
+    """A circle, such as a node of a cell."""
 
     element: ClassVar = "circle"
     x: float
@@ -93,7 +93,7 @@ class Group:
     name: str = ""
     data: Mapping[str, object] = field(default_factory=dict)
     focus: bool = False
-    """Whether the keyboard reaches it."""
+    """Whether it can be reached with the tab key."""
 
 
 Shape = Polyline | Box | Disc | Label | Raster | Group

@@ -48,16 +48,16 @@ class Watcher:
     """Somebody who is told how a run goes; this one does nothing, and others override what they want to hear of."""
 
     def told(self, sentence: str) -> None:
-        """Something is not as it should be, such as a checkpoint that is damaged."""
+        """Called with a warning, such as that a checkpoint is damaged."""
 
     def resumed(self, step: int) -> None:
-        """The run goes on after so many steps."""
+        """Called when the run is resumed after this many steps."""
 
     def started(self, job: Job) -> None:
-        """Called before the first step."""
+        """Called once before the first step, with the job."""
 
     def stepped(self, step: int, seconds: float) -> None:
-        """A step was taken; the run has lasted so many seconds in all."""
+        """Called after a step; `seconds` is the time of the run so far."""
 
     def ended_epoch(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Called at the end of each epoch."""

@@ -5,4 +5,4 @@ from typing import Literal, get_args
 KernelPath = Literal["plain", "torch", "native"]
 PATHS: tuple[str, ...] = get_args(KernelPath)
 AUTO = "auto"
-"""The best that there is."""
+"""The setting that takes the fastest path of the machine."""

@@ -43,7 +43,7 @@ class _Plain(yaml.SafeLoader):
     depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """As before, but for those."""
+        """Compose a node; refuse aliases, tags and deep nesting."""
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         tagged = getattr(event, "tag", None) is not None
         if isinstance(event, yaml.AliasEvent) or tagged or self.depth > DEEPEST:

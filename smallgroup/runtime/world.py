@@ -40,7 +40,7 @@ class Vote(NamedTuple):
 
 
 IN_STEP, BETWEEN_STEPS = 1, 2
-"""Where a rank has failed."""
+"""Where a rank failed: a step can be undone on all ranks, what happens between two steps cannot."""
 
 
 class LostRankError(RuntimeError):

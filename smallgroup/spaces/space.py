@@ -65,7 +65,7 @@ class Mixture:
         settings: Tensor | None = None,
     ) -> None:
         self.weights = weights
-        """[edges, operations]"""
+        """[edges, operations]: the weight of each operation on each edge."""
         self.edges = edges
         """[edges]: a factor for each edge; None is one."""
         self.settings = settings

@@ -20,7 +20,7 @@ class WholeCell:
     def __init__(self, arrows: Sequence[tuple[int, int, Arrow]], inputs: int, nodes: int, columns: int) -> None:
         self.inputs, self.nodes, self.columns = inputs, nodes, columns
         self.arrows = arrows
-        """With edge and column."""
+        """Each arrow with its edge and its column in the table of weights."""
         self._full = self._planned(arrows)
 
     @staticmethod

@@ -58,14 +58,14 @@ Files = dict[str, bytes]
 
 @dataclass(frozen=True)
 class Packed:
-    """What became of the searches of a folder."""
+    """How many searches `pack` added, knew or left out."""
 
     added: int
     known: int
     """Finished ones that the archive had before."""
     unfinished: int
     total: int
-    """Searches in the archive."""
+    """Searches in the archive after packing."""
 
 
 def pack(studies: Path, archive: Path, names: Sequence[str] = ()) -> Packed:

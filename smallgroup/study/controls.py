@@ -144,7 +144,7 @@ class Expected:
 
 
 def _expected(groups: Sequence[Config], passes: Sequence[int]) -> list[list[Expected]]:
-    """By control and point."""
+    """Return what each control must be, at each point of the grid."""
     return [
         [Expected(len(group.learners), 0.0, group.search.targets, taught=False) for group in groups],
         [Expected(count, 0.0, group.search.targets, taught=False) for group, count in zip(groups, passes, strict=True)],

@@ -31,7 +31,7 @@ FORMATS: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDa
 _SIZE, _BESIDE, _LINE = (6.4, 4.2), 3.0, 0.19
 """Inches: of a panel, what a legend beside the panels adds to the width, and a line of that legend."""
 _ACROSS = 3
-"""Panels in a row."""
+"""Most panels in one row of a figure."""
 _TITLE, _LABEL = 72, 36
 """Letters in a line of the title, for each panel across, and of the legend."""
 _SPREAD = 0.4

@@ -51,7 +51,7 @@ def _no_key_of_the_study(keys: dict[str, Any]) -> dict[str, Any]:
 
 
 Keys = Annotated[dict[str, Any], AfterValidator(_no_key_of_the_study)]
-"""Of a config."""
+"""Keys of a config; keys that belong to the study as a whole are refused."""
 
 
 class BaselineRow(Section):
@@ -72,7 +72,7 @@ class Where(Section):
     """Keys that hold at points of the grid alone."""
 
     at: dict[str, Any] = Field(min_length=1)
-    """Values of axes."""
+    """A value for each axis of the grid that is named."""
     config: Keys
 
 
@@ -98,10 +98,10 @@ class StudyRow(Section):
 
 
 class Claim(Section):
-    """What is to be shown: that one row is better than others."""
+    """A claim to test: that one row is better than others."""
 
     says: OneLine
-    """As in "teaching helps"."""
+    """The claim in words, such as "teaching helps"."""
     row: str
     than: tuple[str, ...] = Field(min_length=1)
     """All of them: each is a comparison of its own."""
@@ -118,7 +118,7 @@ class Claim(Section):
 
 
 class Figure(Section):
-    """A picture beside the table."""
+    """A figure that is written beside the table."""
 
     kind: Literal["curve", "course"]
     """The primary measure over an axis of the grid, or over the epochs of the searches."""

@@ -27,7 +27,7 @@ _IMAGES = {"train": "training", "validation": "validation", "unlabeled": "unlabe
 
 
 def footer(plan: Plan, store: Store) -> list[str]:
-    """Sentences below the table."""
+    """Return the sentences below the table."""
     study = plan.study
     of_all = ", mean of all learners of a search, as are all numbers of learners" if study.takes_means else ""
     return [

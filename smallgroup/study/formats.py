@@ -159,7 +159,7 @@ def _limit(smallest_p: float, possible: float | None, n: int) -> str:
 
 
 def markdown(table: Table) -> str:
-    """For a web page."""
+    """Return the table as Markdown."""
     titles, rows = grid(table)
     lines = [f"# {escape_markdown(table.title)}", "", _piped(titles), "| --- " * len(titles) + "|"]
     lines += [_piped(row) for row in rows]

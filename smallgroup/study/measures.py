@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Measure:
-    """A column. What is None of a run cannot be said of it."""
+    """A column of a table. A function is None, or returns None, where a run has no such number."""
 
     title: str
     phase: Literal["search", "train"]
     larger_is_better: bool | None
-    """None: neither."""
+    """Which direction is better; None: neither."""
     of_learner: "Callable[[Outcome, int], float | None] | None" = None
     """By learner; else `of_training`, else `of_run`."""
     of_answer: "Callable[[Outcome], float | None] | None" = None
@@ -186,7 +186,7 @@ TRUE = {
 }
 """Measures that are looked up in a table of accuracies."""
 PREDICTED = {"predicted_accuracy", "predicted_percentile"}
-"""Measures that a surrogate predicts."""
+"""Measures that a surrogate predicts instead of looking them up."""
 ON_HELD_OUT = {"supernet_held_out_error", "held_out_error"}
 """Those of images that nobody trains on."""
 ON_TEST_IMAGES = {"test_error", "test_error_top5"}

@@ -14,15 +14,15 @@ from smallgroup.runtime.files import read_regular
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run has come to."""
+    """The results of a search and of the trainings of its answer."""
 
     search: SearchResult
     config: Config
-    """Of the search."""
+    """Config of the search."""
     place: Path
     """Where the files of the search are."""
     trainings: tuple[TrainResult, ...] = ()
-    """Of the answer's cell."""
+    """Trainings of the answer's cell."""
     labellers: SearchResult | None = None
     """The search that had to be carried out before."""
 

@@ -21,23 +21,23 @@ class PlannedRun:
 
     config: Config
     trains: "PlannedRun | None" = None
-    """Of a training: the search."""
+    """If the run is a training, the search whose cell it trains."""
     labellers: "PlannedRun | None" = None
-    """Of a search: the one whose learners make its labels."""
+    """If the run is a search, the search whose learners make its labels; None: it makes its own."""
 
     @property
     def phase(self) -> Literal["search", "training"]:
-        """Which of the paper's two."""
+        """Return which of the paper's two phases the run is."""
         return "search" if self.trains is None else "training"
 
     @property
     def needs(self) -> tuple["PlannedRun", ...]:
-        """What must be done before."""
+        """Return the runs that must be finished first."""
         return tuple(run for run in (self.trains, self.labellers) if run is not None)
 
     @cached_property
     def key(self) -> str:
-        """The name of its folder."""
+        """Return the hash that names the folder of the run."""
         return _hash([self._plain, *(run.key for run in self.needs)])
 
     @cached_property
@@ -98,7 +98,7 @@ def short_names(keys: Collection[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Plan:
-    """All lines of a study."""
+    """The rows of a study at every point of its grid, with their runs."""
 
     name: str
     study: Study

@@ -74,7 +74,7 @@ def numbers_of(plan: Plan, store: Store, workers: int) -> range:
 
 
 class _Crew:
-    """The workers of this process."""
+    """The workers that this command started."""
 
     def __init__(self, plan: Plan, store: Store, engine: Engine) -> None:
         self.broken: list[int] = []

@@ -56,7 +56,7 @@ class Answers:
 
     learners: tuple[Standing, ...]
     retained: int
-    """Which of the learners."""
+    """Index of the retained learner."""
     consensus: Standing
     """Of the cell derived from the mean of all learners' scores."""
     stored: float | None = None

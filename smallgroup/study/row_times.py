@@ -33,7 +33,7 @@ from smallgroup.study.baselines import untrained
 from smallgroup.version import __version__
 
 FILE = "row-times.json"
-"""In the user's cache folder."""
+"""Name of the file in the user's cache folder."""
 _SCHEMA = 1
 _LARGEST = 1_000_000
 """Bytes of that file; it has about ten thousand."""

@@ -45,11 +45,11 @@ class Store:
         return self.root / RUNS / run.key
 
     def place(self, run: PlannedRun) -> Path:
-        """Its own files, as the commands leave them."""
+        """Return the folder of the run's own files, as the commands write them."""
         return self.folder(run) / run.phase
 
     def result(self, run: PlannedRun) -> SearchResult | TrainResult | None:
-        """What a complete run says."""
+        """Return the result of a finished run; None: it is not finished."""
         if run.key not in self._known:
             place = self.place(run)
             found = SearchResult.read(place) if run.trains is None else TrainResult.read(place)
@@ -69,7 +69,7 @@ class Store:
         return Outcome(search, runs.search.config, self.place(runs.search), whole, before)
 
     def state(self, run: PlannedRun) -> StoreState:
-        """How it stands."""
+        """Return whether a run is done, running, failed or waiting."""
         if self.result(run) is not None:
             return "done"
         if held(self.folder(run)):
@@ -86,12 +86,12 @@ class Store:
             return "it failed, and its error cannot be read"
 
     def record_failure(self, run: PlannedRun, error: str) -> None:
-        """For the table, and so that nobody tries in vain again."""
+        """Write down why a run failed, for the table, and so that it is not tried again."""
         self.check_own(run)
         write_whole(self.folder(run) / FAILED, json.dumps({"error": " ".join(error.split())}) + "\n")
 
     def forget_failure(self, run: PlannedRun) -> None:
-        """It may be tried again."""
+        """Delete the record of a failure, so that the run is tried again."""
         self.check_own(run)
         (self.folder(run) / FAILED).unlink(missing_ok=True)
 

@@ -44,12 +44,12 @@ ClaimAnswer = Literal["yes", "no", "equivalent", "undecided", "not shown"]
 
 @dataclass(frozen=True)
 class Entry:
-    """A number of the table."""
+    """The values of one measure in one row."""
 
     values: Mapping[int, float] = field(default_factory=dict)
-    """By seed."""
+    """The value for each seed."""
     theirs: str | None = None
-    """The paper's own."""
+    """The number that the paper states."""
     retrained: Mapping[int, Sequence[float]] = field(default_factory=dict)
     """Of every training of the cell of a seed, whose mean is the value."""
 
@@ -60,17 +60,17 @@ class Entry:
 
     @property
     def summary(self) -> Summary | None:
-        """None: no run has it yet."""
+        """Return mean, deviation and interval; None: no run has the number yet."""
         return summarise(list(self.values.values())) if self.values else None
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A row of the table."""
+    """A row of the table with its numbers."""
 
     name: str
     entries: Mapping[str, Entry]
-    """By measure."""
+    """The entry for each measure."""
     all_learners: Entry
     """The primary measure, as the mean over all learners: what the rule of the answer has gained is not in it."""
     wanted: int
@@ -137,7 +137,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Table:
-    """All of it."""
+    """All rows, claims and notes of a study, ready to be written."""
 
     title: str
     columns: Sequence[str]

@@ -49,7 +49,7 @@ class Judge:
 
     @property
     def predicts(self) -> bool:
-        """Whether it is a surrogate."""
+        """Return whether the accuracies are predicted by a surrogate."""
         return self.truth.caveat is not None
 
     def standing(self, cell: Genotype) -> Standing | None:
@@ -70,5 +70,5 @@ def judge_for(config: Config) -> Judge:
 
 @cache
 def _found(name: str, root: Path) -> GroundTruth | None:
-    """Read once."""
+    """Read a ground truth, once per process."""
     return GROUND_TRUTHS[name].find(root)

@@ -89,17 +89,17 @@ def _tried(run: PlannedRun, store: Store) -> None:
 
 @dataclass(frozen=True)
 class StudyProgress:
-    """How a study stands."""
+    """How many runs of a study are done, and how long the others take."""
 
     states: dict[str, StoreState]
-    """By the key of the run."""
+    """The state of each run, by the key of the run."""
     seconds_left: float | None
-    """None: nothing is known."""
+    """Estimated seconds until all runs are done; None: nothing is known yet."""
     unknown: int = 0
     """Runs that are not in it."""
 
     def count(self, state: StoreState) -> int:
-        """Runs in a state."""
+        """Return the number of runs in a state."""
         return sum(each == state for each in self.states.values())
 
 

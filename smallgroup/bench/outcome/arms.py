@@ -46,7 +46,7 @@ MOST_CELLS = 3000
 
 @dataclass(frozen=True)
 class ArmOutcome:
-    """What came of an arm."""
+    """The error, size and cost of one arm with one seed."""
 
     arm: str
     task: str
@@ -64,7 +64,7 @@ class ArmOutcome:
     """The cell, or the kind of network."""
 
     def to_dict(self) -> dict[str, Any]:
-        """For a file."""
+        """Return plain values for the file of the outcome."""
         return asdict(self)
 
 
@@ -73,7 +73,7 @@ Arm = Callable[[OutcomeTask, int, ArmOutcome | None], ArmOutcome]
 
 
 def _run(name: str, **more: Any) -> Arm:  # noqa: ANN401 -- keys of a config
-    """A whole run without baselines."""
+    """Return the arm of a whole run without baselines."""
 
     def carry_out(task: OutcomeTask, seed: int, _: ArmOutcome | None) -> ArmOutcome:
         start = time.process_time()
@@ -110,7 +110,7 @@ def _run(name: str, **more: Any) -> Arm:  # noqa: ANN401 -- keys of a config
 
 @dataclass
 class _Watch:
-    """Notes when the training begins."""
+    """Note the CPU seconds at which the training begins."""
 
     seconds: float = 0.0
 

@@ -222,7 +222,7 @@ DRAWN: dict[str, Callable[[Sheet], None]] = {
     "t-shirt": Top(sleeve=(19, 6), length=(56, 5), collar=0.15).draw,
     "trousers": _draw_trousers,
 }
-"""How each class is drawn."""
+"""The function that draws each class."""
 CLASSES = tuple(DRAWN)
 
 

@@ -72,7 +72,7 @@ class Residual(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        """The sum of both ways."""
+        """Return the sum of the block and its shortcut."""
         return functional.relu(self.body(x) + self.shortcut(x))
 
 

@@ -11,7 +11,7 @@ from smallgroup.runtime.files import read_regular, write_whole
 
 _OUTCOME = TypeAdapter(ArmOutcome)
 LARGEST = 100_000
-"""Bytes of a file."""
+"""Most bytes of an outcome file that is read."""
 
 
 def read(folder: Path, unit: Unit) -> ArmOutcome | None:

@@ -42,26 +42,26 @@ class Paired:
 
 @dataclass(frozen=True)
 class OutcomeRow:
-    """An arm on a task."""
+    """The outcomes of one arm on one task."""
 
     arm: str
     outcomes: Mapping[int, ArmOutcome]
-    """By seed."""
+    """The outcome for each seed."""
     paired: Paired | None
     """None of `run` itself, and where no seed is common."""
 
     @property
     def error(self) -> float:
-        """The mean over the seeds."""
+        """Return the mean test error over the seeds."""
         return fmean(one.test_error for one in self.outcomes.values())
 
     @property
     def deviation(self) -> float:
-        """Between seeds."""
+        """Return the standard deviation of the test error between seeds; 0 for a single one."""
         return stdev(one.test_error for one in self.outcomes.values()) if len(self.outcomes) > 1 else 0.0
 
     def mean(self, name: str) -> float:
-        """Of another number of the outcomes."""
+        """Return the mean of another number of the outcomes."""
         return fmean(float(getattr(one, name)) for one in self.outcomes.values())
 
 

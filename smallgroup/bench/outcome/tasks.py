@@ -20,7 +20,7 @@ class OutcomeTask:
     name: str
     dataset: str
     seconds: float
-    """CPU seconds for everything together."""
+    """CPU seconds that an arm may use, for everything it does."""
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Keys of the config beside the recipe `quick`."""
 

@@ -1,4 +1,4 @@
-"""The options of `shards`."""
+"""The command `smallgroup shards` and its options; the work is imported when it is called."""
 
 from pathlib import Path
 from typing import Annotated

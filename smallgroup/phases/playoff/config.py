@@ -32,7 +32,7 @@ class PlayOffConfig(Section):
 
     @property
     def training(self) -> TrainingConfig:
-        """How a candidate is trained."""
+        """Return the config of a candidate's training."""
         return TrainingConfig(
             epochs=1,  # a constant rate knows no end
             batch_size=self.batch_size,

@@ -84,7 +84,7 @@ class PlayOffJob:
 
     @property
     def finished(self) -> bool:
-        """Whether one candidate is left."""
+        """Return whether one candidate is left."""
         return len(self.left) == 1
 
     @property

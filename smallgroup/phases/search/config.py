@@ -92,7 +92,7 @@ def in_words(hypergradient: str, *, taught: bool) -> str:
 
 
 class SearchConfig(Section):
-    """The course of a search."""
+    """Length, batches, gradient, order and optimizers of a search."""
 
     model_config = ConfigDict(populate_by_name=True)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from smallgroup.group import LearnerReport, StepReport
 
 Architectures = Mapping[int, Mapping[str, Tensor]]
-"""By number of a learner."""
+"""Architecture tensors by the number of the learner."""
 
 
 def read_reports(

@@ -76,7 +76,7 @@ class SearchResult(ShownResult):
     answer: AnswerRecord
     """Whose cell the genotype is, and by which rule; results of earlier versions have the retained learner's."""
     genotype: Any
-    """Of the answer."""
+    """The cell of the answer, as in `genotype.json`."""
     parameters: int
     """Of the retained learner's supernet, like losses and errors below."""
     validation_loss: float

@@ -176,7 +176,7 @@ class Course:
 
     @property
     def teaches(self) -> bool:
-        """Whether learners have V."""
+        """Return whether the learners have V and teach one another."""
         return self.schedules[0].teaches
 
     def kind(self, step: int) -> StepKind:

@@ -39,7 +39,7 @@ class TrainingCourse(ABC):
         self.slices = trainees[0].slices
         is_shared = self.slices.ranks > 1  # then every process computes a slice of the batch, of the same network
         self.mine = self.trainees if is_shared else [self.trainees[k] for k in self.exchange.mine]
-        """Those that are computed here."""
+        """The networks that this process computes."""
         self._shared = False
         """Whether no step was taken since all networks were brought here."""
         self.seed, device = trainees[0].seed, trainees[0].device

@@ -28,31 +28,31 @@ from smallgroup.statistics.calibration import Bin, calibration_error, reliabilit
 
 @dataclass(frozen=True)
 class ModelEvaluation:
-    """What a model does on labeled images; errors are percentages."""
+    """The errors of a model on labeled images, in percent."""
 
     dataset: str
     part: str
     """Part of the data that was classified, such as test."""
     classes: tuple[str, ...]
-    """Names of the model's classes."""
+    """Names of the classes that the model knows."""
     found: Evaluation
     notes: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
-    """Image files that cannot be decoded and were left out."""
+    """Image files that cannot be decoded and were skipped."""
 
     @property
     def images(self) -> int:
-        """How many images were classified."""
+        """Return the number of images that were classified."""
         return len(self.found.wrong)
 
     @property
     def counts(self) -> dict[str, int]:
-        """Images of each class."""
+        """Return the number of images of each class."""
         return {name: sum(row) for name, row in zip(self.classes, self.found.confusion, strict=True)}
 
     @property
     def class_errors(self) -> dict[str, float | None]:
-        """The error on each class; None: it has no images."""
+        """Return the error on each class; None: the class has no images."""
         shares = zip(self.counts.items(), self.found.recognised, strict=True)
         return {name: 100 - share if images else None for (name, images), share in shares}
 

@@ -14,7 +14,7 @@ class GroupConfig(Section):
     """Networks that are trained together and teach one another on unlabeled images."""
 
     learners: int = Field(default=2, ge=1, le=MOST["learners"])
-    """How many networks."""
+    """Number of networks that are trained together."""
     lam: float = Field(default=1.0, ge=0, alias="lambda")
     """Weight of the labels of each peer in the loss of W; 0: every network learns from human labels alone."""
     lambda_ramp: float = Field(default=0.3, ge=0, le=1)
@@ -43,7 +43,7 @@ class GroupConfig(Section):
 
     @property
     def teaching(self) -> Teaching:
-        """Who learns from whom."""
+        """Return who learns from whom, as the group library takes it."""
         return Teaching(self.learners, self.lam, self.labels_from, self.targets)
 
     def lam_at(self, step: int, steps: int) -> float:

@@ -78,7 +78,7 @@ class GroupJob(SeveralNetworks):
 
     @property
     def lam(self) -> float:
-        """Lambda in the next step."""
+        """Return lambda in the next step."""
         return self.own.lam_at(self.step, self.steps)
 
     def learn(self, images: Tensor, labels: Tensor) -> None:

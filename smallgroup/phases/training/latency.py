@@ -23,7 +23,7 @@ MeasureLatency = Callable[[Sequence[tuple[Genotype, NetworkDesign]]], list[float
 
 
 class _Kept(BaseModel):
-    """The file."""
+    """The contents of `latency.json`, checked when it is read."""
 
     model_config = ConfigDict(strict=True)
     milliseconds: dict[str, float] = Field(max_length=10_000)

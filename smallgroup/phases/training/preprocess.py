@@ -52,7 +52,7 @@ class Preprocess:
         return torch.from_numpy(found.copy())[None]
 
     def finish(self, pixels: Tensor) -> Tensor:
-        """Normalize a batch of pixels."""
+        """Normalize a batch of pixels by the model's mean and deviation."""
         return normalise(pixels, self.mean, self.std, torch.float32)
 
 

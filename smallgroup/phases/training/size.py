@@ -38,7 +38,7 @@ class NetworkSize:
         return " and ".join(in_words(name, amount) for name, amount in vars(self).items() if amount is not None)
 
     def within(self, limits: Limits) -> bool:
-        """Whether limits allow it."""
+        """Return whether the size meets all limits."""
         return not self.above(limits)
 
     def above(self, limits: Limits) -> list[str]:
@@ -142,7 +142,7 @@ class _Sizes:
         return [size.within(self.limits) for size in self.of(networks)]
 
     def parameters(self, network: NetworkConfig) -> int:
-        """Count the parameters."""
+        """Count the parameters of a network around the cell."""
         return size_of(self.genotype, network, self.images).parameters
 
 

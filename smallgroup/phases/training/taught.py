@@ -108,7 +108,7 @@ class TaughtTrainee(Trainee):
         return {"validation_error": found.error, "validation_loss": found.loss}
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """The same with V."""
+        """Return the state to save: that of a network alone, and V with its optimizer."""
         tensors, record = super().state()
         tensors |= {f"v.weights.{name}": tensor.detach() for name, tensor in self.v.items()}
         if self.v_optimizer is not None:

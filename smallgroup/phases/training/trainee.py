@@ -198,7 +198,7 @@ class Trainee:
         return functional.cross_entropy(logits.float(), labels, label_smoothing=self.config.label_smoothing)
 
     def _precision(self) -> AbstractContextManager[Any]:
-        """What passes are computed in."""
+        """Return the context in which passes are computed: autocast, unless the precision is float32."""
         if self.config.precision == "float32":
             return nullcontext()
         return torch.autocast(self.device.type, _DTYPES[self.config.precision])

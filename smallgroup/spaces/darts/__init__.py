@@ -21,9 +21,9 @@ else:
     )
 
 SPACES = {"darts": "smallgroup.spaces.darts.definition:DartsDefinition"}
-"""What is registered, by name: `module:Class`."""
+"""The built-in definition of the space, by name: `module:Class`."""
 GROUND_TRUTHS = {"nas-bench-301": "smallgroup.spaces.darts.truth:Surrogate"}
-"""Likewise."""
+"""The built-in ground truths of the space, by name."""
 
 __all__ = [
     "INPUTS",

@@ -19,8 +19,8 @@ else:
     )
 
 SPACES = {"nas-bench-201": "smallgroup.spaces.nas_bench_201.definition:NasBench201Definition"}
-"""What is registered, by name: `module:Class`."""
+"""The built-in definition of the space, by name: `module:Class`."""
 GROUND_TRUTHS = {"nas-bench-201": "smallgroup.spaces.nas_bench_201.truth:Truth"}
-"""Likewise."""
+"""The built-in ground truths of the space, by name."""
 
 __all__ = ["EDGES", "OPERATIONS", "Cell", "Derivation", "NasBench201Space", "Truth", "every_cell"]

@@ -39,7 +39,7 @@ class Cell:
 
     @staticmethod
     def parse(text: str) -> "Cell":
-        """Read the notation `|op~0|+|op~0|op~1|+|op~0|op~1|op~2|`."""
+        """Read a cell in the notation of the benchmark, `|op~0|+|op~0|op~1|+|op~0|op~1|op~2|`."""
         nodes = text.strip().split("+")
         if len(nodes) != 3:
             raise ValueError(f"a cell is written as three nodes joined by +, like {_EXAMPLE}, but got {text[:120]!r}")

@@ -94,7 +94,7 @@ class NasBench201Definition(SpaceDefinition):
         return str(cell), cell
 
     def published(self) -> Mapping[str, Published]:
-        """Return the cells of papers."""
+        """Return the cells of papers, by name."""
         return {name: Published(Cell.parse(text), about) for name, (text, about) in PUBLISHED.items()}
 
     def graphs(self, genotype: Cell) -> dict[str, CellGraph]:

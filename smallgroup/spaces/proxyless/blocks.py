@@ -40,5 +40,5 @@ def build_stem(image_channels: int, channels: int, form: str, style: Style, widt
 
 
 def build_head(inputs: int, channels: int, style: Style, widths: str = SEARCHED) -> nn.Sequential:
-    """Return the last convolution."""
+    """Return the last 1x1 convolution, before the average over the image."""
     return nn.Sequential(*conv_norm_relu(inputs, head_channels(channels, widths), 1, 1, style, affine=True))

@@ -7,7 +7,7 @@ from smallgroup.spaces.proxyless.names import NONE, WIDTHS
 
 
 class ChainRelease(NamedTuple):
-    """A published chain."""
+    """A published chain, and the widths of its network."""
 
     genotype: Chain
     about: str
@@ -15,7 +15,7 @@ class ChainRelease(NamedTuple):
 
     @property
     def sizes(self) -> dict[str, int | str]:
-        """The keys of its network."""
+        """Return the config keys that give a network its published width."""
         return {"channels": WIDTHS[self.widths].first, "widths": self.widths}
 
 
@@ -28,7 +28,7 @@ _STAGES = {
 
 
 def releases() -> dict[str, ChainRelease]:
-    """Return them by name."""
+    """Return the published chains by name."""
     return {
         f"ProxylessNAS_{device}": ChainRelease(_chain(stages), f"ProxylessNAS, Cai et al. 2019, for {device}", device)
         for device, stages in _STAGES.items()

@@ -14,37 +14,37 @@ class Workload:
     """What the workers of a study are started with; they share the folder of the study."""
 
     study: str
-    """Its name."""
+    """Name of the study."""
     root: Path
-    """Where its runs are."""
+    """Folder of the studies and their runs."""
     folder: Path
-    """For logs, and for what workers say of themselves."""
+    """Folder for logs, and for the files in which workers name their run."""
     file: Path
-    """The study."""
+    """File of the study that workers read."""
     only: tuple[str, ...]
     """Texts of which names of rows contain one."""
     crew: str
-    """Tells apart those who carry out the same study."""
+    """Name of this command's workers, so that several commands can share a study."""
     plugins: tuple[str, ...]
     gpu: bool = False
     """Whether every worker needs a GPU of its own."""
 
     def at(self, number: int) -> Path:
-        """Return the file in which a worker says which run it is at."""
+        """Return the file in which a worker names the run it is working on."""
         return self.folder / f"{self.crew}-{number}.run"
 
     def log(self, number: int) -> Path:
-        """Return the file to which a worker writes what it has to say."""
+        """Return the log file of a worker."""
         return self.folder / f"{number}.log"
 
     @property
     def program(self) -> list[str]:
-        """Return how a worker is started."""
+        """Return the words that start a worker."""
         return [sys.executable, "-m", "smallgroup.study.worker"]
 
     @property
     def arguments(self) -> list[str]:
-        """Return its arguments up to AT; after it come CODE and plugins."""
+        """Return the arguments of a worker up to AT; CODE and plugins follow it."""
         return [str(self.root), self.study, str(self.file), json.dumps(self.only)]
 
     def command(self, number: int) -> list[str]:
@@ -53,7 +53,7 @@ class Workload:
 
     @property
     def absolute(self) -> "Workload":
-        """The same for workers that begin in another folder."""
+        """Return the same with absolute paths, for workers that start in another folder."""
         return replace(self, root=self.root.absolute(), folder=self.folder.absolute(), file=self.file.absolute())
 
 

@@ -15,10 +15,10 @@ class LocalEngine:
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def check(self) -> None:
-        """Processes can be started anywhere."""
+        """Do nothing: processes can be started on every machine."""
 
     def start(self, work: Workload, numbers: Sequence[int]) -> None:
-        """Start the processes."""
+        """Start a process for each worker."""
         for number in numbers:
             with open_regular(work.log(number), "ab") as log:
                 # Its input is a pipe that nobody writes to: it ends when this process does, however that happens. And
@@ -49,6 +49,6 @@ class LocalEngine:
         return ended
 
     def stop(self, *, at_once: bool = False) -> None:
-        """Send SIGTERM, or SIGKILL."""
+        """Send SIGTERM to all workers, or SIGKILL if they must end at once."""
         for process in self._processes.values():
             process.send_signal(signal.SIGKILL if at_once else signal.SIGTERM)

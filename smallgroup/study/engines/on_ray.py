@@ -29,7 +29,7 @@ class RayEngine:
         self._tasks: dict[int, tuple[Any, Workload]] = {}
 
     def check(self) -> None:
-        """Refuse environments without Ray."""
+        """Refuse to start if Ray is not installed."""
         if find_spec("ray") is None:
             raise ValueError(
                 "--engine ray needs the package ray, which is not installed: pip install 'smallgroup[ray]'"

@@ -51,7 +51,7 @@ class SlurmEngine:
         check_options(self.options)
 
     def check(self) -> None:
-        """Refuse machines without Slurm."""
+        """Refuse to start if the commands of Slurm are not found."""
         for command in ("sbatch", "squeue", "scancel"):
             if shutil.which(command) is None:
                 raise ValueError(f"--engine slurm needs Slurm, but there is no command {command} here")
@@ -66,7 +66,7 @@ class SlurmEngine:
         return written(work, numbers, self.options).decode(errors="replace")
 
     def start(self, work: Workload, numbers: Sequence[int]) -> None:
-        """Submit an array job."""
+        """Submit the workers as one array job."""
         for number in numbers:
             code_of(work, number).unlink(missing_ok=True)
         script = work.absolute.folder / f"{work.crew}.sh"
