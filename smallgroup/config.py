@@ -73,7 +73,7 @@ __all__ = [
 
 
 class Config(Section):
-    """A search, and the training of what it finds."""
+    """The settings of a search and of the training of what it finds."""
 
     recipe: str = recipes.DEFAULT
     """Preset for every setting you do not specify; `smallgroup list recipes` names them."""
@@ -158,46 +158,46 @@ class Config(Section):
             raise ValueError(names.first_problem(Config, error)) from None
 
     def options_of(self, learner: LearnerConfig) -> dict[str, Any]:
-        """The options of a learner's method: its own above those in `methods`."""
+        """Return the options of a learner's method: its own override those in `methods`."""
         return {**self.methods.get(learner.method, {}), **learner.options}
 
     def build_method(self, learner: LearnerConfig) -> "Method":
-        """A fresh instance of a learner's method."""
+        """Return a new instance of a learner's method."""
         return build_method(learner.method, self.options_of(learner))
 
     @property
     def data_in_search(self) -> DataConfig:
-        """The images a search opens: where nobody teaches, unlabeled images of other data are not needed."""
+        """Return the images that a search opens: without teaching, unlabeled images of other data are not needed."""
         if self.teaching.active or self.data.unlabeled in ("split", "train"):
             return self.data
         return self.data.model_copy(update={"unlabeled": "train"})  # the split is the same with them and without
 
     @property
     def lam(self) -> float:
-        """The weight of the peers' labels."""
+        """Return the weight of the peers' labels."""
         return self.search.lam
 
     @property
     def method_names(self) -> str:
-        """The methods of the learners, each once."""
+        """Return the methods of the learners, each once."""
         return "-".join(dict.fromkeys(learner.method for learner in self.learners))
 
     @property
     def teaching(self) -> Teaching:
-        """Who learns from whom, where no learners of another search make the labels."""
+        """Return who learns from whom, unless learners of another search make the labels."""
         search = self.search
         return Teaching(len(self.learners), search.lam, search.labels_from, search.targets, search.human_labels)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values under the names that files have."""
+        """Return plain values under the names used in files."""
         return self.model_dump(mode="json", by_alias=True)
 
     def departures(self) -> dict[str, Any]:
-        """What a user has given, as far as it differs from what the recipe says for such data, space and learners."""
+        """Return the settings that differ from what the recipe says for such data, space and learners."""
         return different(self.to_dict(), self.of_recipe())
 
     def of_recipe(self) -> dict[str, Any]:
-        """What the recipe says for such data, space and learners."""
+        """Return what the recipe says for such data, space and learners."""
         named = {"recipe": self.recipe, "dataset": self.data.dataset, "learners": self.to_dict()["learners"]}
         return resolve({**named, "space": self.space.name}).to_dict()
 
@@ -220,7 +220,7 @@ class Config(Section):
         return self.model_copy(update={"methods": methods, "search": search})
 
     def of_search(self) -> dict[str, Any]:
-        """What a search depends on: a run is resumed with these."""
+        """Return the settings that a search depends on: with others it cannot be resumed."""
         others = {"plugins", "training"} | ({"playoff"} if self.search.answer != "play-off" else set())
         plain = {key: value for key, value in self._as_before().items() if key not in others}
         if self.search.labellers is not None:  # where they lie may change; who they are is in the checkpoints
@@ -233,13 +233,13 @@ class Config(Section):
         return as_before(plain, of_recipe(plain))
 
     def of_training(self) -> dict[str, Any]:
-        """What a training depends on, beside its genotype."""
+        """Return the settings that a training depends on, besides its genotype."""
         keys = ("seed", "data", "training")
         plain = {key: value for key, value in self._as_before().items() if key in keys}
         return {**plain, "run": self.run.identity}
 
     def to_yaml(self, environment: Mapping[str, Any] | None = None) -> str:
-        """The text of a config file; `environment` says where the run was made, which is no setting."""
+        """Return the text of a config file; `environment` records where the run was made and is not a setting."""
         made = {} if environment is None else {"environment": dict(environment)}
         return dumped({**self.to_dict(), **made})
 

@@ -87,15 +87,15 @@ def train_controls(
     recorders: Callable[[Path], Sequence[Watcher]] = lambda _: (),
     data: OwnData | LabeledImages | None = None,  # noqa: ARG001 -- found by `takes_data`
 ) -> list[TrainedArm]:
-    """Train the controls of a finished group's training inside its folder; the group comes first in what is returned.
+    """Train the controls of a finished group training inside its folder; return the group's result first.
 
     Args:
         folder: that of the group's training.
-        resume: go on with controls that were begun.
-        allow_drift: resume even where the same bits cannot be promised.
+        resume: continue controls that were started.
+        allow_drift: resume even if the environment changed, so that results may differ.
         progress: show progress on standard error or in the notebook.
-        terse: a line per epoch where there is no terminal, and no introductions.
-        recorders: for the folder of each control, who else is told how it goes.
+        terse: without a terminal, print one line per epoch and no introduction.
+        recorders: given the folder of a control, more watchers for it.
         data: the images of your own that the group was trained on, as in `train`.
     """
     folder = Path(folder)

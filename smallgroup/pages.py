@@ -24,7 +24,7 @@ REPORT = "report.html"
 
 
 def draw_report(*runs: Path | str, out: Path | str | None = None) -> Path:
-    """Draw the page of a run, or of several side by side, and give its place.
+    """Write the report of one run, or of several side by side, and return its path.
 
     Args:
         runs: their folders; a training within one is part of it.

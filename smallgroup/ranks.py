@@ -39,7 +39,7 @@ _ENVIRONMENT = TypeAdapter(Environment)
 
 
 def on_ranks(carry_out: Callable[[], Result], asked: Mapping[str, Any]) -> Result | None:
-    """Carry something out, such as `smallgroup.search`, with the work dealt to all processes that were launched.
+    """Carry out a call, such as of `smallgroup.search`, with its work divided over all processes that were launched.
 
     Rank 0 returns the result. The others return None when it is done. Without `torchrun` it is simply carried out.
     After an error processes can only end: `torchrun` starts them again.

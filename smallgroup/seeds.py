@@ -66,14 +66,14 @@ def search_seeds(
     data: OwnData | LabeledImages | None = None,
     **options: Any,  # noqa: ANN401 -- passed on
 ) -> SeedResults:
-    """Search once for each seed, each in a folder of its own inside `out`, and give all results.
+    """Search once for each seed, each in its own folder inside `out`, and return all results.
 
     Args:
         config: what to search, as in `search`; the seed in it does not count.
         seeds: one search each.
         out: the folder of all of them.
         seconds: a time budget for each search; the steps are measured once for all of them.
-        resume: go on with the searches in that folder; those that are finished give their results.
+        resume: continue the searches in that folder; the results of finished ones are reused.
         search_one: carries out one search in its folder; None: `smallgroup.search`.
         measuring: called before steps are measured for a time budget.
         data: images of your own, as in `search`.

@@ -58,7 +58,7 @@ class JobPlan(Generic[Result]):
 def carried_out(
     plan: JobPlan[Result], out: Path | str | None, *, resume: bool, allow_drift: bool, watcher: Watcher | None
 ) -> Result:
-    """Begin a run in a folder, or go on with it, or give the result of one that is finished."""
+    """Start a run in a folder, resume it, or return the result of a finished one."""
     config, tell = plan.config, warnings.warn if watcher is None else watcher.told
     with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as name:
         folder: Path = Path(name)

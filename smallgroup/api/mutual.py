@@ -43,20 +43,20 @@ def train_mutually(
     progress: bool = True,
     data: OwnData | LabeledImages | None = None,
 ) -> MutualResult:
-    """Train networks together by deep mutual learning, test each once, and give the result.
+    """Train networks together by deep mutual learning, test each once, and return the result.
 
-    Its control is the same call with weight 0: the same initial weights and batches, and everyone alone.
+    The control is the same call with weight 0: same initial weights and batches, but no network learns from another.
 
     Args:
         genotypes: the cells, each as in `train`; learner k is the network of the k-th.
         config: data, seed and `training`, which all learners share; what is not given comes from the search, if the
             first genotype is the folder of one, and from the recipe for its space.
         weight: of the divergence from the peers, beside the loss on the labels.
-        learners: how many, if they are all of one cell.
-        out: the run's folder; None: nothing is kept but the result.
-        resume: go on with the run in that folder; a finished one gives its result.
-        allow_drift: resume even where the same bits cannot be promised.
-        watcher: who is told how it goes.
+        learners: number of networks, if they all have the same cell.
+        out: the run's folder; None: nothing but the result is kept.
+        resume: continue the run in that folder; the result of a finished run is returned.
+        allow_drift: resume even if the environment changed, so that results may differ.
+        watcher: an object whose methods are called during the run, see `smallgroup.runner.Watcher`.
         progress: show progress on standard error or in the notebook, unless there is a `watcher`.
         data: images of your own, as in `search`.
     """

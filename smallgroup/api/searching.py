@@ -54,18 +54,18 @@ def search(
     data: OwnData | LabeledImages | None = None,
     measuring: Callable[[], None] | None = None,
 ) -> SearchResult:
-    """Search, and give the result.
+    """Search for a cell, and return the result.
 
     Args:
         config: what to search: a config, a dictionary, which may have the short keys, or the path of a YAML file. None:
             that of the run to resume, else the embedded default.
-        out: the run's folder; None: nothing is kept but the result.
+        out: the run's folder; None: nothing but the result is kept.
         seconds: a time budget, measuring included; None: the size of the config. A resumed run keeps its size.
-        clock: what the budget is measured by, the clock on the wall or the CPU time of this process.
-        resume: go on with the run in that folder; a finished one gives its result.
-        allow_drift: resume even where the same bits cannot be promised.
-        watcher: who is told how it goes.
-        recorders: who else is, such as `smallgroup.runner.tensorboard.EventFiles`.
+        clock: what the budget counts: wall-clock time, or the CPU time of this process.
+        resume: continue the run in that folder; the result of a finished run is returned.
+        allow_drift: resume even if the environment changed, so that results may differ.
+        watcher: an object whose methods are called during the run, see `smallgroup.runner.Watcher`.
+        recorders: more such objects, such as `smallgroup.runner.tensorboard.EventFiles`.
         progress: show progress on standard error or in the notebook, unless there is a `watcher`.
         files: what else is written into the folder when the run begins, by name.
         data: images of your own, in place of `data.dataset`: a `smallgroup.data.OwnData`, or its labeled images alone.

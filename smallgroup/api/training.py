@@ -55,25 +55,25 @@ def train(
     data: OwnData | LabeledImages | None = None,
     measuring: Callable[[], None] | None = None,
 ) -> TrainResult:
-    """Train a cell from scratch in a large network, test it once, and give the result.
+    """Train a cell from scratch in a large network, test it once, and return the result.
 
     With `learners`, several cells or the section `training.group`, networks are trained as a group that teaches one
     another on unlabeled images, `data.unlabeled`; the one with the lowest validation loss is kept.
 
     Args:
         genotype: the cell; a published name, a file, the folder of a search, or its text. For a group also a list, one
-            cell per network; of a search with as many learners, its folder stands for the cells of all of them.
+            cell per network; the folder of a search with as many learners gives each network one of their cells.
         config: data, seed and `training`, as in `search`. Of a dictionary or a file, what is not given comes from the
             search, if the genotype is the folder of one, and from the recipe; a `Config` says everything by itself.
             With limits such as `training.max_parameters` the network is the largest around the cell that fits.
         learners: how many networks are trained as a group, in place of `training.group.learners`.
-        out: the run's folder; None: nothing is kept but the result.
+        out: the run's folder; None: nothing but the result is kept.
         seconds: a time budget, measuring included; None: the size of the config. A resumed run keeps its size.
-        clock: what the budget is measured by, the clock on the wall or the CPU time of this process.
-        resume: go on with the run in that folder; a finished one gives its result.
-        allow_drift: resume even where the same bits cannot be promised.
-        watcher: who is told how it goes.
-        recorders: who else is, such as `smallgroup.runner.tensorboard.EventFiles`.
+        clock: what the budget counts: wall-clock time, or the CPU time of this process.
+        resume: continue the run in that folder; the result of a finished run is returned.
+        allow_drift: resume even if the environment changed, so that results may differ.
+        watcher: an object whose methods are called during the run, see `smallgroup.runner.Watcher`.
+        recorders: more such objects, such as `smallgroup.runner.tensorboard.EventFiles`.
         progress: show progress on standard error or in the notebook, unless there is a `watcher`.
         latencies: networks that are not measured again for `training.max_latency_ms`, as `latency.json` of a run names
             them.

@@ -88,10 +88,10 @@ def rows_with_times(*, as_json: bool) -> None:
 
 _MEASURING = "measuring every network once, five minutes or more; --no-estimate skips this"
 _ROUGHLY = (
-    "Days on this machine with the threads of the recipe, estimated from passes over a few",
+    "Days on this machine with the threads of the recipe, from passes over a few",
     "images: right to about a factor of 2, without the time to read images.",
 )
-_WHILE_BUSY = "warning: the machine is busy: these estimates may be far off and are not cached"
+_WHILE_BUSY = "warning: the machine is busy: estimates may be far off and are not cached"
 
 
 def _days(seconds: float | None) -> float | None:

@@ -20,7 +20,7 @@ from smallgroup.runtime.section import Section
 
 
 class Augmentation(Section):
-    """What is done to training images; `Augmentation.none()` does nothing."""
+    """The augmentation of training images; `Augmentation.none()` does nothing."""
 
     smallest_area: float | None = Field(default=None, gt=0, le=1)
     """A random part of at least this share of the image is brought to full size (ImageNet: 0.08); None: the center."""
@@ -35,11 +35,11 @@ class Augmentation(Section):
 
     @classmethod
     def none(cls) -> "Augmentation":
-        """The images as they are: for validation passes and tests."""
+        """Return an augmentation that changes nothing, for validation passes and tests."""
         return cls(smallest_area=None, crop_padding=0, flip=False, colour_jitter=False, cutout=0)
 
     def scaled(self, size: int, of: int) -> "Augmentation":
-        """Return the same for images of another size: pixels in proportion, rounded down; a border keeps one pixel."""
+        """Return the augmentation for images of another size: pixels in proportion, rounded down; a border stays 1."""
         border = max(min(self.crop_padding, 1), self.crop_padding * size // of)
         return self.model_copy(update={"crop_padding": border, "cutout": self.cutout * size // of})
 

@@ -35,7 +35,7 @@ class AugmentationConfig(Section):
     """Side in pixels of a square that is cut out; null: the dataset's own, as a rule none."""
 
     def over(self, own: "Augmentation") -> "Augmentation":
-        """The dataset's own augmentation with these departures."""
+        """Return the dataset's own augmentation with these departures."""
         return own.model_copy(update=self.model_dump(exclude_none=True))
 
 
@@ -86,17 +86,17 @@ class DataConfig(Section):
 
     @property
     def bad(self) -> "BadImages":
-        """What is done about files that cannot be decoded."""
+        """Return what is done about files that cannot be decoded."""
         return "skip" if self.skip_bad_images else "refuse"
 
     def require(self, *, unlabeled: bool) -> None:
-        """Refuse data whose folder is not there, and unlabeled data too where they are used. Nothing is read."""
+        """Refuse missing data, and missing unlabeled data if it is used. Nothing is read."""
         root = data_root(self.data_root)
         source_of(self.dataset, root).require()
         if unlabeled and self.unlabeled not in MADE:
             source_of(self.unlabeled, root).require("unlabeled images")
 
     def proportions(self, own: "Proportions") -> "Proportions":
-        """The dataset's own proportions with the departures given here."""
+        """Return the dataset's own proportions with the departures given here."""
         given = {"labelled": self.labeled_fraction, "train": self.train_fraction, "unlabeled": self.unlabeled_fraction}
         return replace(own, **{name: share for name, share in given.items() if share is not None})

@@ -18,7 +18,7 @@ IMBALANCE = 1.5
 
 @dataclass(frozen=True)
 class Proportions:
-    """How the training images are shared out in a search, unless a config says otherwise."""
+    """How a search divides the training images, unless a config says otherwise."""
 
     labelled: float = 1.0
     """Share of the images that is used with labels, for training and validation together."""
@@ -30,7 +30,7 @@ class Proportions:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Labeled images and what a network for them has to know."""
+    """Labeled images, and what a network for them needs to know."""
 
     name: str
     classes: tuple[str, ...]
@@ -53,12 +53,12 @@ class Dataset:
 
     @property
     def spec(self) -> ImageSpec:
-        """What a network has to know about the images."""
+        """Return what a network needs to know about the images."""
         return ImageSpec(len(self.classes), self.channels, self.size)
 
     @cached_property
     def overlap(self) -> tuple[str, ...]:
-        """A note on test images that occur among the training images, if there are any."""
+        """Return a note on test images that also occur among the training images; None: there are none."""
         if self.test is None:
             return ()
         return overlap_note(
@@ -67,7 +67,7 @@ class Dataset:
 
     @property
     def digest(self) -> str:
-        """A text that changes with the training images, and with statistics that are their own."""
+        """Return a text that changes with the training images, and with statistics computed from them."""
         measured = ":" in self.name  # a folder and the like: names without an argument have published images
         return self.train.digest() + (f" {self.mean} {self.std}" if measured else "")
 
@@ -84,7 +84,7 @@ class Dataset:
         )
 
     def about_size(self, size: int, where: str) -> str:
-        """Say of which size the images are, and where they are of another one."""
+        """Say what size the images have, and where they have another one."""
         return f"{size}x{size} {where}, else {self.about or f'{self.size}x{self.size}'}"
 
     def labels(self) -> Tensor:

@@ -25,7 +25,7 @@ Status = Literal["ok", "subset", "missing", "damaged"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked for."""
+    """The result of one check of `smallgroup doctor`."""
 
     what: str
     where: str
@@ -42,7 +42,7 @@ class Shrunk:
 
 
 def examine(root: Path, names: tuple[str, ...] | None = None, shrunk: Shrunk | None = None) -> list[Finding]:
-    """Look for each named dataset, or all that are named by one word; bad data is a finding, never an error."""
+    """Check each named dataset, or all known ones; bad data is a finding, never an error."""
     return [_finding(name, root, shrunk) for name in (names_alone() if names is None else names)]
 
 

@@ -6,7 +6,7 @@ from smallgroup.runtime.text import shown
 
 
 class DataError(ValueError):
-    """The data a user gave cannot be used; the message is one sentence for them, not for a debugger."""
+    """The user's data cannot be used; the message is one sentence for the user."""
 
 
 class NoClassesError(DataError):
@@ -37,7 +37,7 @@ def require_folder(path: Path, what: str, help: str = "") -> None:
 
 
 def check_same_data(mine: str, theirs: object) -> None:
-    """Refuse to go on with a run on other images than it was begun with."""
+    """Refuse to resume a run on other images than it started with."""
     if mine != theirs:
         raise DataError(
             "a run must be resumed on the images it started with, but images were changed, added or removed since"

@@ -28,11 +28,11 @@ class Images(Protocol):
 
     @property
     def labels(self) -> Tensor | None:
-        """Class of each image, int64; None: there are no labels."""
+        """Return the class of each image, int64; None: there are no labels."""
 
     @property
     def note(self) -> str:
-        """How they differ from the published images they are named after; empty if they do not."""
+        """Return how they differ from the published images they are named after; empty: they do not."""
 
     def __len__(self) -> int: ...
 
@@ -50,7 +50,7 @@ class Images(Protocol):
 
 
 class TensorImages:
-    """Images in memory as one uint8 tensor [n, c, h, w]; another size or number of channels is made on the way out."""
+    """Images in memory as one uint8 tensor [n, c, h, w], converted in size and channels when they are read."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class TensorImages:
 
     @cached_property
     def prints(self) -> list[str]:
-        """For each image a text that it shares with those that have the same pixels."""
+        """Return a text for each image that it shares with images of the same pixels."""
         rows = self.pixels.contiguous().numpy()
         return [hashlib.blake2b(row.tobytes(), digest_size=16).hexdigest() for row in rows]
 
@@ -131,7 +131,7 @@ class TensorImages:
 
 
 class FileImages:
-    """Image files: of small sets decoded once, else each time they are asked for."""
+    """Image files: small sets are decoded once, others each time they are asked for."""
 
     def __init__(
         self,
@@ -163,12 +163,12 @@ class FileImages:
         return len(self.paths)
 
     def digest(self) -> str:
-        """See `Images`: the files by the last two parts of their names, so that a folder may be moved."""
+        """Return a text of the labels and the last two parts of the file names, so that a folder may be moved."""
         names = "\0".join("/".join(path.rsplit("/", 2)[-2:]) for path in self.paths)
         return digest_of(names.encode(errors="surrogateescape"), self.labels)
 
     def request(self, indices: Tensor, parts: Parts | None = None) -> dict[str, object]:
-        """What is to be decoded, in plain values: the same words to a worker and to this process."""
+        """Return what is to be decoded in plain values, the same for a worker and for this process."""
         return {
             "paths": [self.paths[index] for index in indices.tolist()],
             "draws": None if parts is None else parts.draws.tolist(),

@@ -31,9 +31,8 @@ class Stream(Generic[BatchType]):
     Every image occurs exactly once per epoch: the last batch of an epoch holds what is left. A single image left
     over joins the batch before it (batch norm has nothing to normalize in a batch of one).
     A batch depends on the seed, the purpose, the step and the images; not on workers, threads or earlier batches.
-    Streams that differ in `view` alone have the same images in the same order, and draw their augmentations apart.
-    With `rows` only those images of a batch are read that it names for a batch of so many; they are what they are in
-    the whole batch.
+    Streams that differ in `view` alone have the same images in the same order, with augmentations of their own.
+    `rows` selects the images of a batch that are read, given its size; they are the same as in the whole batch.
     """
 
     @overload
@@ -91,7 +90,7 @@ class Stream(Generic[BatchType]):
         return len(self._bounds)
 
     def indices_of(self, step: int) -> Tensor:
-        """Which images make up the batch of a step, counted from 0 through all epochs."""
+        """Return which images make up the batch of a step, counted from 0 over all epochs."""
         if step < 0:
             raise DataError(f"0 <= step must hold for a batch, but got step={step}")
         epoch, place = divmod(step, len(self))
@@ -102,15 +101,15 @@ class Stream(Generic[BatchType]):
         return self._order[1][low:high]
 
     def batch(self, step: int) -> BatchType:
-        """Inputs and labels of a step, or the inputs alone."""
+        """Return inputs and labels of a step, or the inputs alone."""
         indices, parts = self._wanted(step)
         resident = resident_images(self.images, self.device) if parts is None else None
         return self._finished(step, self.images.fetch(indices, parts) if resident is None else resident, resident)
 
     def batches(self, start: int = 0) -> Generator[BatchType, None, None]:
-        """The batches from a step on, without end; files are decoded ahead by the workers, if there are any.
+        """Yield the batches from a step on, without end; workers, if there are any, decode files ahead.
 
-        Images in memory need no workers. Closing the iterator, or dropping it, ends the worker processes.
+        Images in memory need no workers. Closing or dropping the iterator ends the worker processes.
         """
         steps = count(start)
         if not self.workers or not isinstance(self.images, FileImages):
@@ -160,7 +159,7 @@ class Stream(Generic[BatchType]):
 
 
 class Reader(Generic[BatchType]):
-    """The batches of a stream by step. Asked for one after the other, as a run does, files are decoded ahead."""
+    """The batches of a stream by step. When steps are read in order, as a run does, files are decoded ahead."""
 
     def __init__(self, stream_: Stream[BatchType]) -> None:
         self.stream: Stream[Any] = stream_
@@ -176,7 +175,7 @@ class Reader(Generic[BatchType]):
         return next(self._ahead)
 
     def close(self) -> None:
-        """End the worker processes, if there are any; they also end when the reader is forgotten."""
+        """End the worker processes, if there are any; they also end when the reader is garbage-collected."""
         if self._ahead is not None:
             self._ahead.close()
             self._ahead = None
@@ -193,7 +192,7 @@ def ordered(
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
 ) -> Generator[LabelledImages, None, None]:
-    """Every image once, in the given order and as it is: for validation passes and tests."""
+    """Return a stream of every image once, in the given order and unchanged, for validation passes and tests."""
     if not len(indices):
         raise DataError("images to be classified must be there and have labels, but there are none")
     if batch_size < 1:

@@ -47,7 +47,7 @@ class OwnData:
     """Images of a Python program, for `data` of `smallgroup.search`, `smallgroup.train` and `smallgroup.run`.
 
     Labeled images are a map-style `torch.utils.data.Dataset` of (image, label), or a tuple (images, labels). An image
-    is one of Pillow's or an array: uint8, or float from 0 to 1, which is brought to 8 bits. Arrays have their channels,
+    is a PIL image or an array: uint8, or float from 0 to 1, which is converted to 8 bits. Arrays have their channels,
     1 or 3, first (NCHW) or last (NHWC); gray ones may leave them out. Images of a `Dataset` may differ in size.
 
     Everything is read once here, to check it and for the digest; images of a `Dataset` are read again when they are
@@ -55,11 +55,11 @@ class OwnData:
 
     Args:
         train: labeled images. Labels are whole numbers from 0.
-        test: labeled images to be looked at once, at the end; None: a fifth of every class of `train` is set aside.
+        test: labeled images that are used once, at the end; None: a fifth of every class of `train` is set aside.
         unlabeled: images without labels, as an array or a `Dataset`, whose labels are ignored if it has any; None:
             those that `data.unlabeled` of the config says.
         classes: the names of the classes, in the order of their labels; None: the labels themselves.
-        name: what the data are called in results: letters, digits, hyphens, underscores and dots.
+        name: the name of the data in results: letters, digits, hyphens, underscores and dots.
         layout: NCHW or NHWC, for arrays of which either could be meant.
     """
 
@@ -96,12 +96,12 @@ class OwnData:
 
     @property
     def reference(self) -> str:
-        """What `data.dataset` is in the config of a run on these data."""
+        """Return the value of `data.dataset` in the config of a run on these data."""
         return f"own:{self.name}@{self.digest}"
 
     @property
     def unlabeled_reference(self) -> str | None:
-        """What `data.unlabeled` is in the config of such a run; None: what the config says."""
+        """Return the value of `data.unlabeled` in the config of such a run; None: the config's own."""
         return None if self._unlabeled is None else f"own:{self.name}@{_digest(self._unlabeled.digest)}"
 
     def open(self, size: int | None = None, name: str | None = None) -> Dataset:

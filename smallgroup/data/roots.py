@@ -7,9 +7,9 @@ VARIABLE = "SMALLGROUP_DATA"
 
 
 def data_root(given: Path | None = None) -> Path:
-    """The folder data is looked for in: the given one, else `SMALLGROUP_DATA`, else the user's cache folder.
+    """Return the folder to look for data in: the given one, else `SMALLGROUP_DATA`, else the user's cache folder.
 
-    It need not exist: the digits need no file. Who looks for a file says where it was looked for.
+    It need not exist: the digits need no file. An error about a missing file names the folder.
     """
     if given is not None:
         return expanded(given)

@@ -34,18 +34,18 @@ class SearchData:
 
     @property
     def full_size(self) -> int:
-        """The size of the images in trainings."""
+        """Return the size of the images in trainings."""
         return self.shrunk_from or self.dataset.size
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know about what was found, the unlabeled images of another dataset included."""
+        """Return what a user should know about the images, unlabeled images of another dataset included."""
         other = "" if self.unlabeled is self.dataset.train else self.unlabeled.note
         return (*self.labelled_notes, f"{other} (unlabeled)") if other else self.labelled_notes
 
     @cached_property
     def labelled_notes(self) -> tuple[str, ...]:
-        """The same of the labeled images alone; images that occur in two parts are among it."""
+        """Return what a user should know about the labeled images, such as duplicates across parts."""
         images, splits = self.dataset.train, self.splits
         train = ("training", images, places(splits.train))
         validation = overlap_note(("validation", images, places(splits.validation)), train)
@@ -53,12 +53,12 @@ class SearchData:
 
     @property
     def skipped(self) -> tuple[str, ...]:
-        """Image files that cannot be decoded and are left out."""
+        """Return image files that cannot be decoded and are skipped."""
         return skipped_of(self.dataset.train, self.unlabeled)
 
     @cached_property
     def digest(self) -> str:
-        """A text that changes with the images and their split: a run is resumed on the images it was begun with."""
+        """Return a text that changes with the images and their split, on which a run may be resumed."""
         parts = (self.splits.train, self.splits.validation, self.unlabeled_indices)
         digests = [self.dataset.digest, self.unlabeled.digest()]
         return hashlib.sha256("".join([*digests, *(str(part.tolist()) for part in parts)]).encode()).hexdigest()[:16]
@@ -68,11 +68,11 @@ class SearchData:
         return self._labelled("train", self.splits.train, batch_size, seed, device)
 
     def validation(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> Stream[LabelledImages]:
-        """Validation batches for the architecture step, augmented alike as in the published searches."""
+        """Return validation batches for the architecture step, augmented as in the published searches."""
         return self._labelled("validation", self.splits.validation, batch_size, seed, device)
 
     def without_labels(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> Stream[Tensor]:
-        """Batches of unlabeled images, normalized and augmented like the labeled ones."""
+        """Return batches of unlabeled images, normalized and augmented like the labeled ones."""
         return Stream(
             self.unlabeled,
             self.unlabeled_indices,

@@ -143,7 +143,7 @@ def write_shards(
         skip_bad: whether files that cannot be decoded are left out; else they are refused.
         workers: threads that make images smaller; None: one per core.
         shard_bytes: after so many bytes another file is begun.
-        told: who is told how many images of how many are written.
+        told: called with the number of images written so far and in all.
     """
     check_counts(side=side, workers=cores() if workers is None else workers, shard_bytes=shard_bytes)
     if not 1 <= quality <= 100:

@@ -39,23 +39,23 @@ class Source(ABC):
         return type(self).__module__
 
     def require(self, what: str = "a dataset") -> None:
-        """Refuse data that are not there, before anything is read; `what` they are wanted for."""
+        """Refuse missing data before anything is read; `what` names their purpose in the error."""
         if isinstance(place := self.where(), Path):
             require_folder(place, f"{what} {self.name!r}")
 
     def folders_of_classes(self) -> Sequence[Path]:
-        """Return folders in which every folder is a class, so that a run cannot lie there."""
+        """Return folders in which every folder is a class, so that a run cannot be inside them."""
         return ()
 
     @abstractmethod
     def open(self, size: int | None = None, bad: "BadImages | None" = None) -> "Dataset":
-        """Return the labeled images, `size` pixels high and wide; None: as large as suits them.
+        """Return the labeled images, `size` pixels high and wide; None: the size that suits them.
 
-        With `bad`, image files are all decoded first, and those that cannot be are refused or left out.
+        With `bad`, all image files are decoded first; those that cannot be decoded are refused or skipped.
         """
 
     def open_measured(self, size: int, bad: "BadImages | None" = None) -> "MeasuredImages":
-        """Return what a model that was trained on other data is measured on: the test part, else the training part."""
+        """Return the images to measure a model on that other data trained: the test part, else the training part."""
         from smallgroup.data.measured import MeasuredImages  # noqa: PLC0415 -- it loads torch
 
         return MeasuredImages.part_of(self.open(size, bad))

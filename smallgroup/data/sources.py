@@ -12,9 +12,9 @@ from smallgroup.runtime.text import quoted, shown
 
 
 def open_dataset(name: str, root: Path, *, size: int | None = None, bad: BadImages | None = None) -> Dataset:
-    """Labeled images by a name of `smallgroup list datasets`; size None is the data's own.
+    """Open labeled images by a name of `smallgroup list datasets`; size None is the data's own.
 
-    With `bad`, image files are all decoded first, and those that cannot be are refused or left out.
+    With `bad`, all image files are decoded first; those that cannot be decoded are refused or skipped.
     """
     if size is not None and not 1 <= size <= 4096:
         raise DataError(f"1 <= size <= 4096 must hold for the size of images in pixels, but got size={size}")
@@ -33,7 +33,7 @@ def open_dataset(name: str, root: Path, *, size: int | None = None, bad: BadImag
 
 
 def open_unlabeled(name: str, root: Path, like: Dataset, bad: BadImages | None = None) -> Images:
-    """The training images of another dataset, or any images below `folder:PATH`, without labels.
+    """Open the training images of another dataset, or any images in `folder:PATH`, without labels.
 
     They come in the size and number of channels of the labeled dataset, whose statistics also normalize them.
     """

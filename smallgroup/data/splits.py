@@ -21,7 +21,7 @@ TEST_SHARE = 0.2
 
 @dataclass(frozen=True)
 class Splits:
-    """Indices into the training images, ascending."""
+    """Indices of the training images for each purpose, in ascending order."""
 
     train: Tensor
     validation: Tensor
@@ -40,7 +40,7 @@ def split(
     order: ImageOrder = "stratified",
     proportions: Proportions | None = None,
 ) -> Splits:
-    """Share out the training images of a dataset.
+    """Divide the training images of a dataset.
 
     `held_out` is a share of all of them, taken from train and validation in equal numbers: with the same seed both are
     the same images as without it, less the held-out ones. `unlabeled="split"` takes images away from both, too.

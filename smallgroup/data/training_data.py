@@ -45,7 +45,7 @@ class TrainingData:
 
     @cached_property
     def digest(self) -> str:
-        """A text that changes with the images: a run is resumed on the images it was begun with."""
+        """A text that changes with the images: a run is resumed only on the images it started with."""
         test, own = self.dataset.test, self.held_out
         kept = [part for part in (own, self.validation, self.only, self.hidden) if part is not None]
         apart = "".join(hashlib.sha256(str(part.tolist()).encode()).hexdigest()[:16] for part in kept)

@@ -46,12 +46,12 @@ SCRIPT = "predict.py"
 
 
 class ParityError(ArithmeticError):
-    """An export does not give what the trained model gives; nothing was written."""
+    """The outputs of an export differ from those of the trained model; nothing was written."""
 
 
 @dataclass(frozen=True)
 class Exported:
-    """Where an export is, and how far it agrees with the trained model."""
+    """The path of an export, and how closely it agrees with the trained model."""
 
     path: Path
     card: Path

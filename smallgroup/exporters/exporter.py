@@ -17,7 +17,7 @@ Forward = Callable[["Tensor"], "Tensor"]
 
 
 class MissingExtraError(ImportError):
-    """Packages that are no part of the plain installation are needed."""
+    """A package is needed that only an extra installs."""
 
 
 def require_onnxruntime(what: str) -> None:
@@ -41,7 +41,7 @@ class Exporter(ABC):
 
     @property
     def ending(self) -> str:
-        """The ending that names of files in this format need."""
+        """Return the ending that names of files in this format need."""
         return self.suffix or f".{self.name}"
 
     def require(self) -> None:

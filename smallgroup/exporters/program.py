@@ -13,7 +13,7 @@ from smallgroup.version import __version__
 
 
 def about(model: TrainedModel) -> dict[str, Any]:
-    """Return what an export says of itself: classes, sizes, normalization and origin."""
+    """Return what an export says about itself: classes, sizes, normalization and origin."""
     return {
         "producer": f"smallgroup {__version__}",
         "dataset": model.dataset,

@@ -10,7 +10,7 @@ Tables = Sequence[Tensor]
 
 
 class Exchange(Protocol):
-    """Who is computed here, and how what they show each other gets to everybody.
+    """Where each learner is computed, and how the tables of all learners reach every process.
 
     A group meets three times per step: where labels are made, before the cross terms, and before anything is kept. All
     processes of a group must come to the same meetings. One that fails before a meeting tells the others there, and
@@ -19,12 +19,12 @@ class Exchange(Protocol):
 
     @property
     def size(self) -> int:
-        """The number of learners of the whole group."""
+        """Return the number of learners in the whole group."""
         ...
 
     @property
     def mine(self) -> Sequence[int]:
-        """The learners that are computed here, in ascending order."""
+        """Return the learners that are computed in this process, in ascending order."""
         ...
 
     def tables(self, own: Mapping[int, Tables | None]) -> Sequence[Tables | None]:
@@ -35,12 +35,12 @@ class Exchange(Protocol):
         ...
 
     def agree(self, failure: BaseException | None) -> None:
-        """End a step: None says that it can be kept. Raises what another process has failed with before this one."""
+        """End a step: pass None to keep it. Raises what another process has failed with before this one."""
         ...
 
 
 class LocalExchange:
-    """All learners in this process: nothing travels."""
+    """All learners in this process: nothing is sent."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -51,7 +51,7 @@ class LocalExchange:
         return [own[k] for k in self.mine]
 
     def agree(self, failure: BaseException | None) -> None:
-        """Do nothing: nobody else is to be told."""
+        """Do nothing: there is no other process to tell."""
 
 
 def check_exchange(exchange: Exchange, size: int) -> None:

@@ -117,7 +117,7 @@ class SmallGroup:
 
     @property
     def lam(self) -> float:
-        """Lambda, the weight of the peers' labels. It may be set between steps, but not to or from 0.
+        """Return lambda, the weight of the peers' labels. It may be set between steps, but not to or from 0.
 
         Lambda 0 is another kind of group, in which V is not trained and may be absent.
         """
@@ -143,10 +143,10 @@ class SmallGroup:
     def architecture_gradients(
         self, train: Batch, unlabeled: Inputs | None, validation: Batch, *, parts: bool = False
     ) -> list[dict[str, Tensor]] | list[dict[str, dict[str, Tensor]]]:
-        """The gradient of sum_j L(W'_j, A_j, D_val) in each A_k, Eq. (6), for plain steps. Changes nothing.
+        """Return the gradient of sum_j L(W'_j, A_j, D_val) in each A_k, Eq. (6), for plain steps; change nothing.
 
         The steps of Eqs. (4) and (5) are taken at the learning rates of the optimizers, without their momentum,
-        decay or clipping. With parts=True the four terms "direct", "own", "cross", "label" stand apart.
+        decay or clipping. With parts=True the four terms "direct", "own", "cross" and "label" are returned separately.
         """
         if validation is None:
             raise TypeError("the architecture gradient needs a validation batch, but validation is None")
@@ -168,14 +168,14 @@ class SmallGroup:
         clip_look_ahead: bool = True,
         moving: Sequence[bool] | None = None,
     ) -> StepReport:
-        """Algorithm 1, one iteration: V, W and A of every learner move, in place.
+        """Take one iteration of Algorithm 1: move V, W and A of every learner in place.
 
         Without a validation batch the architectures stay (stages 1 and 2 only); with `moving`, those of the learners
         for which it is False. If anything fails, nothing has changed: a loss that is not finite raises
         `NonFiniteError`.
 
-        Order "a-v-w" is that of DARTS and of the circulating code: A first, where the weights stand, then V and W at
-        the new A. In second order A looks ahead to the step of W on `train`, see `step_architectures`.
+        Order "a-v-w" is that of DARTS and of the published code: A first, at the current weights, then V and W at the
+        new A. In second order A looks ahead to the step of W on `train`, see `step_architectures`.
         """
         check_choice("order", order, get_args(Order))
         if order == "v-w-a" and not clip_look_ahead and self.setting.product is not None:
@@ -194,7 +194,7 @@ class SmallGroup:
         return report
 
     def step_labellers(self, train: Batch) -> StepReport:
-        """Stage 1 alone: V of every learner moves. For a time in which labelers learn before they teach."""
+        """Take stage 1 alone: move V of every learner, so that labelers learn before they teach."""
         if not self.setting.teaching.trains_v:
             raise ValueError("labelers can be stepped only where learners have first weights v that teach")
         with self._all_or_nothing() as saved:
@@ -210,7 +210,7 @@ class SmallGroup:
         clip_look_ahead: bool = True,
         moving: Sequence[bool] | None = None,
     ) -> StepReport:
-        """Step A alone, before V and W: along grad_A L(W_k, A_k, D_val) where W stands.
+        """Move A alone, before V and W: along grad_A L(W_k, A_k, D_val) at the current W.
 
         With a training batch as `look_ahead`, along grad_A L(W'_k, A_k, D_val) instead, Eq. (7), through the step W'_k
         that the optimizer of W would take on that batch. W and its optimizer stay where they were. This is the order

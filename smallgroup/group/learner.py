@@ -22,7 +22,7 @@ class Apply(Protocol):
     """What a learner computes: `apply(weights, architecture, inputs, *, phase=None) -> outputs`, a pure function.
 
     In classification the outputs are logits; every other task says what its outputs are. Inputs come as they were given
-    to the group: a tensor, or a dictionary, or a tuple. A three-argument function does as well. The tensors of two
+    to the group: a tensor, or a dictionary, or a tuple. A three-argument function works too. The tensors of two
     passes may be the same objects with other values, so nothing may be remembered by them. An `apply` that is an object
     may also have any of these:
 
@@ -56,7 +56,7 @@ class Apply(Protocol):
 
 
 class Learner:
-    """A learner k of the paper: architecture `A_k`, first weights `V_k`, second weights `W_k`.
+    """Learner k of the paper: architecture `A_k`, first weights `V_k`, second weights `W_k`.
 
     The tensors are stepped in place and keep their identity. `architecture` may be empty (a fixed
     architecture: the learner only teaches and learns), `v` may be None where no first stage is run.
@@ -83,7 +83,7 @@ class Learner:
         begin_step(self.apply, step)
 
     def outputs(self, weights: Tensors, architecture: Tensors, inputs: Inputs, phase: Phase) -> Tensor:
-        """f(weights, architecture, inputs) as in a phase of the group, whatever the task: one floating-point tensor.
+        """Return f(weights, architecture, inputs) as in a phase of the group: one floating-point tensor.
 
         What is random in the learner is that of the phase, dropout included, also in "val". For an error on
         validation or test data evaluate `ModuleApply.trained`.
@@ -92,7 +92,7 @@ class Learner:
         return checked_outputs(self.apply(weights, architecture, to_device(inputs, self.device), **options), "apply")
 
     def logits(self, weights: Tensors, architecture: Tensors, inputs: Inputs, phase: Phase) -> Tensor:
-        """The outputs of a classifier, checked: [batch, classes], or [samples, batch, classes]."""
+        """Return the checked outputs of a classifier: [batch, classes], or [samples, batch, classes]."""
         outputs = self.outputs(weights, architecture, inputs, phase)
         Classification().check_outputs(outputs, size_of(inputs), "apply")
         return outputs
@@ -105,7 +105,7 @@ class Learner:
 
     @property
     def sees_gradients(self) -> bool:
-        """Whether the learner wants to see gradients of its weights."""
+        """Return whether the learner wants to see gradients of its weights."""
         return getattr(self.apply, "see_gradients", None) is not None
 
     def see_gradients(self, phase: Phase, gradients: Mapping[str, Tensor | None]) -> None:
@@ -114,13 +114,13 @@ class Learner:
             self.apply.see_gradients(phase, gradients)  # type: ignore[union-attr]
 
     def penalty(self, architecture: Tensors) -> Tensor | None:
-        """What is added to the validation loss for the architecture alone, if anything."""
+        """Return what is added to the validation loss for the architecture alone; None: nothing."""
         penalty = getattr(self.apply, "penalty", None)
         value: Tensor | None = None if penalty is None else penalty(architecture)
         return value
 
     def combine(self, losses: Tensor, architecture: Tensors, size: int, phase: Phase) -> Tensor:
-        """One loss out of those of several samples."""
+        """Return one loss for the losses of several samples."""
         combine = getattr(self.apply, "combine", None)
         value: Tensor = losses.mean() if combine is None else combine(losses, architecture, size, phase)
         return value
@@ -133,12 +133,12 @@ class Learner:
                 after(self.architecture, before)
 
     def frozen(self) -> "Frozen":
-        """A labeler that stays what this learner is now: a finished search that teaches others."""
+        """Return a labeler that keeps the state this learner has now: a finished search that teaches others."""
         return Frozen(self)
 
     @property
     def device(self) -> torch.device:
-        """Where the learner computes: the device of its weights."""
+        """Return where the learner computes: the device of its weights."""
         return next(iter(self.w.values())).device
 
 

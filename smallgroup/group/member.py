@@ -29,7 +29,7 @@ class Member(NamedTuple):
         return self._checked("pupil_loss", self.task.pupil_loss(outputs, table.to(outputs)), outputs)
 
     def on_nothing(self, outputs: Tensor, inputs: Inputs) -> Tensor:
-        """Return the loss of a pupil of somebody who knows nothing."""
+        """Return the loss of a pupil on the table of a teacher who knows nothing."""
         loss = self.task.loss_on_nothing(outputs, to_device(inputs, outputs.device))
         return self._checked("loss_on_nothing", loss, outputs)
 

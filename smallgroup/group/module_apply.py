@@ -40,7 +40,7 @@ class ModuleApply:
         """Whether the module was seen to draw random numbers."""
 
     def check_names(self, weights: Tensors, architecture: Tensors) -> None:
-        """Refuse tensors that the module would silently leave aside."""
+        """Refuse tensors that the module has no parameter for and would ignore."""
         known = dict(self.module.named_parameters()) | dict(self.module.named_buffers())
         for name in (*weights, *architecture):
             if name not in known:
@@ -52,7 +52,7 @@ class ModuleApply:
                 raise ValueError(f"a parameter must be weight or architecture, but {name!r} is both")
 
     def begin_step(self, step: int) -> None:
-        """Make the random numbers those of iteration `step`."""
+        """Seed the random numbers for iteration `step`."""
         self.step = step
 
     def __call__(

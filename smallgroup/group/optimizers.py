@@ -134,7 +134,7 @@ def step_derivative(
     parameter: Tensor,  # noqa: ARG001
     gradient: Tensor,  # noqa: ARG001
 ) -> float | Tensor:
-    """Minus the derivative of the step that `optimizer` is about to take in the gradient it is given.
+    """Return minus the derivative of the step that `optimizer` is about to take in the gradient it is given.
 
     Buffers are what they are before the step. Known for SGD, Adam and AdamW; for another optimizer register it:
     `@step_derivative.register` on a function whose first argument is annotated with the optimizer's class.

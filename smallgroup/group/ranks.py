@@ -29,7 +29,7 @@ class RankExchange:
     the processes have the same kind of CPU and number of threads. Every rank makes all learners, but only its own move.
 
     Call `torch.distributed.init_process_group` before: "gloo" on CPUs, "nccl" on GPUs. Its `timeout` is how long the
-    others wait for a rank that hangs; one that dies ends the step of the others at once, by an error of torch.
+    others wait for a rank that hangs; if one dies, the step of the others ends at once with an error of torch.
 
     Args:
         size: the number of learners of the whole group.

@@ -13,7 +13,7 @@ TERMS = ("direct", "own", "cross", "label")
 
 @dataclass(frozen=True)
 class LearnerReport:
-    """One learner in one step. A loss is None where its pass was not needed."""
+    """The losses, norms and skipped terms of one learner in one step. A loss is None if its pass was not needed."""
 
     v_loss: float | None
     w_loss: float | None
@@ -31,7 +31,7 @@ class LearnerReport:
 
     @property
     def norms(self) -> dict[str, float]:
-        """The L2 norm of each term."""
+        """Return the L2 norm of each term."""
         norms = [unread_norm(list(parts.values())) for parts in self.terms.values()]
         return dict(zip(self.terms, read(norms), strict=True))
 
@@ -47,7 +47,7 @@ class StepReport:
 
     @property
     def skipped(self) -> int:
-        """How many terms were skipped, over all learners."""
+        """Return how many terms were skipped, over all learners."""
         return sum(len(learner.skipped) for learner in self.learners)
 
 

@@ -60,7 +60,7 @@ class Task(ABC):
         return None
 
     def check_outputs(self, outputs: Tensor, size: int | None, source: str) -> None:
-        """Refuse outputs that are none for a batch of this size; `source` says who returned them."""
+        """Refuse outputs that do not fit a batch of this size; `source` says who returned them."""
         if not outputs.dim() or not outputs.numel() or size not in (None, outputs.shape[0]):
             raise ValueError(
                 f"{source} must return one row of outputs per input, but got shape {tuple(outputs.shape)}{of(size)}"
@@ -69,7 +69,7 @@ class Task(ABC):
     def label_shape(self, outputs: Tensor) -> Sequence[int] | None:
         """Return the shape that labels must have for these outputs: theirs, unless a task says so; None is any shape.
 
-        Labels of another shape could be broadcast, [n] against [n, 1] to [n, n], and give a wrong loss without a word.
+        Labels of another shape could be broadcast, [n] against [n, 1] to [n, n], and silently give a wrong loss.
         """
         return outputs.shape
 
@@ -101,22 +101,22 @@ class Task(ABC):
         return -len(outputs) * derivative
 
     def loss_on_nothing(self, outputs: Tensor, inputs: Inputs) -> Tensor:
-        """Return the loss of a pupil of somebody who knows nothing."""
+        """Return the loss of a pupil on the table of a teacher who knows nothing."""
         with torch.no_grad():
             shape = handed_by(self, outputs.detach(), inputs).shape
         table = checked_table(self.nothing(outputs, inputs), len(outputs), name_of(self, "nothing"), shape)
         return self.pupil_loss(outputs, table.detach())
 
     def handed_change(self, handed: Tensor, sensitivity: Tensor) -> Tensor | None:  # noqa: ARG002
-        """Return how a table changes along its learner's direction, where its sensitivity tells; None: measure it."""
+        """Return how a table changes along its learner's direction, if its sensitivity tells; None: measure it."""
         return None
 
     def is_sampled(self, outputs: Tensor) -> bool:  # noqa: ARG002
-        """Whether the outputs are those of several samples, [samples, batch, ...]."""
+        """Return whether the outputs are those of several samples, [samples, batch, ...]."""
         return False
 
     def mixed(self, outputs: Tensor) -> Tensor:
-        """Return the outputs of a learner as a whole, given those of several samples."""
+        """Return the outputs of a learner over all its samples, given those of each."""
         raise NotImplementedError(f"{type(self).__name__} does not define how several samples are combined")
 
 

@@ -59,7 +59,7 @@ def load() -> str | None:
 
 
 def require() -> None:
-    """Refuse to go on without the native kernels."""
+    """Refuse to run without the native kernels."""
     problem = load()
     if problem is not None:
         raise NoKernels(f"kernels=native needs kernels compiled on this machine, but {problem}")

@@ -6,6 +6,6 @@ from smallgroup.methods.method import Method
 
 
 class Darts(Method):
-    """Softmax over the operations of every edge; the two strongest edges of each node stay."""
+    """Softmax over the operations of every edge; the derived cell keeps the two strongest edges of each node."""
 
     name: ClassVar[str] = "darts"

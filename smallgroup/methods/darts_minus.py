@@ -28,13 +28,13 @@ class DartsMinus(Method):
     """How beta, the weight of the auxiliary skip connection, falls from 1 to nearly 0."""
 
     def schedule(self, progress: Progress) -> None:
-        """In epoch e of E beta = (E - e) / E, or (1 + cos(pi e / E)) / 2."""
+        """Set beta in epoch e of E to (E - e) / E, or (1 + cos(pi e / E)) / 2."""
         share = progress.epoch / progress.epochs
         beta = 1 - share if self.decay == "linear" else (1 + math.cos(math.pi * share)) / 2
         self.state["beta"] = torch.tensor(beta, dtype=torch.float64)
 
     def mix(self, architecture: Architecture, noise: Noise, phase: Phase | None) -> dict[str, Mixture]:
-        """The softmax, and beta for the edges."""
+        """Return the softmax of the operations, and beta for the edges."""
         mixtures = super().mix(architecture, noise, phase)
         for mixture in mixtures.values():
             beta = float(self.state.get("beta", 1.0))

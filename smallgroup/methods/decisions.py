@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where the search of a learner stands: `epoch` of `epochs` and `step` of `steps` of its stage, all from 0.
+    """How far the search of a learner is: `epoch` of `epochs` and `step` of `steps` of its stage, all from 0.
 
     A method without stages has one, the whole search.
     """
@@ -25,16 +25,16 @@ class Progress:
 
     @property
     def by_epoch(self) -> float:
-        """0 in the first epoch, 1 in the last."""
+        """Return 0 in the first epoch, 1 in the last, and shares in between."""
         return self.epoch / max(1, self.epochs - 1)
 
     def between(self, first: float, last: float) -> float:
-        """A number that goes linearly from `first` in the first epoch to `last` in the last."""
+        """Return a number that goes linearly from `first` in the first epoch to `last` in the last."""
         return first + (last - first) * self.by_epoch
 
     @property
     def last_epoch(self) -> bool:
-        """Whether the stage ends with this epoch."""
+        """Return whether the stage ends with this epoch."""
         return self.epoch + 1 == self.epochs
 
 
@@ -48,7 +48,7 @@ class Measured(NamedTuple):
 
 @dataclass(frozen=True)
 class EpochEnd:
-    """What a method can look at when an epoch is over."""
+    """What a method can see at the end of an epoch."""
 
     progress: Progress
     architecture: "Mapping[str, Tensor]"
@@ -66,12 +66,12 @@ class EpochEnd:
 
 @dataclass(frozen=True)
 class Continue:
-    """The search goes on as it is."""
+    """Decision of a method at the end of an epoch: continue the search unchanged."""
 
 
 @dataclass(frozen=True)
 class Stop:
-    """The search of this learner is over; its genotype is that of `epoch` (None: as it stands)."""
+    """Decision of a method: end the search of this learner; its genotype is that of `epoch` (None: the current one)."""
 
     reason: str
     epoch: int | None = None
@@ -79,7 +79,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Rollback:
-    """Go back to the end of `epoch` and go on from there with other settings, such as {"weight_decay": 0.003}.
+    """Decision of a method: go back to the end of `epoch`, and continue with settings such as {"weight_decay": 0.003}.
 
     Weights, architectures, moments, schedules, random numbers and the batches of all learners are those of that epoch.
     `settings` are those of the learner that asks; see `EpochEnd.settings`. `Method.reach` says how far back it may go.
@@ -92,7 +92,7 @@ class Rollback:
 
 @dataclass(frozen=True)
 class Rebuild:
-    """A new stage: the supernet is built again, with the masks of the method and what else is named here.
+    """Decision of a method: build the supernet again with the method's masks, and start a new stage.
 
     Weights are drawn anew, and so is the architecture unless `keep_architecture`; both V and W follow.
     """

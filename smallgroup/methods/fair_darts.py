@@ -16,7 +16,7 @@ from smallgroup.spaces.space import Space
 
 @dataclass
 class FairDarts(Method):
-    """Every operation has a sigmoid of its own, so that none wins at the cost of others; a loss drives them apart.
+    """A sigmoid for every operation, so that operations do not compete; a loss pushes each toward 0 or 1.
 
     w = sigmoid(alpha), alpha = 0 at the start; penalty -weight mean (w - 1/2)^2 over all operations of all edges.
     """
@@ -30,11 +30,11 @@ class FairDarts(Method):
     """Weight of the loss that drives the sigmoids to 0 or 1."""
 
     def initial(self, space: Space, generator: torch.Generator) -> dict[str, Tensor]:
-        """Exactly one half for every operation."""
+        """Return zeros, which give every operation a sigmoid of exactly one half."""
         return {name: torch.zeros_like(alpha) for name, alpha in super().initial(space, generator).items()}
 
     def relax(self, alpha: Tensor, noise: Tensor | None, phase: Phase | None) -> Tensor:  # noqa: ARG002
-        """Sigmoids; of what has been removed, zero."""
+        """Return the sigmoids, and zero for removed operations."""
         return alpha.sigmoid()
 
     def penalty(self, architecture: Architecture, costs: Callable[[], Mapping[str, Tensor]]) -> Tensor:  # noqa: ARG002

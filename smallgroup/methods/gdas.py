@@ -36,7 +36,7 @@ class Gdas(GumbelDraws):
         return one_hot(largest(p, noise), p) - p.detach() + p
 
     def schedule(self, progress: Progress) -> None:
-        """Cool down from epoch to epoch."""
+        """Lower the temperature at the start of each epoch."""
         self.state["temperature"] = torch.tensor(
             progress.between(self.first_temperature, self.last_temperature), dtype=torch.float64
         )

@@ -33,7 +33,7 @@ OperationGradients = Sequence[Sequence[Tensor | None]]
 
 @dataclass(frozen=True)
 class ArchitectureOptimizer:
-    """How the architecture is stepped: Adam with these settings."""
+    """The optimizer of the architecture: Adam with these settings."""
 
     lr: float = 3e-4
     betas: tuple[float, float] = (0.5, 0.999)
@@ -44,7 +44,7 @@ class ArchitectureOptimizer:
 
 @dataclass
 class Method:
-    """DARTS, and the hooks that make something else of it."""
+    """DARTS, with hooks to change every part of it."""
 
     name: ClassVar[str]
     weight_under_limits: ClassVar[float] = 0.0
@@ -72,7 +72,7 @@ class Method:
     # Architecture.
 
     def initial(self, space: Space, generator: torch.Generator) -> dict[str, Tensor]:
-        """The architecture at the start: 1e-3 N(0, 1) for every operation of every edge."""
+        """Return the architecture at the start: 1e-3 N(0, 1) for every operation of every edge."""
         return {
             f"alpha_{name}": 1e-3 * torch.randn(kind.shape, generator=generator) for name, kind in space.kinds.items()
         }
@@ -80,18 +80,18 @@ class Method:
     # From the architecture to mixing weights.
 
     def draw(self, architecture: Architecture, phase: Phase | None, generator: torch.Generator) -> Noise:  # noqa: ARG002
-        """The random numbers of one pass; DARTS has none. Phase None is evaluation, without any."""
+        """Draw the random numbers of one pass; DARTS has none. Phase None is evaluation, which draws nothing."""
         return {}
 
     def mix(self, architecture: Architecture, noise: Noise, phase: Phase | None) -> dict[str, Mixture]:
-        """A mixture for every kind of cell, as a differentiable function of the architecture."""
+        """Return a mixture for every kind of cell, as a differentiable function of the architecture."""
         return {
             kind: Mixture(self.relax(alpha, noise.get(kind), phase), evaluate=self.evaluate)
             for kind, alpha in self.logits(architecture).items()
         }
 
     def relax(self, alpha: Tensor, noise: Tensor | None, phase: Phase | None) -> Tensor:  # noqa: ARG002
-        """The weights of one kind, [edges, operations]; removed operations have -inf in `alpha`."""
+        """Return the weights of one kind, [edges, operations]; removed operations have -inf in `alpha`."""
         return alpha.softmax(dim=1)
 
     def look(
@@ -101,7 +101,7 @@ class Method:
         phase: Phase,  # noqa: ARG002
         loss: Callable[[Noise], Tensor],  # noqa: ARG002
     ) -> Noise:
-        """The noise of a training phase, changed after a look at its loss.
+        """Return the noise of a training phase, changed after a look at its loss.
 
         `loss(noise)` is the loss of the phase under other noise, differentiable in it; weights and architecture are
         constant. What is returned counts as drawn: `mix` differentiates through what it makes of it, and no more.
@@ -111,7 +111,7 @@ class Method:
     # Edges and operations.
 
     def build_edge(self, parts: EdgeParts) -> nn.Module:
-        """The module of one edge, called with (inputs, Choice)."""
+        """Build the module of one edge, which is called with (inputs, Choice)."""
         return MixedEdge(parts)
 
     def transform(
@@ -121,7 +121,7 @@ class Method:
         generator: torch.Generator,  # noqa: ARG002
         phase: Phase | None,  # noqa: ARG002
     ) -> Tensor:
-        """What takes the place of an operation's output, as dropout after a skip connection.
+        """Return what replaces an operation's output, such as dropout after a skip connection.
 
         The generator is that of (learner, step, phase, cell, edge, operation), always at its beginning.
         """
@@ -138,7 +138,7 @@ class Method:
         return self.seen[key]
 
     def compare_gradients(self, training: OperationGradients, validation: OperationGradients) -> None:
-        """Look at how the weights are pulled by the training loss and by the validation loss.
+        """Look at the gradients of the training loss and of the validation loss in the weights.
 
         Called in every step that computes both. Entry i of each is of the same operation: all of them that have
         weights, edge by edge and cell by cell. `frozen` is the answer to them.
@@ -146,43 +146,43 @@ class Method:
 
     @property
     def frozen(self) -> Tensor | None:
-        """[operations that have weights, as above]: True for those whose weights stay as they are; None: none."""
+        """Return, for each operation that has weights as above, whether its weights are frozen; None: none is."""
         return None
 
     # Losses.
 
     def penalty(self, architecture: Architecture, costs: Callable[[], Mapping[str, Tensor]]) -> Tensor | None:  # noqa: ARG002
-        """What is added to the validation loss; `costs()` has what each operation of each edge costs."""
+        """Return what is added to the validation loss; `costs()` has what each operation of each edge costs."""
         return None
 
     def log_probability(self, architecture: Architecture, noise: Noise) -> Tensor:  # noqa: ARG002
-        """log p(draw | architecture) of one sample, for `combine`."""
+        """Return log p(draw | architecture) of one sample, for `combine`."""
         return torch.zeros(())
 
     def combine(self, losses: Tensor, log_probabilities: Tensor, size: int) -> Tensor:  # noqa: ARG002
-        """One loss out of those of several samples, each a mean over a batch of `size`."""
+        """Return one loss for those of several samples, each a mean over a batch of `size`."""
         return losses.mean()
 
     # The course of a search.
 
     @property
     def samples(self) -> int:
-        """How many draws a pass averages over; see `combine`."""
+        """Return the number of draws that a pass averages over; see `combine`."""
         return 1
 
     @property
     def most_skips(self) -> int | None:
-        """Skip connections that a derived (normal) cell has at most; None: any number."""
+        """Return the most skip connections that a derived (normal) cell may have; None: any number."""
         return None
 
     @property
     def stages(self) -> int:
-        """Parts of a like number of epochs, in each of which learning rates begin anew; see `Rebuild`."""
+        """Return the number of stages, equally long, in each of which learning rates start again; see `Rebuild`."""
         return 1
 
     @property
     def reach(self) -> int:
-        """Over how many epochs `Rollback` may go back; the states of so many are kept and saved."""
+        """Return how many epochs back `Rollback` may go; that many states are kept and saved."""
         return 0
 
     def after_step(self, architecture: Architecture, before: Architecture, noise: Noise) -> None:
@@ -192,7 +192,7 @@ class Method:
         """Set what depends on time, such as a temperature, in `state`; called before every step."""
 
     def trains_architecture(self, progress: Progress) -> bool:  # noqa: ARG002
-        """Whether this step moves the architecture, after its warm-up: False in all but every n-th step, say."""
+        """Return whether this step moves the architecture after the warm-up, such as in every n-th step alone."""
         return True
 
     def end_epoch(self, epoch: EpochEnd) -> Decision:  # noqa: ARG002
@@ -202,7 +202,7 @@ class Method:
     # What is left at the end.
 
     def scores(self, architecture: Architecture) -> dict[str, Tensor]:
-        """How good each operation of each edge is held to be, by kind; -inf for what has been removed."""
+        """Return how good each operation of each edge is, by kind; -inf for removed operations."""
         return self.masked({kind: alpha.softmax(dim=1) for kind, alpha in self.logits(architecture).items()})
 
     def derive(self, space: Space, architecture: Architecture) -> Any:  # noqa: ANN401
@@ -213,13 +213,13 @@ class Method:
         return self.derive_from(space, self.scores(architecture))
 
     def derive_from(self, space: Space, scores: Mapping[str, Tensor]) -> Any:  # noqa: ANN401
-        """Return the genotype that scores stand for, be they one learner's or the mean of several."""
+        """Return the genotype that scores stand for, of one learner or the mean of several."""
         return space.derive(scores, self.rule)
 
     # Masks: which operations are still there.
 
     def start(self, space: Space) -> None:
-        """Begin with all operations of the space but those the method has no use for."""
+        """Start with all operations of the space except those that the method does not use."""
         self.state.clear()
         for name, kind in space.kinds.items():
             kept = torch.tensor([operation not in self.removed for operation in kind.operations])
@@ -230,7 +230,7 @@ class Method:
             self.state[f"mask_{name}"] = mask
 
     def keep(self, kind: str, mask: Tensor) -> None:
-        """Remove from a kind of cell the operations where the mask is False; every edge keeps one at least."""
+        """Remove from a kind of cell the operations where the mask is False; every edge keeps at least one."""
         present = self.state.get(f"mask_{kind}")
         if present is None:
             raise ValueError(f"a mask must be of a kind of cell of the space, but there is no kind {kind!r}")
@@ -242,14 +242,14 @@ class Method:
         self.state[f"mask_{kind}"] = mask.clone()
 
     def mask(self, kind: str) -> Tensor:
-        """[edges, operations]: True for what is still there."""
+        """Return [edges, operations]: True for operations that have not been removed."""
         return self.state[f"mask_{kind}"]
 
     def masked(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The values by kind, -inf where an operation has been removed."""
+        """Return the values by kind, with -inf for removed operations."""
         return {kind: v.masked_fill(~constant_on(self.mask(kind), v.device), -torch.inf) for kind, v in values.items()}
 
     def logits(self, architecture: Architecture) -> dict[str, Tensor]:
-        """The logits of the operations by kind, -inf where one has been removed."""
+        """Return the logits of the operations by kind, with -inf for removed operations."""
         alphas = {name.removeprefix("alpha_"): t for name, t in architecture.items() if name.startswith("alpha_")}
         return self.masked(alphas)

@@ -68,11 +68,11 @@ class PDarts(Method):
 
     @property
     def stages(self) -> int:
-        """The first, and those that add cells."""
+        """Return one more than the option `added` has entries: a first stage, and those that add cells."""
         return len(self.added) + 1
 
     def start(self, space: Space) -> None:
-        """The first stage has the cells of the space, whose number must be free."""
+        """Start with the cells of the space, whose number must be free."""
         cells = getattr(space, "cells", None)
         if cells is None:
             raise ValueError(
@@ -83,7 +83,7 @@ class PDarts(Method):
         self.state["cells"] = torch.tensor(int(cells))
 
     def schedule(self, progress: Progress) -> None:
-        """Dropout p (E - e - 1) / E while the architecture rests, then p exp(-5 (e - f) / E) from its first epoch f."""
+        """Set dropout to p (E - e - 1) / E while A is frozen, then p exp(-5 (e - f) / E) from epoch f on, its first."""
         rate, epoch, epochs = self.dropout[progress.stage], progress.epoch, progress.epochs
         if epoch < progress.frozen:
             rate *= (epochs - epoch - 1) / epochs
@@ -92,16 +92,16 @@ class PDarts(Method):
         self.state["dropout"] = torch.tensor(rate, dtype=torch.float64)
 
     def transform(self, operation: str, output: Tensor, generator: torch.Generator, phase: Phase | None) -> Tensor:  # noqa: ARG002
-        """Dropout behind skip connections, but for evaluation."""
+        """Apply dropout behind skip connections, except in evaluation."""
         rate = float(self.state.get("dropout", 0.0))
         return output if phase is None else dropped(output, rate, output.shape, generator)
 
     def build_edge(self, parts: EdgeParts) -> nn.Module:
-        """Only skip connections that change nothing are dropped out, not those that halve the size."""
+        """Build an edge that drops out only skip connections that change nothing, not those that halve the size."""
         return MixedEdge(parts) if parts.stride == 1 else _UndisturbedEdge(parts)
 
     def end_epoch(self, epoch: EpochEnd) -> Decision:
-        """At the end of a stage remove the weakest operations, `none` like any other, and deepen the network."""
+        """Remove the weakest operations at the end of a stage, `none` like any other, and deepen the network."""
         progress = epoch.progress
         if not progress.last_epoch or progress.stage + 1 >= self.stages:
             return Continue()
@@ -110,7 +110,7 @@ class PDarts(Method):
         return Rebuild({"cells": int(self.state["cells"]) + self.added[progress.stage]})
 
     def derive_from(self, space: Space, scores: Mapping[str, Tensor]) -> Any:  # noqa: ANN401
-        """The two strongest edges of each node; as long as there are too many skip connections, the weakest goes."""
+        """Keep the two strongest edges of each node; drop the weakest skip connections while there are too many."""
         scores = {kind: table.clone() for kind, table in scores.items()}
         normal = next(iter(space.kinds))
         if SKIP not in space.kinds[normal].operations:

@@ -17,7 +17,7 @@ from smallgroup.spaces.space import EdgeParts, Mixture, Space
 
 @dataclass
 class PcDarts(Method):
-    """The first 1/`part` of the channels go through the operations, the others past them; edges have weights too.
+    """Send the first 1/`part` of the channels through the operations and pass the others by; weigh the edges too.
 
     An edge is shuffle(sum_i softmax(alpha)_i o_i(first), rest), a node the sum of its edges by softmax(beta) over
     them. What stays is decided by the product of the two.
@@ -40,7 +40,7 @@ class PcDarts(Method):
             self.state[f"nodes_{name}"] = _nodes(kind)
 
     def initial(self, space: Space, generator: torch.Generator) -> dict[str, Tensor]:
-        """1e-3 N(0, 1) also for every edge."""
+        """Return 1e-3 N(0, 1) for operations and for edges."""
         alphas = super().initial(space, generator)
         betas = {
             f"beta_{name}": 1e-3 * torch.randn(len(kind.edges), generator=generator)
@@ -49,24 +49,24 @@ class PcDarts(Method):
         return alphas | betas
 
     def mix(self, architecture: Architecture, noise: Noise, phase: Phase | None) -> dict[str, Mixture]:
-        """The softmax of operations, and that of edges."""
+        """Return the softmax of the operations and that of the edges."""
         mixtures = super().mix(architecture, noise, phase)
         for kind, mixture in mixtures.items():
             mixture.edges = self.edge_weights(kind, architecture)
         return mixtures
 
     def edge_weights(self, kind: str, architecture: Architecture) -> Tensor:
-        """[edges]: over the edges that lead to a node they sum to one."""
+        """Return [edges]: weights that sum to one over the edges leading to a node."""
         beta, nodes = architecture[f"beta_{kind}"], self.state[f"nodes_{kind}"].tolist()
         return torch.cat([rows.softmax(dim=0) for rows in torch.split(beta, nodes)])
 
     def scores(self, architecture: Architecture) -> dict[str, Tensor]:
-        """alpha x beta, both as shares."""
+        """Return the products of alpha and beta, both as shares."""
         scores = super().scores(architecture)
         return {kind: table * self.edge_weights(kind, architecture)[:, None] for kind, table in scores.items()}
 
     def build_edge(self, parts: EdgeParts) -> nn.Module:
-        """With the operations on a part of the channels."""
+        """Build an edge with the operations on a part of the channels."""
         return PartialEdge(parts, self.part)
 
 

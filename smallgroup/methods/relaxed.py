@@ -48,10 +48,10 @@ class Relaxed:
     """`apply(weights, architecture, inputs, *, phase=None) -> logits`: what `smallgroup.group.Learner` is made of.
 
     Args:
-        space: what may be chosen, at which size.
-        method: how; an instance of its own for every learner.
-        seed: of the random numbers. Learners of a group have one seed.
-        learner: its number, by which its random numbers differ from those of the others.
+        space: the choices, and the size of the supernet.
+        method: how they are relaxed; every learner needs its own instance.
+        seed: the seed of all random numbers; learners of a group share it.
+        learner: the number of the learner; its random numbers differ from those of the others.
         channels_last: the memory layout of images and convolutions.
     """
 
@@ -101,14 +101,14 @@ class Relaxed:
     def initial_weights(
         self, role: str, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
     ) -> dict[str, Tensor]:
-        """V ("v") or W ("w") at the start of the stage."""
+        """Return V ("v") or W ("w") at the start of the stage."""
         generator = stream(self.seed, self.learner, "weights", role, self.stage)
         return initial_weights(self.supernet, generator, dtype=dtype, device=device, memory_format=self.memory_format)
 
     def initial_architecture(
         self, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
     ) -> dict[str, Tensor]:
-        """A at the start of the stage."""
+        """Return A at the start of the stage."""
         generator = stream(self.seed, self.learner, "architecture", self.stage)
         return {name: t.to(device, dtype) for name, t in self.method.initial(self.space, generator).items()}
 
@@ -138,7 +138,7 @@ class Relaxed:
         return {name: tensor.detach() if name in names else tensor for name, tensor in weights.items()}
 
     def derived_logits(self, weights: Mapping[str, Tensor], genotype: Any, inputs: Tensor) -> Tensor:  # noqa: ANN401
-        """Logits of a genotype's cells alone, with the weights of the supernet: what discretization costs."""
+        """Return the logits of a genotype's cells alone, with the supernet's weights: what discretization costs."""
         chosen = self.space.chosen(genotype)
         mixtures = {kind: Mixture(table.to(inputs), evaluate="active") for kind, table in chosen.items()}
         inputs = inputs.contiguous(memory_format=self.memory_format)
@@ -153,7 +153,7 @@ class Relaxed:
         return precision.widened(logits)
 
     def begin_step(self, step: int) -> None:
-        """Make the random numbers those of iteration `step`; what was drawn ahead for it stays."""
+        """Seed the random numbers for iteration `step`; keep what was drawn ahead for it."""
         if step != self.step:  # in the order a-v-w a step begins twice, and the two halves have a gradient each
             self._gradients = {}
         if self._ahead is None or self._ahead.step != step:
@@ -189,7 +189,7 @@ class Relaxed:
             self.method.compare_gradients(self._gradients.pop("w"), self._gradients.pop("val"))
 
     def penalty(self, architecture: Architecture) -> Tensor | None:
-        """What the method adds to the validation loss."""
+        """Return what the method adds to the validation loss."""
         return self.method.penalty(architecture, lambda: self._costs_beside(architecture))
 
     def _costs_beside(self, architecture: Architecture) -> dict[str, Tensor]:
@@ -198,7 +198,7 @@ class Relaxed:
         return {kind: table.to(device) for kind, table in self.costs.items()}
 
     def combine(self, losses: Tensor, architecture: Architecture, size: int, phase: Phase | None) -> Tensor:
-        """One loss out of those of several samples."""
+        """Return one loss for those of several samples."""
         noises = [self.noise(architecture, phase, sample) for sample in range(self.method.samples)]
         log_p = torch.stack([self.method.log_probability(architecture, noise).to(losses) for noise in noises])
         return self.method.combine(losses, log_p, size)
@@ -210,7 +210,7 @@ class Relaxed:
     # Random numbers.
 
     def noise(self, architecture: Architecture, phase: Phase | None, sample: int = 0) -> Noise:
-        """What is random in a pass of this step: drawn at the first call, replayed at all others."""
+        """Return what is random in a pass of this step: drawn at the first call, replayed at all others."""
         if (phase, sample) not in self._noise:
             constant = {name: tensor.detach() for name, tensor in architecture.items()}
             self._noise[phase, sample] = self.method.draw(constant, phase, self._stream("noise", phase, sample))
@@ -218,7 +218,7 @@ class Relaxed:
 
     @property
     def draws(self) -> bool:
-        """Whether the method draws random numbers in its passes."""
+        """Return whether the method draws random numbers in its passes."""
         return type(self.method).draw is not Method.draw
 
     def draw_ahead(self, host: Architecture, step: int) -> Ahead:
@@ -245,7 +245,7 @@ class Relaxed:
         return found
 
     def take_draws(self, ahead: Ahead, there: Sequence[Tensor]) -> None:
-        """Use what was drawn ahead, now that its tensors are on the device; they come in the order of `tensors`."""
+        """Use what was drawn ahead, now that its tensors are on the device, in the order of `tensors`."""
         arrived = iter(there)
         self._noise = {key: {name: next(arrived) for name in noise} for key, noise in ahead.noise.items()}
         for key, columns in ahead.columns.items():
@@ -284,7 +284,7 @@ class Relaxed:
     # The course of a search.
 
     def rebuild(self, how: Rebuild) -> None:
-        """Begin a new stage: another size, the masks as they are now. Weights and architecture have to be made anew."""
+        """Start a new stage: another size, the masks as they are now. Make weights and architecture anew."""
         changes = {**self._changes, **how.space}
         self.space, self._changes = self._changed_space(changes), changes
         self.stage += 1
@@ -292,11 +292,11 @@ class Relaxed:
         self._build({kind: self.method.mask(kind) for kind in self.space.kinds})
 
     def marked(self) -> dict[str, Any]:
-        """Where a search stands that may have to be taken back."""
+        """Return the state of the search, for `back_to`."""
         return {**self.__dict__, "method_state": dict(self.method.state)}
 
     def back_to(self, mark: Mapping[str, Any]) -> None:
-        """As it was, if a decision could not be carried out."""
+        """Restore a state that `marked` returned, if a decision could not be carried out."""
         kept = dict(mark)
         self.method.state = kept.pop("method_state")
         self.__dict__.update(kept)
@@ -311,11 +311,11 @@ class Relaxed:
             ) from None
 
     def derive(self, architecture: Architecture) -> Any:  # noqa: ANN401
-        """The genotype that the architecture stands for."""
+        """Return the genotype that the architecture stands for."""
         return self.method.derive(self.space, on_host(architecture))
 
     def scores(self, architecture: Architecture) -> dict[str, Tensor]:
-        """How good the method holds each operation of each edge to be, by kind, in main memory."""
+        """Return how good the method considers each operation of each edge, by kind, in main memory."""
         return self.method.scores(on_host(architecture))
 
     @property
@@ -327,20 +327,20 @@ class Relaxed:
 
     @property
     def costs(self) -> dict[str, Tensor]:
-        """What each operation of each edge costs, by kind; counted once."""
+        """Return what each operation of each edge costs, by kind; it is counted once."""
         if self._costs is None:
             self._costs = costs(self.space, self.cost)
         return self._costs
 
     def state(self) -> dict[str, Tensor]:
-        """What changes in a search beside weights and architecture, as named tensors."""
+        """Return what changes in a search besides weights and architecture, as named tensors."""
         own = {"stage": torch.tensor(self.stage), "step": torch.tensor(self.step)}
         changes = {f"space.{name}": torch.tensor(value) for name, value in self._changes.items()}
         built = {f"built.{kind}": mask.clone() for kind, mask in self._built.items()}
         return own | changes | built | {f"method.{name}": tensor.clone() for name, tensor in self.method.state.items()}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a saved state: the supernet is that of its stage and masks."""
+        """Continue from a saved state: rebuild the supernet of its stage and masks."""
         parts: dict[str, dict[str, Tensor]] = {"space": {}, "method": {}, "built": {}, "": {}}
         for name, tensor in state.items():
             room, _, key = name.partition(".") if "." in name else ("", "", name)

@@ -43,25 +43,25 @@ def run(
     answer: AnswerRule | None = None,
     data: OwnData | LabeledImages | None = None,
 ) -> RunResult:
-    """Search a cell, train it from scratch, train baselines beside it, and say how they compare.
+    """Search for a cell, train it from scratch, train baselines beside it, and compare them.
 
     Args:
-        config: what to search and how to train, as in `search`. None, where a run is resumed: its own.
-        out: the run's folder; None: nothing is kept but the result.
+        config: what to search and how to train, as in `search`. None: that of the run to resume.
+        out: the run's folder; None: nothing but the result is kept.
         seconds: a time budget for everything; None: the lengths of the config.
-        clock: what the budget is measured by, the clock on the wall or the CPU time of this process.
+        clock: what the budget counts: wall-clock time, or the CPU time of this process.
         baselines: networks beside the found one, see `BASELINES`; None: a ResNet and a random cell.
-        controls: where `training.group` trains several networks, train its controls too; see `smallgroup.controls`.
-            None: as the run was begun, else none.
-        resume: go on with the run in that folder, with the budget and the baselines it was begun with.
-        allow_drift: resume even where the same bits cannot be promised.
+        controls: with `training.group`, train its controls too; see `smallgroup.controls`.
+            None: those the run was started with, else none.
+        resume: continue the run in that folder, with its own budget and baselines.
+        allow_drift: resume even if the environment changed, so that results may differ.
         progress: show progress on standard error or in the notebook.
-        terse: a line per epoch where there is no terminal, and no introductions.
-        say: who is told how a time budget is shared.
-        recorders: for the folder of each part, who else is told how it goes.
+        terse: without a terminal, print one line per epoch and no introduction.
+        say: called with a sentence on how the time budget is divided.
+        recorders: given the folder of a part of the run, more watchers for it.
         before_training: called when the cell is known and its training is about to begin.
-        answer: how the group answers, in place of `search.answer`. None: as the config says, and in a run of the recipe
-            quick that does not say it, by a play-off.
+        answer: the rule that chooses the cell, in place of `search.answer`. None: that of the config; a run of the
+            recipe quick without `search.answer` takes a play-off.
         data: images of your own, as in `search`.
     """
     for baseline in baselines or ():

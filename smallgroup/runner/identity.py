@@ -8,7 +8,7 @@ from smallgroup.runtime.checks import LONGEST
 
 
 def check_identity(mine: Mapping[str, Any], theirs: Mapping[str, Any], path: str = "") -> None:
-    """Refuse to go on with another job than was begun, and name the difference."""
+    """Refuse to resume with another job than the run started with, and name the difference."""
     for key in sorted(mine.keys() | theirs.keys()):
         name = f"{path}{key}"
         ours, saved = mine.get(key), theirs.get(key)

@@ -51,7 +51,7 @@ class Runner:
         least_seconds: between two ends of epochs at which is saved; very short epochs would wait for the disk.
         skips: how many batches may be left out whose numbers are not finite (a `FloatingPointError`).
         files: by name, what is written into the folder when the run begins.
-        recorders: who else is told how it goes, such as those who write it down.
+        recorders: more watchers, such as those that write event files.
         world: the processes that run the job together. Rank 0 alone has files and watchers; the others take the same
             steps, and do between them what all have voted for.
     """
@@ -172,7 +172,7 @@ class Runner:
             self._tell_one(each, call)
 
     def _tell_one(self, each: Watcher, call: Callable[[Watcher], None]) -> None:
-        """Tell somebody how it goes; who cannot write any more, as to a terminal that is gone, is not told again."""
+        """Call a watcher; one that can no longer write, as to a terminal that is gone, is dropped."""
         try:
             call(each)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""What the loop runs, and who is told about it."""
+"""Protocols of the loop: the jobs it runs, and the watchers that it calls."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -45,7 +45,7 @@ class Job(Protocol):
 
 
 class Watcher:
-    """Somebody who is told how a run goes; this one does nothing, and others override what they want to hear of."""
+    """Callbacks for run events; every method does nothing by default."""
 
     def told(self, sentence: str) -> None:
         """Called with a warning, such as that a checkpoint is damaged."""

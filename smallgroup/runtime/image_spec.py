@@ -7,7 +7,7 @@ from smallgroup.runtime.checks import check_counts
 
 @dataclass(frozen=True)
 class ImageSpec:
-    """Classes, channels, and height and width in pixels; the defaults are those of CIFAR-10."""
+    """The images of a network: classes, channels, and size in pixels. The defaults are those of CIFAR-10."""
 
     classes: int = 10
     channels: int = 3
@@ -18,5 +18,5 @@ class ImageSpec:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of an image."""
+        """Return channels, height and width of an image."""
         return self.channels, self.size, self.size

@@ -69,7 +69,7 @@ register_ground_truth = GROUND_TRUTHS.register
 
 
 def definition_of(name: str) -> "SpaceDefinition":
-    """Return the definition of the space of that name; one sentence if there is none."""
+    """Return the definition of a space by its name; refuse unknown names."""
     SPACES.check_name(name)
     return SPACES[name]()
 

@@ -65,7 +65,7 @@ class SpaceSection(Section):
 
 
 class SpaceConfig(SpaceSection):
-    """Which space, at which size; what the images are like comes from the data. A space adds keys in a subclass."""
+    """A space and its size; the data decides size, channels and classes of the images. A space adds its keys."""
 
     name: str
     """The search space; `smallgroup list spaces` names them all."""
@@ -74,7 +74,7 @@ class SpaceConfig(SpaceSection):
 
     @classmethod
     def of_spaces(cls) -> Iterable[type["SpaceSection"]]:
-        """Return the sections of `space` that the registered spaces have."""
+        """Return the `space` sections of all registered spaces."""
         return [definition.config for definition in definitions()]
 
     def build(self, images: ImageSpec) -> "Space":
@@ -83,7 +83,7 @@ class SpaceConfig(SpaceSection):
 
 
 class NetworkConfig(SpaceSection):
-    """The large network around the cell; what the images are like comes from the data."""
+    """The large network around the cell; the data decides size, channels and classes of the images."""
 
     channels: int = Field(ge=1, le=MOST["channels"])
     """Channels of a node in the first cells."""
@@ -95,11 +95,11 @@ class NetworkConfig(SpaceSection):
 
     @classmethod
     def of_spaces(cls) -> Iterable[type["SpaceSection"]]:
-        """Return the sections of networks that the registered spaces have."""
+        """Return the network sections of all registered spaces."""
         return [definition.network_config for definition in definitions()]
 
     def of(self, space: str) -> "NetworkConfig":
-        """Return the section of a space with the keys that it has of its own; a value that it does not take is refused.
+        """Return the section of a space with the keys that the space has; a value that it does not take is refused.
 
         Another space may have a key of the same name, and take other values.
         """

@@ -73,11 +73,11 @@ class SpaceDefinition:
         raise NotImplementedError
 
     def to_plain(self, genotype: Any) -> Any:  # noqa: ANN401 -- what JSON can hold
-        """Return what stands in a file."""
+        """Return the genotype as JSON values, for files."""
         raise NotImplementedError
 
     def from_plain(self, plain: object) -> Genotype:
-        """Read what `to_plain` gives; the file may come from anywhere, and what is wrong with it is a ValueError."""
+        """Read what `to_plain` returns; the file is untrusted, and whatever is wrong with it is a ValueError."""
         raise NotImplementedError
 
     # Sizes.
@@ -97,17 +97,17 @@ class SpaceDefinition:
         return self.published_design(dataset).auxiliary
 
     def published_sizes(self, genotype: Any) -> Mapping[str, Any]:  # noqa: ANN401, ARG002
-        """Return the keys of a network design in which the release of a genotype is unlike others of its space."""
+        """Return the network keys in which the release of a genotype differs from others of its space."""
         return {}
 
     def depth(self, *, deep: bool) -> dict[str, Any]:  # noqa: ARG002
-        """Return the keys of `network_config` that make a network shallow or deep; none: it has one depth."""
+        """Return the keys of `network_config` that set the depth of a network; none: the depth is fixed."""
         return {}
 
     # Genotypes as text.
 
     def reads(self, text: str) -> bool:  # noqa: ARG002
-        """Whether a text looks like a genotype in a notation of this space."""
+        """Return whether a text looks like a genotype in a notation of this space."""
         return False
 
     def parse(self, text: str) -> tuple[str | None, Genotype]:
@@ -115,7 +115,7 @@ class SpaceDefinition:
         raise NotImplementedError
 
     def reads_plain(self, plain: Mapping[str, object]) -> bool:  # noqa: ARG002
-        """Whether an object of JSON without a schema looks like a genotype of this space."""
+        """Return whether a JSON object without a schema looks like a genotype of this space."""
         return False
 
     def published(self) -> Mapping[str, Published]:
@@ -125,7 +125,7 @@ class SpaceDefinition:
     # Drawings.
 
     def graphs(self, genotype: Any) -> dict[str, CellGraph]:  # noqa: ANN401
-        """By kind of cell, what is drawn of a genotype: of a node every edge that is chosen."""
+        """Return for each kind of cell what is drawn of a genotype: for a node every edge that is chosen."""
         return {kind: _graph(self.kinds[kind], table) for kind, table in self.at_any_size().chosen(genotype).items()}
 
     def drawn(self, genotype: Any) -> list[str] | None:  # noqa: ANN401, ARG002
@@ -139,18 +139,18 @@ class SpaceDefinition:
         return [f"{inputs}. A node sums what leads to it."]
 
     def in_a_line(self, genotype: Any) -> str:  # noqa: ANN401
-        """Return the cells in a line: node by node, each operation with where it comes from."""
+        """Return the cells in one line: node by node, each operation with its source."""
         return "; ".join(f"{kind} {_nodes_in_a_line(graph)}" for kind, graph in self.graphs(genotype).items())
 
     # Genotypes beside another.
 
     def form(self, genotype: Any) -> Hashable:  # noqa: ANN401
-        """Return what is equal for genotypes that are the same function."""
+        """Return a value that is equal for genotypes that are the same function."""
         form: Hashable = genotype
         return form
 
     def random(self, generator: "torch.Generator") -> Genotype:
-        """Draw a genotype as a search may derive it: without dead parts."""
+        """Draw a genotype without dead parts, as a search could derive it."""
         from smallgroup.spaces.choices import from_random_scores  # noqa: PLC0415 -- it loads torch
 
         return from_random_scores(self.at_any_size(), generator)
@@ -166,7 +166,7 @@ class SpaceDefinition:
         return with_other_operation(self.at_any_size(), genotype, generator)
 
     def decisions(self) -> tuple[int, ...]:
-        """Return how many options each of the decisions has that make a genotype, for baselines that look genotypes up.
+        """Return the number of options of each decision that makes a genotype, for baselines that look genotypes up.
 
         By default there is one for every edge, between its operations but `none`.
         """
@@ -175,13 +175,13 @@ class SpaceDefinition:
         return tuple(len(options) for _, _, options in options_by_edge(self.kinds))
 
     def decided(self, options: Sequence[int]) -> Genotype:
-        """Return the genotype that one option of each decision makes."""
+        """Return the genotype that one option per decision makes."""
         from smallgroup.spaces.choices import from_options  # noqa: PLC0415 -- it loads torch
 
         return from_options(self.at_any_size(), options)
 
     def neighbors(self, genotype: Any, scores: "Mapping[str, Tensor]") -> Iterator[Genotype]:  # noqa: ANN401
-        """For every edge, the genotype with the next best operation there."""
+        """Return for every edge the genotype with the next best operation there."""
         from smallgroup.spaces.choices import with_next_best  # noqa: PLC0415 -- it loads torch
 
         return with_next_best(self.at_any_size(), genotype, scores)
@@ -193,11 +193,11 @@ class SpaceDefinition:
         raise NotImplementedError
 
     def canary(self) -> "Mapping[str, Callable[[torch.Generator], list[Tensor]]]":
-        """By name, computations that no other space has: their bits say whether libraries round as they did."""
+        """Return by name computations of this space alone: their bits show whether libraries round as before."""
         return {}
 
     def at_any_size(self) -> "Space":
-        """Return the space for what does not depend on its size: derivation, and what a genotype has chosen."""
+        """Return the space at some size, for what does not depend on it: derivation, and what a genotype chose."""
         return self.space(self.config(name=self.name, channels=self.width_step), ImageSpec())
 
 

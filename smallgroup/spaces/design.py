@@ -36,14 +36,14 @@ class NetworkDesign:
         check_probability("drop_path", self.drop_path)
 
     def to_plain(self) -> dict[str, Any]:
-        """Return what a file says: every key at one level."""
+        """Return all keys at one level, as a file has them."""
         plain = asdict(self)
         images = plain.pop("images")
         return {**{key: images[name] for key, name in _OF_IMAGES.items()}, **plain}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Self:
-        """Read what `to_plain` gives, by this version or an earlier one; strange keys are a TypeError."""
+        """Read what `to_plain` returns, of this version or an earlier one; unknown keys are a TypeError."""
         own = {each.name for each in fields(cls)}
         keys = {key: value for key, value in plain.items() if key in own or key not in _OF_BOTH}
         images = {name: keys.pop(key) for key, name in _OF_IMAGES.items() if key in keys}

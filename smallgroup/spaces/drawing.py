@@ -12,7 +12,7 @@ _GAP = "    "
 
 
 def draw(genotype: Genotype) -> str:
-    """The kinds of cells side by side, and what there is to say of them; of built-in spaces within 80 columns."""
+    """Return the kinds of cells side by side as text, with notes; built-in spaces fit into 80 columns."""
     definition = definition_of(genotype.space)
     own = definition.drawn(genotype)
     if own is not None:

@@ -113,7 +113,7 @@ class MixedNodes(MixedEdges):
         self._whole = WholeCell.of(plain, self.incoming, len(kind.operations))
 
     def forward(self, inputs: Sequence[Tensor], mixture: Mixture, cell: int) -> list[Tensor]:
-        """The inputs of the cell, and after them its nodes in their order."""
+        """Return the inputs of the cell, and after them its nodes in their order."""
         backend = backend_for(inputs[0])
         if backend is not None:
             return self._shared(backend, inputs, mixture, cell)

@@ -6,14 +6,14 @@ from typing import ClassVar, NamedTuple, Protocol
 
 
 class Genotype(Hashable, Protocol):
-    """A genotype of any space. Equal ones are the same choice; a frozen dataclass will do."""
+    """A genotype of any space, such as a frozen dataclass. Equal genotypes are the same choice."""
 
     space: ClassVar[str]
     """Name of the space it belongs to."""
 
     @property
     def skips(self) -> int:
-        """How many edges are skip connections: many of them tell of a collapse."""
+        """Return how many edges are skip connections: many of them are a sign of collapse."""
         ...
 
 

@@ -17,7 +17,7 @@ Known = dict[str, dict[str, float | None]]
 
 @dataclass(frozen=True)
 class Standing:
-    """One cell on one column of a table."""
+    """The accuracy and percentiles of one cell in one column of a table."""
 
     accuracy: float
     """Accuracy of the cell in percent."""
@@ -50,11 +50,11 @@ class GroundTruth:
 
     @classmethod
     def find(cls, root: Path) -> Self | None:
-        """Return what a data root has; None without it. A damaged file is a ValueError."""
+        """Read the table or surrogate from a data root; None: it is not there. A damaged file is a ValueError."""
         raise NotImplementedError
 
     def known(self, genotype: Any) -> Known:  # noqa: ANN401 -- one of its space
-        """Return what there is to say of a cell; nothing for a cell of which nothing is known."""
+        """Return what is known of a cell; nothing for an unknown cell."""
         found = {column: self.standing(genotype, column) for column in self.columns}
         return {
             "true_accuracy": {column: one.accuracy for column, one in found.items()},
@@ -62,7 +62,7 @@ class GroundTruth:
         }
 
     def standing(self, genotype: Any, column: str) -> Standing:  # noqa: ANN401, ARG002
-        """Return accuracy and percentiles of a cell. Only a table of all cells can say it."""
+        """Return accuracy and percentiles of a cell, which takes a table of all cells."""
         raise ValueError(f"{self.name} must be a table of all cells to rank one, but it is not")
 
     def accuracy(self, genotype: Any, column: str) -> float:  # noqa: ANN401

@@ -27,16 +27,16 @@ class Kind:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """[edges, operations]: the shape of an architecture tensor."""
+        """Return [edges, operations], the shape of an architecture tensor."""
         return len(self.edges), len(self.operations)
 
     def offered(self, edge: int) -> tuple[str, ...]:
-        """Return what an edge chooses from."""
+        """Return the operations that an edge chooses from."""
         return self.operations if self.choices is None else self.choices[edge]
 
     @property
     def offers(self) -> list[list[bool]]:
-        """[edges, operations]: whether an edge may choose an operation."""
+        """Return [edges, operations]: whether an edge may choose an operation."""
         return [[name in self.offered(edge) for name in self.operations] for edge in range(len(self.edges))]
 
 

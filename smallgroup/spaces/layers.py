@@ -15,7 +15,7 @@ from smallgroup.runtime.fields import draw_normal
 
 @dataclass(frozen=True)
 class Style:
-    """How the same operation is built while searching and in the network that is trained afterwards."""
+    """How an operation is built: one way for a search, another for the network that is trained afterwards."""
 
     affine: bool
     """Whether the batch norms of a cell have a scale and a shift."""
@@ -103,7 +103,7 @@ class Pool(nn.Sequential):
 def relu_conv_norm(
     inputs: int, outputs: int, style: Style, *, kernel: int = 1, stride: int = 1, bias: bool = False
 ) -> Convolutions:
-    """ReLU, convolution of odd kernel that keeps the size (or halves it), batch norm."""
+    """Return ReLU, a convolution of odd kernel that keeps the size (or halves it), and batch norm."""
     return Convolutions(
         nn.ReLU(),
         nn.Conv2d(inputs, outputs, kernel, stride=stride, padding=kernel // 2, bias=bias),
@@ -192,14 +192,14 @@ def _keeps_size(layer: nn.Conv2d) -> bool:
 
 
 class Zero(nn.Module):
-    """The operation `none`: nothing gets through."""
+    """The operation `none`: its output is zero."""
 
     def __init__(self, stride: int) -> None:
         super().__init__()
         self.stride = stride
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Zeros of the size the other operations of the edge give."""
+        """Return zeros in the size that the other operations of the edge give."""
         return torch.zeros_like(inputs[..., :: self.stride, :: self.stride])
 
 

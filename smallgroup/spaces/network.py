@@ -9,7 +9,7 @@ from smallgroup.spaces.outputs import Outputs
 
 
 class DerivedNetwork(nn.Module):
-    """A network around a genotype. Here it has no auxiliary head and drops no paths; a space may have both."""
+    """A network around a genotype. By default it has no auxiliary head and no drop path; a space may add both."""
 
     genotype: Any
     classifier: nn.Linear
@@ -22,7 +22,7 @@ class DerivedNetwork(nn.Module):
 
     @property
     def drop_path(self) -> float:
-        """With which probability an operation is left out for an image, in training; a schedule sets it."""
+        """Return the probability that an operation is left out for an image in training; a schedule sets it."""
         return 0.0
 
     @drop_path.setter
@@ -32,7 +32,7 @@ class DerivedNetwork(nn.Module):
             raise ValueError(f"drop_path must be 0 in networks of {space}, but got drop_path={probability}")
 
     def forward(self, images: Tensor, key: Key | None = None) -> Tensor | Outputs:
-        """[n, channels, height, width] to logits [n, classes]; in training with a head, also those of the head.
+        """Map [n, channels, height, width] to logits [n, classes]; in training with a head, return its logits too.
 
         The key, such as (seed, epoch, step), decides all that is random in a pass.
         """

@@ -22,7 +22,7 @@ def build_network(
     generator: torch.Generator | None = None,
     device: torch.device | str | None = None,
 ) -> DerivedNetwork:
-    """The network of a design; a dataset's name stands for that of the papers, without auxiliary head.
+    """Build the network of a design; a dataset's name gives that of the papers, without auxiliary head.
 
     The initial weights are drawn from the generator, or from one that is always the same: the global ones are left
     alone. On the meta device, also as torch's default one, there are no weights to draw.

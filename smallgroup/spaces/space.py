@@ -155,7 +155,7 @@ class Space(Protocol):
 
     @property
     def kinds(self) -> Mapping[str, Kind]:
-        """The kinds of cells, each with an architecture of its own."""
+        """Return the kinds of cells, each with its own architecture."""
         ...
 
     @property
@@ -164,15 +164,15 @@ class Space(Protocol):
         ...
 
     def supernet(self, build_edge: EdgeBuilder, masks: Masks) -> nn.Module:
-        """A module called with (images, {kind: Mixture}) that gives logits, without buffers, on the meta device."""
+        """Build a module on the meta device, without buffers, that maps (images, {kind: Mixture}) to logits."""
         ...
 
     def derive(self, scores: Mapping[str, Tensor], rule: Rule) -> Genotype:
-        """The genotype that [edges, operations] scores ask for; -inf marks what has been removed."""
+        """Return the genotype that [edges, operations] scores ask for; -inf marks removed operations."""
         ...
 
     def chosen(self, genotype: Any) -> dict[str, Tensor]:  # noqa: ANN401
-        """By kind, [edges, operations]: one for what a genotype has, zero for the rest."""
+        """Return by kind [edges, operations]: one for the operations of a genotype, zero for the rest."""
         ...
 
 
@@ -191,7 +191,7 @@ def remaining(kind: Kind, mask: Tensor | None, edge: int) -> tuple[str | None, .
 
 
 def checked_scores(kinds: Mapping[str, Kind], scores: Mapping[str, Tensor]) -> dict[str, list[list[float]]]:
-    """Scores as rows of numbers, one table per kind; -inf for what an edge does not offer."""
+    """Return scores as rows of numbers, one table per kind; -inf for operations that an edge does not offer."""
     result = {}
     for name, kind in kinds.items():
         if name not in scores or tuple(scores[name].shape) != kind.shape:

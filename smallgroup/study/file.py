@@ -132,7 +132,7 @@ class Figure(Section):
 
 
 class Study(Section):
-    """Everything about a study but its seeds' outcomes."""
+    """The settings of a study: rows, grid, seeds, columns, claims and figures."""
 
     version: Literal[1] = 1
     title: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_one_line)]
@@ -159,13 +159,13 @@ class Study(Section):
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """All that the table shows, in its order."""
+        """Return all measures that the table shows, in its order."""
         claimed = (claim.measure for claim in self.claims if claim.measure is not None)
         return tuple(dict.fromkeys((*self.columns, self.primary, *claimed)))
 
     @property
     def takes_means(self) -> bool:
-        """Whether what counts is the mean of all learners in every row."""
+        """Return whether every row counts the mean of all learners."""
         return all(row.take == "mean" for row in self.rows)
 
     @field_validator("recipe")
@@ -256,7 +256,7 @@ class Study(Section):
 
 
 def open_study(name: str, changes: Mapping[str, Any] | None = None) -> tuple[str, Study]:
-    """A built-in study by name, or one from a file; and its short name. `changes` stand above the file's keys."""
+    """Open a built-in study by name, or one from a file; return it and its short name. `changes` override its keys."""
     path, keys = Path(name), dict[str, Any]()
     if name in built_in():
         keys = keys_of_built_in(name)
@@ -272,7 +272,7 @@ def open_study(name: str, changes: Mapping[str, Any] | None = None) -> tuple[str
 def opened(
     name: str, *, recipe: str | None = None, seeds: str | None = None, changes: Sequence[str] = ()
 ) -> tuple[str, Study]:
-    """Open a study by name or file, with another recipe, other seeds or changes like `search.epochs=3` above it."""
+    """Open a study by name or file, with another recipe, other seeds or changes such as `search.epochs=3`."""
     found, study = open_study(name)
     above: dict[str, Any] = {} if recipe is None else {"recipe": recipe}
     if seeds is not None:

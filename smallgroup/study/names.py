@@ -13,7 +13,7 @@ _FOLDER = files(recipes).joinpath("studies")
 
 
 def built_in() -> tuple[str, ...]:
-    """The studies that come with the package."""
+    """Return the studies that come with the package."""
     found = _FOLDER.iterdir()
     return tuple(sorted(path.name.removesuffix(".yaml") for path in found if path.name.endswith(".yaml")))
 

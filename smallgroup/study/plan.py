@@ -108,7 +108,7 @@ class Plan:
 
     @cached_property
     def runs(self) -> tuple[PlannedRun, ...]:
-        """Each once, seed after seed: when a study is stopped early, whole seeds are there to be compared."""
+        """Return every run once, seed after seed: a study that is stopped early then has whole seeds to compare."""
         found: dict[str, PlannedRun] = {}
         for seed in self.study.seeds:
             for line in self.lines:
@@ -118,14 +118,14 @@ class Plan:
 
     @property
     def hash(self) -> str:
-        """Of everything that the table depends on."""
+        """Return the hash of everything that the table depends on."""
         return _hash([self.study.model_dump(mode="json"), *(run.key for run in self.runs)])
 
 
 def planned(name: str, study: Study, *only: str) -> Plan:
     """Plan the lines of a study, or those whose names contain one of the texts `only`.
 
-    Every config of theirs is resolved, so that a bad one is refused at once.
+    Every config is resolved, so that a bad one is refused at once.
     """
     lines = [Line(row, point, {}) for point in points_of(study) for row in study.rows]
     for text in only:

@@ -37,10 +37,10 @@ def carry_out_all(
     watch: Callable[[StudyProgress], None] | None = None,
     engine: Engine | None = None,
 ) -> None:
-    """Every run of a study that is not done, by so many workers. What results does not depend on their number.
+    """Run every unfinished run of a study with several workers. Results do not depend on their number.
 
-    Asked to end, by Ctrl-C, SIGTERM or SIGHUP, it asks them to save and end; asked again, it ends them at once. A
-    worker that is killed is replaced, and a run that costs several of them, as for lack of memory, is one that failed.
+    On Ctrl-C, SIGTERM or SIGHUP the workers save and end; on a second one they end at once. A killed worker is
+    replaced. A run that kills several of them, as when memory runs out, counts as failed.
     """
     check_workers(workers)
     store.check()

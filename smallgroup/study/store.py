@@ -18,18 +18,18 @@ StoreState = Literal["done", "failed", "running", "waiting"]
 
 @dataclass(frozen=True)
 class Store:
-    """Runs by the hash of their config: a study that needs one that is there already does not repeat it."""
+    """Runs by the hash of their config: a study that needs a run that is already there does not repeat it."""
 
     root: Path
     _known: dict[str, SearchResult | TrainResult] = field(default_factory=dict, compare=False, repr=False)
     """Complete runs stay as they are; whoever watches a study asks for them again and again."""
 
     def check(self) -> None:
-        """Refuse a folder that holds anything else than studies; nothing is written to it."""
+        """Refuse a folder that holds anything but studies; nothing is written to it."""
         check_for_studies(self.root)
 
     def check_links(self, plan: Plan) -> None:
-        """Refuse a study in whose folders there is a link in the place of a folder that would be written to."""
+        """Refuse a study with a link in place of a folder that would be written to."""
         for folder in (self.root / plan.name, self.root / plan.name / WORKERS):
             check_not_link(folder, "study")
         for run in plan.runs:
@@ -41,7 +41,7 @@ class Store:
             check_not_link(folder, "study")
 
     def folder(self, run: PlannedRun) -> Path:
-        """Of a run: whoever works on it holds its lock."""
+        """Return the folder of a run, whose lock is held by whoever works on it."""
         return self.root / RUNS / run.key
 
     def place(self, run: PlannedRun) -> Path:
@@ -59,7 +59,7 @@ class Store:
         return self._known[run.key]
 
     def outcome(self, runs: Runs) -> Outcome | None:
-        """What a search and its trainings have come to; None before all of them are complete."""
+        """Return the results of a search and its trainings; None: some are not complete."""
         search, trainings = self.result(runs.search), [self.result(run) for run in runs.trainings]
         labellers = None if runs.search.labellers is None else self.result(runs.search.labellers)
         whole = tuple(each for each in trainings if isinstance(each, TrainResult))
@@ -77,7 +77,7 @@ class Store:
         return "failed" if self.failure(run) is not None else "waiting"
 
     def failure(self, run: PlannedRun) -> str | None:
-        """Why a run failed, if it did."""
+        """Return why a run failed; None: it did not."""
         try:
             return str(json.loads(read_regular(self.folder(run) / FAILED))["error"])
         except FileNotFoundError:

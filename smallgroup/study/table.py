@@ -150,7 +150,7 @@ class Table:
 
 
 def tabulated(plan: Plan, store: Store, footer: Sequence[str] = ()) -> Table:
-    """From what is in the store now."""
+    """Return the table of what the store has now."""
     rows = [_shown(plan, line, store) for line in plan.lines]
     return Table(
         title=plan.study.title,

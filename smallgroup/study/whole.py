@@ -20,7 +20,7 @@ from smallgroup.study.work import StudyProgress
 
 @dataclass(frozen=True)
 class StudyResult:
-    """What a study has come to."""
+    """The table of a study, and how many of its runs failed."""
 
     plan: Plan
     table: Table
@@ -43,14 +43,14 @@ def carry_out(
     watch: Callable[[StudyProgress], None] | None = None,
     engine: Engine | None = None,
 ) -> StudyResult:
-    """Carry out what is not done yet, and write the table and the figures.
+    """Run what is not done yet, and write the table and the figures.
 
     Args:
         plan: of `planned(*opened(name))`.
         out: where runs and tables are kept; studies may share it.
         workers: processes, tasks of an array job or of Ray, of one thread each.
         retry: try runs again that failed before.
-        watch: is told how it goes.
+        watch: called with the progress of the study.
         engine: starts the workers; None: `LocalEngine()`.
     """
     check_measurable(plan)

@@ -106,10 +106,10 @@ class StudyProgress:
 def progress(
     plan: Plan, store: Store, workers: int, reckon: Callable[[PlannedRun], float | None] | None = None
 ) -> StudyProgress:
-    """Looked up in the store: runs of other processes count.
+    """Return the state of every run, and how long the rest takes; runs of other processes count.
 
-    A run takes what others of its kind took. If there is none yet, `reckon` says how long it would take, if it knows;
-    without it, a run takes what the others take in the mean.
+    A run is expected to take as long as finished runs of its kind. If there is none, `reckon` estimates it; without
+    an estimate, the mean of the others is taken.
     """
     runs = plan.runs
     states = {run.key: store.state(run) for run in runs}

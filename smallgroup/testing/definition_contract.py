@@ -21,16 +21,16 @@ from smallgroup.testing.space_contract import SpaceContract
 
 
 class DefinitionContract(SpaceContract):
-    """Inherit, and say the name of a registered space; what `SpaceContract` asks of a space is asked as well."""
+    """Tests of a registered space: inherit, and give its name. The tests of `SpaceContract` are included."""
 
     name: str
 
     def space(self) -> Space:
-        """The space at a tiny size."""
+        """Return the space at a tiny size."""
         return small_space(self.name)
 
     def network(self, genotype: Genotype) -> torch.nn.Module:
-        """The network of a genotype at a tiny size."""
+        """Return the network of a genotype at a tiny size."""
         return small_network(genotype)
 
     def definition(self) -> SpaceDefinition:

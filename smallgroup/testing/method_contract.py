@@ -24,7 +24,7 @@ PHASES: tuple[Phase, ...] = get_args(Phase)
 
 
 class MethodContract:
-    """Inherit, and say how to make the method; `spaces` are those it works in."""
+    """Tests of a method: inherit, and return a new instance from `method`; `spaces` are those it works in."""
 
     spaces: tuple[str, ...] = tuple(SMALL)
 

@@ -19,7 +19,7 @@ OPERATIONS = ("none", "skip_connect", "tanh_conv_1x1", "softplus_conv_3x3", "avg
 
 @dataclass(frozen=True)
 class SmoothCell:
-    """The operations of the three edges."""
+    """A genotype of `SmoothSpace`: the operations of its three edges."""
 
     operations: tuple[str, ...]
 
@@ -27,13 +27,13 @@ class SmoothCell:
 
     @property
     def skips(self) -> int:
-        """How many edges are skip connections."""
+        """Return how many edges are skip connections."""
         return self.operations.count("skip_connect")
 
 
 @dataclass(frozen=True)
 class SmoothSpace:
-    """Three nodes, three edges, `cells` cells of one kind; no ReLU, no max pooling."""
+    """A space for exact tests: three nodes, three edges, `cells` cells of one kind, no ReLU and no max pooling."""
 
     channels: int = 4
     cells: int = 2
@@ -43,17 +43,17 @@ class SmoothSpace:
     kinds: ClassVar[Mapping[str, Kind]] = {"cell": Kind("cell", ((0, 1), (0, 2), (1, 2)), OPERATIONS)}
 
     def supernet(self, build_edge: EdgeBuilder, masks: Masks) -> nn.Module:
-        """The supernet, on the meta device."""
+        """Build the supernet on the meta device."""
         with torch.device("meta"):
             return _Supernet(self, build_edge, masks)
 
     def derive(self, scores: Mapping[str, Tensor], rule: Rule) -> SmoothCell:  # noqa: ARG002
-        """The best operation of every edge, whatever the rule; `none` only where nothing else is left."""
+        """Return the best operation of every edge, whatever the rule; `none` only if nothing else is left."""
         rows = checked_scores(self.kinds, scores)["cell"]
         return SmoothCell(tuple(_best(row) for row in rows))
 
     def chosen(self, genotype: SmoothCell) -> dict[str, Tensor]:
-        """One for the operation of every edge, zero for the rest."""
+        """Return one for the operation of every edge, zero for the rest."""
         return {"cell": torch.tensor([[float(name == one) for name in OPERATIONS] for one in genotype.operations])}
 
 

@@ -19,14 +19,14 @@ RULES = get_args(get_type_hints(Rule)["name"])
 
 
 class SpaceContract:
-    """Inherit, and say how to make the space at a small size, and the network of a genotype."""
+    """Tests of a space: inherit, and return it at a small size from `space`, and a network from `network`."""
 
     def space(self) -> Space:
-        """A small instance with at least 4 classes."""
+        """Return a small instance with at least 4 classes."""
         raise NotImplementedError
 
     def network(self, genotype: Any) -> nn.Module:  # noqa: ANN401
-        """The network derived from a genotype, at a small size, built on the meta device."""
+        """Return the network derived from a genotype, at a small size, built on the meta device."""
         raise NotImplementedError
 
     def test_the_supernet_has_no_buffers_and_takes_no_memory(self) -> None:

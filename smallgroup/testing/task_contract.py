@@ -31,14 +31,14 @@ CONTROLS: dict[str, dict[str, Any]] = {
 
 
 class TaskContract:
-    """Inherit, and say how to make the task, outputs as `apply` would return them, and labels."""
+    """Tests of a task: inherit, and return the task, outputs as `apply` would return them, and labels."""
 
     def task(self) -> Task:
         """Return a new instance of the task under test."""
         raise NotImplementedError
 
     def outputs(self, size: int, generator: torch.Generator) -> Tensor:
-        """Outputs for `size` inputs, in float64: any numbers that a network might return."""
+        """Return outputs for `size` inputs, in float64: any numbers that a network might return."""
         raise NotImplementedError
 
     def labels(self, size: int, generator: torch.Generator) -> Labels:
@@ -46,7 +46,7 @@ class TaskContract:
         raise NotImplementedError
 
     def inputs(self, size: int, generator: torch.Generator) -> Inputs:
-        """Inputs, if the task looks at them."""
+        """Return inputs, if the task looks at them."""
         return torch.randn(size, 2, generator=generator, dtype=torch.float64)
 
     # The four methods.

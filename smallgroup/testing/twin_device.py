@@ -75,7 +75,7 @@ class PlacementError(RuntimeError):
 
 @dataclass
 class Traffic:
-    """What a device was asked for, by operator and, except launches, by the line that asked."""
+    """Counts of what was asked of a device, by operator and, except for launches, by the line that asked."""
 
     launches: Counter[str] = field(default_factory=Counter)
     """Operators that start at least one kernel."""
@@ -95,7 +95,7 @@ class Traffic:
 
 
 class TwinDevice(TorchDispatchMode):
-    """The rules of a device, while its `with` block runs; tensors made in one block can be used in the next."""
+    """A device with the rules of CUDA while its `with` block runs; tensors of one block can be used in the next."""
 
     def __init__(self) -> None:
         problem = missing_from_torch()
@@ -108,7 +108,7 @@ class TwinDevice(TorchDispatchMode):
 
     @contextmanager
     def counted(self) -> Iterator[Traffic]:
-        """Count what is asked of the device inside."""
+        """Count what is asked of the device inside the block."""
         traffic = Traffic()
         self._counting.append(traffic)
         try:
@@ -118,7 +118,7 @@ class TwinDevice(TorchDispatchMode):
 
     @contextmanager
     def captured(self) -> Iterator[None]:
-        """Refuse what cannot be part of a CUDA graph: waiting for a value, and copies from the host."""
+        """Refuse what a CUDA graph cannot contain: waiting for a value, and copies from the host."""
         self._captures += 1
         try:
             yield

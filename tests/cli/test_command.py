@@ -365,7 +365,7 @@ def test_rows_have_the_days_that_they_take_here(capsys: Captured, monkeypatch: p
     error = run(capsys, "list", "rows")[2]
     assert error.startswith("measuring every network once, five minutes or more; --no-estimate ")
     assert "right to about a factor of 2" in error
-    assert error.endswith("warning: the machine is busy: these estimates may be far off and are not cached\n")
+    assert error.endswith("warning: the machine is busy: estimates may be far off and are not cached\n")
     assert max(map(len, error.splitlines())) <= 80
     code, out, error = run(capsys, "list", "rows", "--no-estimate")
     assert (code, error) == (0, "")

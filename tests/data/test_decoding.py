@@ -165,8 +165,8 @@ def bad_files(folder: Path) -> dict[str, tuple[Path, str]]:
         "link.png": (folder / "link.png", "no such file"),
         "pipe.png": (folder / "pipe.png", "is not a regular file"),
         "truncated.png": (folder / "truncated.png", "cannot be decoded"),
-        "bomb.ppm": (folder / "bomb.ppm", "more than the 100,000,000 pixels"),
-        "large.ppm": (folder / "large.ppm", "has 12000 x 12000 pixels, more than the 100,000,000"),
+        "bomb.ppm": (folder / "bomb.ppm", "more than the limit of 100,000,000 pixels"),
+        "large.ppm": (folder / "large.ppm", "has 12000 x 12000 pixels, more than the limit of 100,000,000"),
     }
 
 

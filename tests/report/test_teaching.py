@@ -209,7 +209,7 @@ def test_pairs_that_differ_in_more_than_the_seed_are_told_apart(tmp_path: Path) 
     for names in (
         "(1 and 0): long against la.",
         "(1 and 0): one against one-alone; other against oa. Not counted, because a search with the same config and "
-        "seed is there already: one.",
+        "seed is already included: one.",
         "(0.5 and 0): half against one-alone.",
     ):
         assert f"Pairs that differ in lambda alone {names}" in words
@@ -294,4 +294,4 @@ def test_test_errors_are_compared_where_the_trainings_are_alike(tmp_path: Path) 
     (other,) = settings_of(pairs_of([read_one_run(taught), read_one_run(longer)]))
     assert "test error after training" not in {one.title for one in contributions(other)}
     assert "not compared, because the trainings have different settings (a, c)" in differently_trained(other)
-    assert "the trainings were not set up alike" in page([read_one_run(taught), read_one_run(longer)])
+    assert "the trainings have different settings" in page([read_one_run(taught), read_one_run(longer)])

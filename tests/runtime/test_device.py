@@ -58,7 +58,7 @@ def test_names_that_are_none(name: str) -> None:
 def test_what_needs_no_torch_to_be_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "version", lambda _: "2.13.0+cpu")
     monkeypatch.setattr(sys, "platform", "linux")
-    with pytest.raises(NoDeviceError, match=r"device cuda:1 .* torch 2.13.0\+cpu is built for the CPU alone"):
+    with pytest.raises(NoDeviceError, match=r"device cuda:1 .* torch 2.13.0\+cpu is built for the CPU only"):
         device_names.check_possible("cuda:1")
     with pytest.raises(NoDeviceError, match="device mps must be available, but it exists on macOS only"):
         device_names.check_possible("mps")

@@ -296,7 +296,7 @@ def test_independent_learners_are_of_the_kinds_that_the_group_has() -> None:
             "'best of 2 independent' must have learners=2, lambda=0, targets=peers, nobody taught, but it would have",
         ),
         ({"over": {"search": {"labels_from": "w"}}}, 'targets="uniform" uses no labeler'),
-        ({"take": "first"}, "may not take another, but 'group' does"),
+        ({"take": "first"}, "takes the best of its learners .*, but 'group' takes another"),
         ({"controls": None}, "controls of 'group' must be a section of keys, such as {}, but got None"),
         ({"config": {"search": None}}, "search of 'group' must be a section"),
         ({"where": 3}, "where of 'group' must be a list of sections, but got 3"),

@@ -329,7 +329,7 @@ def test_what_needs_a_failed_run_fails_too(tmp_path: Path) -> None:
     plan, store = tiny(rows=rows, seeds=[1]), Store(tmp_path)
     work(plan.runs, store)
     assert [store.state(run) for run in plan.runs] == ["failed", "failed"]
-    assert "what it needs failed" in str(store.failure(plan.runs[1]))
+    assert "a run that it needs failed" in str(store.failure(plan.runs[1]))
     assert len(tabulated(plan, store).rows[0].failed) == 2
 
 

@@ -132,7 +132,7 @@ def test_a_training_from_the_command_line_says_where_the_data_are(
     assert said.count("\n") == 1
     assert "come from Python and must be passed again: call smallgroup.search, train or run with data=..." in said
     assert not (folder / "other").exists()
-    with pytest.raises(ValueError, match="must be given from Python again"):
+    with pytest.raises(ValueError, match="must be passed again"):
         smallgroup.train(folder)
 
 
@@ -192,7 +192,7 @@ def test_searches_with_several_seeds_and_their_resumption(tmp_path: Path) -> Non
     assert again == found
     with pytest.raises(ValueError, match=f"data must be given once, .*dataset is '{data.reference}'"):
         smallgroup.search_seeds(None, [1, 2], data=halves("x"), out=tmp_path / "seeds", resume=True, progress=False)
-    with pytest.raises(ValueError, match="must be given from Python again"):
+    with pytest.raises(ValueError, match="must be passed again"):
         smallgroup.search_seeds(None, [3], out=tmp_path / "seeds", resume=True, progress=False)
 
 

@@ -121,10 +121,10 @@ def ops(
     quick: Quick = False,
     json: options.Json = False,
 ) -> None:
-    """Measure single operations of the spaces, one at a time.
+    """Measure single operations, one at a time.
 
-    Each with the strides of its space: output, and gradients of input and weights. The default is 16 channels and a
-    batch of 32 images of 32x32 pixels, as in the first cells of a supernet.
+    Each operation of each space is measured with the strides it has there: its output, and the gradients of input and
+    weights. The default is 16 channels and a batch of 32 images of 32x32 pixels, as in the first cells of a supernet.
     """
     from smallgroup.bench import operation  # noqa: PLC0415
     from smallgroup.cli.bench_asked import BenchRequest  # noqa: PLC0415
@@ -231,11 +231,11 @@ def distributed(
     quick: Quick = False,
     json: options.Json = False,
 ) -> None:
-    """Compare learners on ranks with learners in one process.
+    """Compare a group on ranks with one process.
 
-    CPU seconds of a step in one process over those of the busiest of several, the share of the exchange in both, and
-    what the cost model of docs/scaling.md says. Each process has one thread. CPU seconds hardly depend on what else the
-    machine does.
+    It prints the CPU seconds of a step in one process over those of the busiest of several, the share of the exchange in
+    both, and the predictions of the cost model in docs/scaling.md. Each process has one thread. CPU seconds hardly
+    depend on other work on the machine.
     """
     from smallgroup.bench.group_step import GroupStep  # noqa: PLC0415
     from smallgroup.cli.bench_asked import BenchRequest  # noqa: PLC0415
@@ -263,10 +263,10 @@ def shards(
     quick: Quick = False,
     json: options.Json = False,
 ) -> None:
-    """Measure images read per CPU second, from files and from shards.
+    """Measure reading: image files against shards.
 
-    Random parts of 224 x 224 pixels, as in training on ImageNet, read by one process out of image files, and out of
-    JPEG and PPM shards made of them.
+    One process reads random parts of 224 x 224 pixels, as in training on ImageNet, from image files, and from JPEG and
+    PPM shards made of them. The table has images per CPU second.
     """
     from smallgroup.cli.bench_asked import BenchRequest  # noqa: PLC0415
 

@@ -113,11 +113,11 @@ class Classification(Task):
         return handed * sensitivity if self.temperature == 1 and not self.confidence else None
 
     def is_sampled(self, outputs: Tensor) -> bool:
-        """Whether there is a dimension of samples before batch and classes."""
+        """Return whether there is a dimension of samples before batch and classes."""
         return outputs.dim() == 3
 
     def mixed(self, outputs: Tensor) -> Tensor:
-        """Return the log-probabilities of the samples' mixture."""
+        """Return the log-probabilities of the mean of the samples' probabilities."""
         return log_mixture(outputs)
 
 

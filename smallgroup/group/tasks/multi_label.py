@@ -35,7 +35,7 @@ class MultiLabel(Task):
         return torch.full_like(outputs, 0.5)
 
     def check_labels(self, labels: Labels, size: int | None, name: str) -> int | None:
-        """Refuse what is no probability of each label."""
+        """Refuse labels that are not a probability for each label."""
         check_rows(labels, size, name, dims=2)
         lowest, highest = check_range(labels.to(torch.uint8) if labels.dtype == torch.bool else labels, name)
         if lowest < 0 or highest > 1:

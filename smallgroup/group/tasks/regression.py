@@ -14,7 +14,7 @@ class Regression(Task):
     """Mean squared error; predictions are handed over. Outputs and labels have one shape, [batch, ...].
 
     Args:
-        mean: what somebody who knows nothing predicts (control `targets="uniform"`): 0 for standardized targets.
+        mean: what a teacher who knows nothing predicts (control `targets="uniform"`): 0 for standardized targets.
     """
 
     unit = "targets"
@@ -51,7 +51,7 @@ class GaussianRegression(Task):
     [batch, ...]. As in torch, the constant log(2 pi) / 2 is left out.
 
     Args:
-        mean: what somebody who knows nothing predicts: 0 for standardized targets.
+        mean: what a teacher who knows nothing predicts: 0 for standardized targets.
         variance: the variance of that prediction: 1 for standardized targets.
     """
 

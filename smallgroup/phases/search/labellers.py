@@ -31,7 +31,7 @@ def labellers_of(searchers: Sequence[Searcher], last_step: int, found: Checkpoin
 
 
 def check_same_labellers(mine: Labellers | None, saved: object) -> None:
-    """Refuse to go on with others than a search was begun with."""
+    """Refuse to resume with other labelers than the search started with."""
     own = None if mine is None else mine.digest
     if own != saved:
         raise ValueError(

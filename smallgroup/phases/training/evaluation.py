@@ -101,7 +101,7 @@ def evaluate(
     skip_bad_images: bool = False,
     device: str = "cpu",
 ) -> ModelEvaluation:
-    """Classify labeled images with the trained model of a run, and compare with their labels.
+    """Classify labeled images with the trained model of a run, and compare the classes with the labels.
 
     Classes are matched by name. Images are seen exactly as the test images of the training were.
 
@@ -109,8 +109,8 @@ def evaluate(
         run: the folder of a run with a trained model.
         data: a dataset by name, such as `folder:PATH`. Of a folder with `test/` or `val/` that part is classified, of
             another folder all images; of the data that the model was trained on and of all other data, the test part.
-        data_root: where data is looked for.
-        skip_bad_images: leave out image files that cannot be decoded; else they are an error.
+        data_root: the folder with the datasets.
+        skip_bad_images: skip image files that cannot be decoded; else they are an error.
         device: where to compute, by its name as in `--device`.
     """
     where = choose_device(device)

@@ -62,7 +62,7 @@ class Prediction:
 
 
 def predict(run: str | Path | nn.Module, images: AnyImage | Sequence[AnyImage], *, top: int = 1) -> list[Prediction]:
-    """Classify images, and all images below folders; those that cannot be used say why in their `problem`.
+    """Classify images, and all images in folders; an image that cannot be used says why in its `problem`.
 
     Images are seen exactly as test images are: the same decoder, center, size, channels and scale.
 

@@ -60,7 +60,7 @@ class Workload:
 class Engine(Protocol):
     """Starts workers, says which have ended, and ends them.
 
-    It knows nothing of runs: which one a worker takes, and that it is resumed, is up to the store.
+    It knows nothing about runs: the store decides which one a worker takes, and resumes it.
     """
 
     def check(self) -> None:
@@ -71,7 +71,7 @@ class Engine(Protocol):
 
     @property
     def active(self) -> Collection[int]:
-        """The workers that were started and have not been polled as ended."""
+        """Return the workers that were started and have not been polled as ended."""
 
     def poll(self) -> Mapping[int, int]:
         """Return the exit codes of the workers that have ended since the last call; of a killed one it is negative."""

@@ -34,7 +34,7 @@ class LocalEngine:
 
     @property
     def active(self) -> Collection[int]:
-        """The workers whose end is not known."""
+        """Return the workers whose end is not known."""
         return tuple(self._processes)
 
     def poll(self) -> Mapping[int, int]:

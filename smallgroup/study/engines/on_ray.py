@@ -37,7 +37,7 @@ class RayEngine:
 
     @property
     def active(self) -> Collection[int]:
-        """The tasks that wait, run, or have ended unnoticed."""
+        """Return the tasks that wait, run, or have ended unnoticed."""
         return tuple(self._tasks)
 
     def start(self, work: Workload, numbers: Sequence[int]) -> None:

@@ -37,7 +37,7 @@ class SlurmEngine:
 
     Args:
         options: of sbatch, such as `{"partition": "cpu", "time": "04:00:00"}`.
-        seconds: between two questions to Slurm.
+        seconds: the time between two calls of `squeue`.
     """
 
     options: Mapping[str, str] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class SlurmEngine:
 
     @property
     def active(self) -> Collection[int]:
-        """The tasks that wait, run, or have ended unnoticed."""
+        """Return the tasks that wait, run, or have ended unnoticed."""
         return tuple(self._tasks)
 
     def script(self, work: Workload, numbers: Sequence[int]) -> str:
@@ -105,7 +105,7 @@ class SlurmEngine:
         return ended
 
     def stop(self, *, at_once: bool = False) -> None:
-        """Take back tasks that wait, and send SIGTERM to the others; or cancel all."""
+        """Cancel waiting tasks and send SIGTERM to the others, or cancel all."""
         self._ending = True
         self.seconds = min(self.seconds, 5.0)
         for job in sorted({task.job for task in self._tasks.values()}):

@@ -269,7 +269,7 @@ REFUSED = {
     ),
     "rules": (
         [{"method": "darts"}, {"method": "gdas"}],
-        "derive cells in the same way, but darts and gdas do not; take",
+        "derive cells in the same way, but darts and gdas do not; use",
     ),
     "scores": ([{"method": "darts"}, {"method": "pc-darts"}], "score operations and .* but darts and pc-darts do not"),
     "limits": (

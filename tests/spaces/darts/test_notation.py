@@ -87,7 +87,7 @@ def test_the_name_in_the_text() -> None:
         (SECOND_ORDER.replace(", ('dil_conv_3x3', 2)", ""), "the normal cell must list two edges per node, .* lists 7"),
         (SECOND_ORDER.replace("('skip_connect', 0), ('dil_conv_3x3', 2)", ""), "must have 4 nodes"),
         ("(" * 100_000, "at most 10,000 characters, but got 100,000"),
-        ("[" * 5_000 + "]" * 5_000, "at most 4 brackets within one another"),
+        ("[" * 5_000 + "]" * 5_000, "at most 4 nested brackets"),
         ("Genotype(" + "not " * 2_000 + "1)", "something else|written like"),
         ("not " * 2_400 + "1", "written like Genotype"),
         ("Genotype(" + "9" * 9_000 + ")", "written like Genotype|very large"),
