@@ -223,7 +223,7 @@ class Config(Section):
         """Return the settings that a search depends on: with others it cannot be resumed."""
         others = {"plugins", "training"} | ({"playoff"} if self.search.answer != "play-off" else set())
         plain = {key: value for key, value in self._as_before().items() if key not in others}
-        if self.search.labellers is not None:  # where they lie may change; who they are is in the checkpoints
+        if self.search.labelers is not None:  # where they lie may change; who they are is in the checkpoints
             plain["search"]["labellers"] = "given"
         return {**plain, "run": self.run.identity}
 

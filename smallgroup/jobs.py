@@ -48,7 +48,7 @@ def make_job(config: Config, data: SearchData | None = None, exchange: Exchange 
     images = data.dataset.spec
     learners = [((one.space or config.space).build(images), config.build_method(one)) for one in config.learners]
     truth = GroundTruths.find(data_root(config.data.data_root), (space.name for space, _ in learners))
-    folder = config.search.labellers
+    folder = config.search.labelers
     labellers = None if folder is None else read_labellers(folder, data)
     return SearchJob(
         config.search,
@@ -72,7 +72,7 @@ def read_labellers(folder: Path, data: SearchData) -> Labellers:
     """The learners of a finished search, to label images like those of `data`."""
     found = Checkpoints(folder / CHECKPOINTS).newest() if SearchResult.read(folder) is not None else None
     if found is None:
-        raise ValueError(f"search.labellers must be the folder of a finished search, but {shown(str(folder))} is not")
+        raise ValueError(f"search.labelers must be the folder of a finished search, but {shown(str(folder))} is not")
     begun = resolve(load_own(folder / CONFIG))
     size, own = data.dataset.size, min(begun.search.image_size or data.full_size, data.full_size)
     if size != own:
@@ -80,7 +80,7 @@ def read_labellers(folder: Path, data: SearchData) -> Labellers:
             f"learners in {shown(str(folder))} label images of the size they were searched with, {own}x{own}, but this "
             f"search has {size}x{size}; search.image_size={own} gives it the same"
         )
-    job = make_job(begun.model_copy(update={"search": begun.search.model_copy(update={"labellers": None})}), data)
+    job = make_job(begun.model_copy(update={"search": begun.search.model_copy(update={"labelers": None})}), data)
     try:
         return labellers_of(job.searchers, job.course.steps - 1, found)
     except (KeyError, RuntimeError) as error:

@@ -40,8 +40,16 @@ LATER: dict[str, Any] = {
     },
 }
 """Keys that runs of earlier versions do not have, with the value that says what those runs did."""
-RENAMED = {"data": {"labelled_fraction": "labeled_fraction"}}
-"""By section, keys of earlier versions and what they are called now."""
+_COLORS = {"colour_jitter": "color_jitter"}
+RENAMED = {
+    "data": {"labelled_fraction": "labeled_fraction"},
+    "data.augmentation": _COLORS,
+    "search": {"labellers": "labelers"},
+    "training.augmentation": _COLORS,
+    "training.group.weak": _COLORS,
+    "training.group.strong": _COLORS,
+}
+"""By the path of the section, keys of earlier versions and their names of today: one spelling for every word."""
 EARLIER: dict[str, Any] = {
     "space": {"cells": 3, "cells_per_stage": 1, "stem": "auto"},
     "playoff": {
@@ -93,8 +101,8 @@ QUICK: dict[str, Any] = {
 def migrated(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys of a run's own config with their names of today, and those that were added later."""
     result = deepcopy(dict(config))
-    for section, names in RENAMED.items():
-        _rename(result.get(section), names)
+    for path, names in RENAMED.items():
+        _rename(_section(result, path), names)
     if "plugins" in result:  # younger than all of those: what is missing is of another space
         return result
     _fill(result, LATER)
@@ -122,15 +130,31 @@ def as_before(config: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str,
         space = section.get("space")
         if isinstance(space, dict) and space.get("name") == "darts":  # there the key means nothing
             space.pop("derive", None)
-    for name, keys in RENAMED.items():
-        _rename(result.get(name), {now: before for before, now in keys.items()})
+    for path, keys in RENAMED.items():
+        _rename(_section(result, path), {now: before for before, now in keys.items()})
+    return result
+
+
+def study_as_before(study: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a study with the names that rows had in earlier versions: what its hash is computed from."""
+    result = deepcopy(dict(study))
+    for row in result["rows"]:
+        _rename(row, {"labelers": "labellers"})
     return result
 
 
 def name_of_today(key: str) -> str:
     """Return what a key such as `data.size` is called now."""
-    section, _, name = key.partition(".")
+    section, _, name = key.rpartition(".")
     return f"{section}.{RENAMED[section].get(name, name)}" if section in RENAMED else key
+
+
+def _section(config: Mapping[str, Any], path: str) -> object:
+    """Return the section of a path such as `training.group`; a damaged file may have anything in its place."""
+    found: object = config
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found
 
 
 def _rename(section: object, names: Mapping[str, str]) -> None:

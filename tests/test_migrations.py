@@ -10,8 +10,9 @@ import yaml
 
 from smallgroup import recipes
 from smallgroup.config import CONFIG, Config, load_own, resolve
-from smallgroup.migrations import EARLIER, LATER, QUICK, as_before, migrated
+from smallgroup.migrations import EARLIER, LATER, QUICK, RENAMED, as_before, migrated
 from smallgroup.runner.identity import check_identity
+from smallgroup.study import open_study, opened, planned
 
 
 def earlier(**given: Any) -> dict[str, Any]:
@@ -28,6 +29,9 @@ def earlier(**given: Any) -> dict[str, Any]:
         section.pop("derive", None)
     del plain["plugins"]
     plain["data"]["labelled_fraction"] = plain["data"].pop("labeled_fraction")
+    plain["search"]["labellers"] = plain["search"].pop("labelers")
+    for section in (plain["data"]["augmentation"], plain["training"]["augmentation"]):
+        section["colour_jitter"] = section.pop("color_jitter")
     del plain["data"]["skip_bad_images"], plain["search"]["clip_lookahead"], plain["search"]["weights"]["nesterov"]
     del plain["search"]["image_size"], plain["search"]["answer"], plain["playoff"]
     for key in ("lambda_ramp", "label_temperature", "label_confidence", "cost"):
@@ -116,16 +120,52 @@ def test_later_keys_exist() -> None:
     check(LATER, plain)
 
 
-def test_a_key_of_an_earlier_version_is_renamed_on_read_and_known_by_its_old_name(tmp_path: Path) -> None:
-    plain = resolve({"data": {"labeled_fraction": 0.3}}).to_dict()
-    plain["data"]["labelled_fraction"] = plain["data"].pop("labeled_fraction")
+OLD_NAMES = [
+    ("data", "labelled_fraction", "labeled_fraction", 0.3),
+    ("data.augmentation", "colour_jitter", "color_jitter", True),
+    ("search", "labellers", "labelers", "somewhere"),
+    ("training.augmentation", "colour_jitter", "color_jitter", True),
+    ("training.group.weak", "colour_jitter", "color_jitter", True),
+    ("training.group.strong", "colour_jitter", "color_jitter", True),
+]
+
+
+def nested(path: str, value: object) -> dict[str, Any]:
+    """A config with a value at a path of keys."""
+    for name in reversed(path.split(".")):
+        value = {name: value}
+    assert isinstance(value, dict)
+    return value
+
+
+def at(config: Any, path: str) -> Any:
+    for name in path.split("."):
+        config = config[name]
+    return config
+
+
+def test_every_renamed_key_is_tested() -> None:
+    assert {(path, *pair) for path, names in RENAMED.items() for pair in names.items()} == {x[:3] for x in OLD_NAMES}
+
+
+@pytest.mark.parametrize(("path", "before", "now", "value"), OLD_NAMES)
+def test_a_key_of_an_earlier_version_is_renamed_on_read_and_known_by_its_old_name(
+    path: str, before: str, now: str, value: object, tmp_path: Path
+) -> None:
+    given = resolve(nested(f"{path}.{now}", value))
+    plain = given.to_dict()
+    section = at(plain, path)
+    section[before] = section.pop(now)
     (tmp_path / CONFIG).write_text(yaml.safe_dump(plain))
     read = resolve(load_own(tmp_path / CONFIG))
-    assert read.data.labeled_fraction == 0.3
-    assert read.to_dict()["data"].keys() == Config().to_dict()["data"].keys()
-    for known in (read.of_search(), read.of_training()):
-        assert known["data"]["labelled_fraction"] == 0.3
-        assert "labeled_fraction" not in known["data"]
+    assert read == given
+    known = {**read.of_search(), **read.of_training()}
+    assert at(known, path)[before] == ("given" if before == "labellers" else value)
+    assert now not in at(known, path)
+
+
+def test_a_study_is_known_by_the_names_that_its_rows_had() -> None:
+    assert planned(*opened("table-5")).hash == "248a8bb6f4899532"  # computed by the version with `labellers`
 
 
 def test_a_difference_of_a_renamed_key_is_told_by_its_name_of_today() -> None:
@@ -134,7 +174,17 @@ def test_a_difference_of_a_renamed_key_is_told_by_its_name_of_today() -> None:
         check_identity(one, other)
 
 
-@pytest.mark.parametrize("given", [({"data": {"labelled_fraction": 0.3}}, []), ({}, ["data.labelled_fraction=0.3"])])
-def test_a_new_config_with_the_old_name_is_told_the_new_one(given: tuple[dict[str, Any], list[str]]) -> None:
-    with pytest.raises(ValueError, match=r"no key 'data\.labelled_fraction'; .* data\.labeled_fraction$"):
-        resolve(*given)
+@pytest.mark.parametrize(("path", "before", "now", "value"), OLD_NAMES)
+def test_a_new_config_with_the_old_name_is_told_the_new_one(path: str, before: str, now: str, value: object) -> None:
+    told = rf"no key '{path}\.{before}'; .* {path}\.{now}$"
+    with pytest.raises(ValueError, match=told):
+        resolve(nested(f"{path}.{before}", value))
+    with pytest.raises(ValueError, match=told):
+        resolve({}, [f"{path}.{before}={json.dumps(value)}"])
+
+
+def test_a_study_with_the_old_name_is_told_the_new_one(tmp_path: Path) -> None:
+    rows = [{"name": "separate", "labellers": {}}]
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump({"title": "mine", "rows": rows}))
+    with pytest.raises(ValueError, match=r"a study has no key 'rows\.0\.labellers'; the nearest is labelers$"):
+        open_study(str(tmp_path / "mine.yaml"))

@@ -28,7 +28,7 @@ class Augmentation(Section):
     """Black border in pixels, out of which a window of the image's size is cut at a random place; 0: no crop."""
     flip: bool = True
     """Mirror every second image, left to right."""
-    colour_jitter: bool = False
+    color_jitter: bool = False
     """Brightness, contrast, saturation by 0.4 and hue by 0.2 at most, as in the ImageNet evaluation."""
     cutout: int = Field(default=0, ge=0, le=4096)
     """Side in pixels of the square that is blanked; 0: none."""
@@ -36,7 +36,7 @@ class Augmentation(Section):
     @classmethod
     def none(cls) -> "Augmentation":
         """Return an augmentation that changes nothing, for validation passes and tests."""
-        return cls(smallest_area=None, crop_padding=0, flip=False, colour_jitter=False, cutout=0)
+        return cls(smallest_area=None, crop_padding=0, flip=False, color_jitter=False, cutout=0)
 
     def scaled(self, size: int, of: int) -> "Augmentation":
         """Return the augmentation for images of another size: pixels in proportion, rounded down; a border stays 1."""
@@ -82,7 +82,7 @@ def draw(augmentation: Augmentation, shape: tuple[int, int, int, int], *key: int
         high = 2 * augmentation.crop_padding + 1
         offsets = torch.randint(high, (count, 2), generator=stream(*key, "crop"))
         flipped = torch.rand(count, generator=stream(*key, "flip")) < (0.5 if augmentation.flip else 0.0)
-    if augmentation.colour_jitter:
+    if augmentation.color_jitter:
         factors, orders = draw_jitter(count, channels, stream(*key, "colours"))
     if augmentation.cutout:
         places = torch.rand(count, 2, dtype=torch.float64, generator=stream(*key, "cutout"))

@@ -29,7 +29,7 @@ class AugmentationConfig(Section):
     """Pixels around an image before a random crop; null: the dataset's own."""
     flip: bool | None = None
     """Whether half of the images are mirrored; null: the dataset's own."""
-    colour_jitter: bool | None = None
+    color_jitter: bool | None = None
     """Whether brightness, contrast and saturation vary; null: the dataset's own."""
     cutout: int | None = Field(default=None, ge=0, le=MOST["image_size"])
     """Side in pixels of a square that is cut out; null: the dataset's own, as a rule none."""

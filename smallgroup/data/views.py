@@ -64,12 +64,12 @@ class UnlabeledImages:
 
 def weak_view(own: Augmentation, given: AugmentationConfig) -> Augmentation:
     """Return the augmentation of the training without colors and cutout, with departures from that."""
-    return given.over(own.model_copy(update={"colour_jitter": False, "cutout": 0}))
+    return given.over(own.model_copy(update={"color_jitter": False, "cutout": 0}))
 
 
 def strong_view(own: Augmentation, given: AugmentationConfig, size: int) -> Augmentation:
     """Return the augmentation of the training with colors, and cutout of half the side at least, with departures."""
-    return given.over(own.model_copy(update={"colour_jitter": True, "cutout": max(own.cutout, size // 2)}))
+    return given.over(own.model_copy(update={"color_jitter": True, "cutout": max(own.cutout, size // 2)}))
 
 
 class ViewsReader:

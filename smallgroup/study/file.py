@@ -19,7 +19,7 @@ from pydantic import (
 
 from smallgroup import recipes
 from smallgroup.config import Config, changed, load, overlaid, resolve, seeds_of
-from smallgroup.runtime.checks import check_choice
+from smallgroup.runtime.checks import check_choice, nearest
 from smallgroup.runtime.section import WRONG_KIND, Section
 from smallgroup.study.controls import Controls, with_controls
 from smallgroup.study.folder import RUNS
@@ -88,7 +88,7 @@ class StudyRow(Section):
     """What counts: `retained`, the answer of the search (its cell; errors of W are those of the retained learner),
     `first`, the first learner (a search alone, as learners that do not teach do not meet, but what it cost is not
     known), or `mean`, that of all learners."""
-    labellers: Keys | None = None
+    labelers: Keys | None = None
     """Keys, above those of the row, of a search that is carried out before: its learners make the labels, frozen."""
     train: Keys = Field(default_factory=dict)
     """Keys for the training alone: a cell may be trained on other images than it was searched on."""
@@ -283,6 +283,13 @@ def opened(
     return open_study(name, above) if above else (found, study)
 
 
+def _keys_beside(place: tuple[int | str, ...]) -> list[str]:
+    """Return the keys that a study has in the section of an unknown key; none in sections within rows."""
+    within: dict[object, type[Section]] = {"rows": StudyRow, "claims": Claim, "figures": Figure}
+    model = Study if len(place) == 1 else within.get(place[0]) if len(place) == 3 else None
+    return [] if model is None else [field.alias or name for name, field in model.model_fields.items()]
+
+
 def parsed(keys: Mapping[str, Any]) -> Study:
     """A study, or one sentence on what is wrong with it."""
     try:
@@ -292,6 +299,9 @@ def parsed(keys: Mapping[str, Any]) -> Study:
         section = ["controls"] if error.title == Controls.__name__ else []  # they are read before the rest
         place = ".".join([*section, *map(str, first["loc"])]) or "the study"
         said = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "extra_forbidden" and not section and (known := _keys_beside(first["loc"])):
+            near = nearest(str(first["loc"][-1]), known, likeness=0)
+            raise ValueError(f"a study has no key {place[:80]!r}; the nearest is {near}") from None
         between = " " if first["type"] == WRONG_KIND else ": "
         raise ValueError(f"{place}{between}{said}"[:300]) from None
 

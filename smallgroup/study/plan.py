@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from smallgroup.config import Config, overlaid, resolve
+from smallgroup.migrations import study_as_before
 from smallgroup.runtime.checks import suggestion
 from smallgroup.runtime.text import shown
 from smallgroup.study.file import LARGEST_SEED, Study, StudyRow, keys_of, points_of
@@ -119,7 +120,7 @@ class Plan:
     @property
     def hash(self) -> str:
         """Return the hash of everything that the table depends on."""
-        return _hash([self.study.model_dump(mode="json"), *(run.key for run in self.runs)])
+        return _hash([study_as_before(self.study.model_dump(mode="json")), *(run.key for run in self.runs)])
 
 
 def planned(name: str, study: Study, *only: str) -> Plan:
@@ -140,19 +141,19 @@ def planned(name: str, study: Study, *only: str) -> Plan:
 def _runs(study: Study, point: Mapping[str, Any], row: StudyRow, seed: int) -> Runs:
     keys = keys_of(study, point, row, seed)
     config = resolve(keys)
-    if config.search.labellers is not None:  # a path does not say who lies there, and a run is known by what it is
+    if config.search.labelers is not None:  # a path does not say who lies there, and a run is known by what it is
         raise ValueError(
-            "in a study, the search that labels is given as `labellers` of a row, but search.labellers is "
-            f"{shown(config.search.labellers)}"
+            "in a study, the search that labels is given as `labelers` of a row, but search.labelers is "
+            f"{shown(config.search.labelers)}"
         )
     if config.run.threads != 1:  # then several workers would be in one another's way
         raise ValueError(f"runs of a study have one thread each, but run.threads is {config.run.threads}")
     _check_teaching(config, row.name)
-    if row.labellers is None:
+    if row.labelers is None:
         search = PlannedRun(_of_nobody_taught(config))
     else:
         search = PlannedRun(
-            config, labellers=_labellers(resolve(keys_of(study, point, row, seed, row.labellers)), config, row)
+            config, labellers=_labellers(resolve(keys_of(study, point, row, seed, row.labelers)), config, row)
         )
     if "train" not in study.phases:
         return Runs(search)
@@ -163,10 +164,10 @@ def _runs(study: Study, point: Mapping[str, Any], row: StudyRow, seed: int) -> R
 
 def _labellers(config: Config, pupils: Config, row: StudyRow) -> PlannedRun:
     """The search that is carried out before that of a row."""
-    _check_teaching(config, f"labellers of {row.name}")
+    _check_teaching(config, f"labelers of {row.name}")
     if len(config.learners) != len(pupils.learners):
         raise ValueError(
-            f"labellers must be as many as learners, but in {row.name!r} they are {len(config.learners)} and "
+            f"labelers must be as many as learners, but in {row.name!r} they are {len(config.learners)} and "
             f"{len(pupils.learners)}"
         )
     return PlannedRun(_of_nobody_taught(config))

@@ -37,7 +37,7 @@ def carry_out(run: PlannedRun, store: Store) -> None:
         api.train(store.place(run.trains), config, out=place, resume=True, watcher=_Log())
         return
     if run.labellers is not None:
-        search = config.search.model_copy(update={"labellers": store.place(run.labellers)})
+        search = config.search.model_copy(update={"labelers": store.place(run.labellers)})
         config = config.model_copy(update={"search": search})
     api.search(config, out=place, resume=True, watcher=_Log())
 

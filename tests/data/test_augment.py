@@ -131,7 +131,7 @@ def test_holes_have_the_area_theory_says() -> None:
 
 def test_the_key_alone_decides_and_steps_do_not_disturb_one_another() -> None:
     images = noise(16, 3, 32, 32)
-    settings = Augmentation(cutout=8, colour_jitter=True)
+    settings = Augmentation(cutout=8, color_jitter=True)
     first = augment_pixels(images, settings, 1, "train", 5)
     assert torch.equal(first, augment_pixels(images, settings, 1, "train", 5))
     for key in [(2, "train", 5), (1, "other", 5), (1, "train", 6)]:

@@ -23,7 +23,7 @@ def test_global_generators_are_left_alone(tmp_path: Path) -> None:
     before = states()
     jobs = [("digits", "split", 0), ("cifar10", "cifar100", 0), (pictures, "split", 0), (pictures, "cifar10", 2)]
     for dataset, unlabeled, workers in jobs:
-        settings = {"cutout": 4, "colour_jitter": True, "smallest_area": 0.3}
+        settings = {"cutout": 4, "color_jitter": True, "smallest_area": 0.3}
         config = DataConfig.model_validate(
             {
                 "dataset": dataset,

@@ -11,7 +11,7 @@ from smallgroup.data.loader import LabelledImages, batch_bounds
 from tests.data.makers import class_folders, noise, tensor_images
 
 PLAIN: dict[str, Any] = {"mean": (0.0,) * 3, "std": (1.0,) * 3}
-FULL = Augmentation(smallest_area=0.2, crop_padding=2, cutout=4, colour_jitter=True)
+FULL = Augmentation(smallest_area=0.2, crop_padding=2, cutout=4, color_jitter=True)
 
 
 def labelled(count: int, batch_size: int, augmentation: Augmentation = FULL, **more: Any) -> Stream[LabelledImages]:

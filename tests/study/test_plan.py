@@ -41,7 +41,7 @@ def test_learners_that_nobody_teaches_are_searched_once() -> None:
         *({"name": f"alone, {lam}", "config": {"learners": 1, "lambda": lam}} for lam in (0, 1, 2)),
         *({"name": f"two, {n}", "config": {"learners": 2, **keys}} for n, keys in enumerate(untaught)),
         {"name": "taught by itself", "config": {"learners": 1, "search": {"targets": "own"}}},
-        {"name": "separate", "config": {"learners": 1}, "labellers": {}},
+        {"name": "separate", "config": {"learners": 1}, "labelers": {}},
     ]
     plan = planned("tiny", parsed({**TINY, "rows": rows, "seeds": [1]}))
     keys = [line.runs[1].search.key for line in plan.lines]
@@ -345,7 +345,7 @@ def test_every_group_stands_beside_its_controls(name: str) -> None:
     groups = 0
     for line in lines:
         config = line.runs[1].search.config
-        ablated = config.search.labels_from != "v" or not config.search.human_labels or line.row.labellers is not None
+        ablated = config.search.labels_from != "v" or not config.search.human_labels or line.row.labelers is not None
         if not config.teaching.active or config.search.targets != "peers" or ablated:
             continue
         groups += 1
@@ -367,14 +367,14 @@ def test_what_stands_above_all_rows_stands_above_trainings() -> None:
 
 
 def test_labellers_are_as_many_as_learners() -> None:
-    rows = [{"name": "separate", "config": {"learners": 2}, "labellers": {"learners": 3, "lambda": 0}}]
+    rows = [{"name": "separate", "config": {"learners": 2}, "labelers": {"learners": 3, "lambda": 0}}]
     with pytest.raises(ValueError, match="as many as learners, but in 'separate' they are 3 and 2"):
         planned("tiny", parsed({**TINY, "rows": rows}))
 
 
 def test_labellers_by_path_are_refused() -> None:
-    rows = [{"name": "a", "config": {"search": {"labellers": "some/run"}}}]
-    with pytest.raises(ValueError, match=r"as `labellers` of a row, but search.labellers is some/run"):
+    rows = [{"name": "a", "config": {"search": {"labelers": "some/run"}}}]
+    with pytest.raises(ValueError, match=r"as `labelers` of a row, but search.labelers is some/run"):
         planned("tiny", parsed({**TINY, "rows": rows}))
 
 

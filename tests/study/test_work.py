@@ -309,14 +309,14 @@ def test_workers_are_counted(tmp_path: Path) -> None:
 
 
 def test_a_search_waits_for_its_labellers_and_rows_share_them(tmp_path: Path) -> None:
-    rows = [{"name": "separate", "labellers": {"lambda": 0}}, {"name": "independent", "config": {"lambda": 0}}]
+    rows = [{"name": "separate", "labelers": {"lambda": 0}}, {"name": "independent", "config": {"lambda": 0}}]
     plan, store = tiny(rows=rows, seeds=[1]), Store(tmp_path)
     first, second = plan.runs
     assert first == plan.lines[1].runs[1].search
     assert second.needs == (first,)
     work(plan.runs[::-1], store)
     assert [store.state(run) for run in plan.runs] == ["done", "done"]
-    assert yaml.safe_load((store.place(second) / "config.yaml").read_text())["search"]["labellers"] == str(
+    assert yaml.safe_load((store.place(second) / "config.yaml").read_text())["search"]["labelers"] == str(
         store.place(first)
     )
     metrics = (store.place(second) / "metrics.jsonl").read_text()
@@ -325,7 +325,7 @@ def test_a_search_waits_for_its_labellers_and_rows_share_them(tmp_path: Path) ->
 
 
 def test_what_needs_a_failed_run_fails_too(tmp_path: Path) -> None:
-    rows = [{"name": "separate", "labellers": {"dataset": "folder:nowhere"}}]
+    rows = [{"name": "separate", "labelers": {"dataset": "folder:nowhere"}}]
     plan, store = tiny(rows=rows, seeds=[1]), Store(tmp_path)
     work(plan.runs, store)
     assert [store.state(run) for run in plan.runs] == ["failed", "failed"]

@@ -194,7 +194,7 @@ def test_a_batch_is_the_same_everywhere(twin: TwinDevice) -> None:
     pixels = torch.randint(256, (40, 3, 16, 16), generator=stream(0), dtype=torch.uint8)
     labels = torch.randint(10, (40,), generator=stream(1))
     every = [
-        (Augmentation(cutout=4, colour_jitter=True), TensorImages(pixels, labels)),
+        (Augmentation(cutout=4, color_jitter=True), TensorImages(pixels, labels)),
         (Augmentation(), TensorImages(pixels, labels, size=8)),
         (Augmentation(smallest_area=0.3), TensorImages(pixels, labels)),
     ]

@@ -111,9 +111,9 @@ def test_what_is_told_of_the_network_to_be_trained_is_at_the_full_size(
 def test_labellers_see_the_size_that_they_were_searched_with(tmp_path: Path) -> None:
     smallgroup.search({**with_search(image_size=4), "lambda": 0}, out=tmp_path / "first", progress=False)
     first = str(tmp_path / "first")
-    assert make_job(resolve(with_search(labellers=first, image_size=4))).labellers is not None
+    assert make_job(resolve(with_search(labelers=first, image_size=4))).labellers is not None
     with pytest.raises(ValueError, match=r"searched with, 4x4, but this search has 8x8; search.image_size=4 gives"):
-        make_job(resolve(with_search(labellers=first)))
+        make_job(resolve(with_search(labelers=first)))
 
 
 def test_the_key_is_part_of_what_a_search_is_known_by_where_it_is_given() -> None:

@@ -217,7 +217,7 @@ def memory(
 @app.command()
 def distributed(
     *,
-    ranks: Annotated[int, _count("Processes that the learners are dealt to.")] = 2,
+    ranks: Annotated[int, _count("Number of processes; learners are divided over them.")] = 2,
     method: options.Method = None,
     space: options.Space = None,
     learners: Annotated[int | None, _count("Learners of the group. The default is 2.", "K")] = None,
@@ -233,8 +233,8 @@ def distributed(
 ) -> None:
     """Compare a group on ranks with one process.
 
-    It prints the CPU seconds of a step in one process over those of the busiest of several, the share of the exchange in
-    both, and the predictions of the cost model in docs/scaling.md. Each process has one thread. CPU seconds hardly
+    It prints the CPU seconds of a step in one process over those of the busiest of several, the share of the exchange
+    in both, and the predictions of the cost model in docs/scaling.md. Each process has one thread. CPU seconds hardly
     depend on other work on the machine.
     """
     from smallgroup.bench.group_step import GroupStep  # noqa: PLC0415
@@ -254,10 +254,10 @@ def distributed(
 def shards(
     folder: Annotated[
         Directory | None,
-        typer.Argument(metavar="[FOLDER]", help="A folder of images. The default is drawn ones of 500 x 375 pixels."),
+        typer.Argument(metavar="[FOLDER]", help="A folder of images. The default is generated, 500 x 375 pixels each."),
     ] = None,
     *,
-    images: Annotated[int | None, _count("Images that are read per round. The default is 120.")] = None,
+    images: Annotated[int | None, _count("Number of images read per round. The default is 120.")] = None,
     side: Annotated[int, _count("The short side of images in shards.", "PIXELS")] = 256,
     rounds: Rounds = None,
     quick: Quick = False,

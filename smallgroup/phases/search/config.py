@@ -132,7 +132,7 @@ class SearchConfig(Section):
     """Optimizer of the architectures A."""
     labels_from: Literal["v", "w", "w-joint"] = "v"
     """Which weights make the labels; `w` and `w-joint` are the ablation without first stage."""
-    labellers: Path | None = None
+    labelers: Path | None = None
     """Folder of a finished search whose learners make the labels instead, frozen: the ablation of separate stages."""
     targets: Literal["peers", "own", "uniform"] = "peers"
     """Whose labels W learns from; `own` and `uniform` are controls without teaching between learners."""
@@ -147,9 +147,9 @@ class SearchConfig(Section):
 
     @model_validator(mode="after")
     def _one_source(self) -> "SearchConfig":
-        if self.labellers is not None and (self.labels_from != "v" or self.targets == "uniform"):
+        if self.labelers is not None and (self.labels_from != "v" or self.targets == "uniform"):
             raise ValueError(
-                "labellers make the labels, so that labels_from must be v and targets peers or own, but they are "
+                "labelers make the labels, so that labels_from must be v and targets peers or own, but they are "
                 f"{self.labels_from} and {self.targets}"
             )
         return self

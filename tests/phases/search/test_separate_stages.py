@@ -37,7 +37,7 @@ def saved_tensors(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def taught(folder: Path, **changes: Any) -> dict[str, Any]:
-    return {**SMALL, **changes, "search": {**SMALL["search"], "labellers": str(folder)}}
+    return {**SMALL, **changes, "search": {**SMALL["search"], "labelers": str(folder)}}
 
 
 def test_the_labels_are_those_of_the_finished_learners(first: Path) -> None:
@@ -87,7 +87,7 @@ def test_what_cannot_label_is_refused(first: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="one frozen labeler per learner"):
         smallgroup.search(taught(first, learners=3))
     with pytest.raises(ValueError, match="labels_from must be v"):
-        resolve({"search": {"labellers": str(first), "labels_from": "w"}})
+        resolve({"search": {"labelers": str(first), "labels_from": "w"}})
     unfinished = tmp_path / "unfinished"
     shutil.copytree(first, unfinished)
     (unfinished / "result.json").unlink()
@@ -99,7 +99,7 @@ def test_learners_of_three_stages_label_as_they_ended(tmp_path: Path) -> None:
     space = {"name": "darts", "channels": 2, "cells": 3}
     config = {**SMALL, "method": "p-darts", "space": space, "search": {**SMALL["search"], "epochs": 3}}
     smallgroup.search({**config, "lambda": 0}, out=tmp_path / "first")
-    job = make_job(resolve({**config, "search": {**config["search"], "labellers": tmp_path / "first"}}))
+    job = make_job(resolve({**config, "search": {**config["search"], "labelers": tmp_path / "first"}}))
     saved = saved_tensors(tmp_path / "first")
     assert job.labellers is not None
     learner = job.labellers.frozen[1]._learner

@@ -175,7 +175,7 @@ def test_both_views_are_of_the_same_images() -> None:
     data = data_of(config)
     assert data.unlabeled is not None
     assert (data.unlabeled.weak.cutout, data.unlabeled.strong.cutout) == (0, 4)
-    assert (data.unlabeled.weak.colour_jitter, data.unlabeled.strong.colour_jitter) == (False, True)
+    assert (data.unlabeled.weak.color_jitter, data.unlabeled.strong.color_jitter) == (False, True)
     weak, strong = (data.unlabeled.stream(view, 8, 3, mean=[0.0], std=[1.0]) for view in ("weak", "strong"))
     for step in (0, 70):
         assert torch.equal(weak.indices_of(step), strong.indices_of(step))

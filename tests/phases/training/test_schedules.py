@@ -88,7 +88,7 @@ def test_the_paper() -> None:
     assert (cifar.auxiliary_weight, cifar.drop_path, cifar.augmentation.cutout) == (0.4, 0.2, 16)
     assert (imagenet.epochs, imagenet.batch_size, imagenet.lr, imagenet.weight_decay) == (250, 1024, 0.5, 3e-5)
     assert (imagenet.network.cells, imagenet.network.channels) == (14, 48)
-    assert (imagenet.label_smoothing, imagenet.drop_path, imagenet.augmentation.colour_jitter) == (0.1, 0.0, True)
+    assert (imagenet.label_smoothing, imagenet.drop_path, imagenet.augmentation.color_jitter) == (0.1, 0.0, True)
     assert (imagenet.schedule, imagenet.warmup_epochs, imagenet.augmentation.cutout) == ("linear", 5, 0)
 
 

@@ -54,7 +54,7 @@ STUDIES: list[dict[str, Any]] = [
         "rows": [
             {"name": "alone", "config": {"learners": 1}, "take": "first"},
             {"name": "group", "config": {"search": {"lambda": 1}}, "controls": {"of": "DARTS"}},
-            {"name": "there", "where": [{"at": {"search.lambda": 1.0}, "config": {"lambda": 2}}], "labellers": {}},
+            {"name": "there", "where": [{"at": {"search.lambda": 1.0}, "config": {"lambda": 2}}], "labelers": {}},
             {"name": "random", "baseline": {"kind": "random", "lookups": 10}},
         ],
         "seeds": "1-2",
