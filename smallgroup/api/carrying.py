@@ -1,4 +1,4 @@
-"""What all jobs have in common: a run that begins in a folder, goes on there, or gives its result."""
+"""What all jobs share: a run starts in a folder, is resumed there, or returns its result."""
 
 import tempfile
 import warnings

@@ -61,7 +61,7 @@ class DataConfig(Section):
     held_out: float = Field(default=0.0, ge=0, lt=1)
     """Share of the training images kept from the search for choosing lambda and the number of learners (paper: 0.1).
 
-    A training keeps its hands off them too, and is tested on them instead of the test images.
+    A training does not use them either, and is tested on them instead of the test images.
     """
     split_seed: int | None = Field(default=None, ge=0)
     """Seed of the split; null: the seed of the run."""

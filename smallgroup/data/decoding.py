@@ -51,7 +51,7 @@ CropBox = tuple[float, float, float, float]
 
 
 class Unreadable(Exception):
-    """An image cannot be used; the message goes on after the file's name."""
+    """An image cannot be used; the message continues the sentence after the file's name."""
 
 
 def random_box(width: int, height: int, smallest: float, draws: Sequence[float]) -> CropBox:

@@ -118,7 +118,7 @@ class Display(Watcher, ABC):
         """Move the bar; once, say how long it will take."""
         left = self.time_left(step, seconds)
         if not self.terse and step - self._begin in self.moments and left is not None and step < self._steps:
-            self.say(f"{self.hedge(step)} {written(left)} to go, as the steps so far went")
+            self.say(f"{self.hedge(step)} {written(left)} left, judging by the steps so far")
         time = written(seconds) + ("" if left is None else f", {written(left)} left")
         state = f"{self.place(step)}  {time}"
         self._state, self._now = state, seconds

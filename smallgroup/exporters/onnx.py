@@ -25,7 +25,7 @@ SCRIPT = Path(__file__).with_name("predict_onnx.py")
 
 
 class Onnx(Exporter):
-    """ONNX, for most runtimes; what it is stands in its metadata, whose values are JSON. Needs the extra onnx."""
+    """ONNX, for most runtimes; its metadata, JSON values, describes the model. Needs the extra onnx."""
 
     name = "onnx"
 

@@ -18,7 +18,7 @@ EXTRA = "smallgroup.json"
 
 
 class Pt2(Exporter):
-    """A program of torch.export, for torch in Python and C++; what it is stands in its extra file smallgroup.json."""
+    """A program of torch.export, for torch in Python and C++; its extra file smallgroup.json describes the model."""
 
     name = "pt2"
 

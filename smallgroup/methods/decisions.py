@@ -1,4 +1,4 @@
-"""What a method is told as a search goes on, and what it may ask for in return."""
+"""What a method sees at the end of an epoch, and the decisions it may return."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -48,7 +48,7 @@ class RDarts(Method):
     growth: float = 10.0
     """Factor of the weight decay each time an adaptive search goes back."""
     most_decay: float = 0.03
-    """Weight decay at most: at it an adaptive search goes on."""
+    """Largest weight decay; once it is reached, an adaptive search no longer goes back."""
     products: int = 20
     """Hessian products of a measurement, each about as long as two steps of the weights."""
 

@@ -89,7 +89,7 @@ class Relaxed:
         self._weights_of_operations: list[list[str]] | None = None
 
     def __copy__(self) -> "Relaxed":
-        """A copy that stays as it is while this one goes on: a frozen learner."""
+        """Return a frozen copy, which does not change while this one is trained."""
         other = object.__new__(Relaxed)
         other.__dict__.update(
             self.__dict__, method=deepcopy(self.method), _noise={}, _changes=dict(self._changes), _ahead=None

@@ -51,7 +51,7 @@ OVERHEAD = 0.95
 
 @dataclass
 class RunParts:
-    """One run, part by part. Each part begins, goes on or gives its result, whatever there is in its folder."""
+    """One run, part by part. Each part starts, resumes or returns its result, depending on its folder."""
 
     folder: Path
     config: Config

@@ -22,7 +22,7 @@ def next_steps(run: Run) -> Markup | None:
 
 
 def steps_of(run: Run) -> list[Step]:
-    """A run that goes on is watched, one that was stopped goes on, and what is finished is used."""
+    """Suggest to watch a run in progress, to resume a stopped one, and to use what is finished."""
     place, training = shown_path(run.folder), run.parts.get("training")
     if "running" in (run.state, training.state if training else ""):
         return [("Watch it", ["smallgroup", "watch", place])]

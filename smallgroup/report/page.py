@@ -54,7 +54,7 @@ def problem_page(problem: str) -> str:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A page, and what of it changes while a run goes on: the main element, and the data that belongs to it."""
+    """A page, and the parts that change during a run: the main element, and the data that belongs to it."""
 
     text: str
     main: str

@@ -233,7 +233,7 @@ class Run:
 
     @cached_property
     def missing(self) -> list[str]:
-        """Files that such a run has written, but that are not there; of one that goes on, none is missed yet."""
+        """Return the files that such a run writes and that are missing; none for a run in progress."""
         wanted = [FACTS, METRICS, TIMES]
         taught = any(at(row.values, "pseudo_labels", "agreed") is not None for row in self.rows)
         wanted += [GALLERY] * taught + [FILE] * (self.kind == "search" and bool(self.result))

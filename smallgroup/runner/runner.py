@@ -190,7 +190,7 @@ class Runner:
             warnings.warn(sentence, stacklevel=2)
 
     def _left_out(self, error: Exception, job: Job) -> bool:
-        """Whether the run goes on without the step that failed."""
+        """Return whether the run continues without the step that failed."""
         if isinstance(error, TornStepError):  # then the others can neither vote nor save
             raise error
         step = job.step

@@ -79,7 +79,7 @@ def test_a_search_from_the_command_line(tmp_path: Path, capsys: Captured) -> Non
     assert "steps: 6 in 2 epochs: 1 of V alone, then 5 of the architecture too" in log
     assert "travel: Adam at 0.01 can move a logit of the architecture by 0.05 (7.5 in the paper)" in log
     assert re.search(r"memory: about \d+\.\d GB, and [\d.]+ GB are free", log)
-    assert re.search(r"^about \d+ s to go, as the steps so far went", log, re.MULTILINE)
+    assert re.search(r"^about \d+ s left, judging by the steps so far", log, re.MULTILINE)
     assert re.search(r"epoch 1/2  step 3/6  \d+ s, \d+ s left", log)
     assert re.search(r"learner 0: loss V [\d.]+, loss W .*, validation .*agreement", log)
     assert log.count("    cell |") == 4

@@ -1,4 +1,4 @@
-"""Architectures first in one step of the group: the order of DARTS and of the circulating code."""
+"""Architectures first in one step of the group: the order of DARTS and of the published code."""
 
 from typing import Any
 

@@ -186,7 +186,7 @@ def test_pc_darts_on_imagenet() -> None:
         )
 
 
-def test_the_circulating_code_on_other_methods() -> None:
+def test_the_published_code_on_other_methods() -> None:
     keys = {"recipe": "released-code", "dataset": "cifar10"}
     staged, partial = (resolve({**keys, "method": method}) for method in ("p-darts", "pc-darts"))
     assert (staged.search.epochs, staged.search.batch_size.train, staged.space.cells) == (75, 96, 5)
@@ -231,8 +231,8 @@ def test_second_order_steps_architectures_first_in_a_learner_alone() -> None:
     assert (group.order, group.clip_lookahead) == ("v-w-a", True)
     other = resolve({**keys, "learners": 1}, ["search.order=v-w-a"]).search
     assert (other.order, other.clip_lookahead) == ("v-w-a", True)
-    circulating = resolve({**keys, "recipe": "released-code"}).search
-    assert (circulating.order, circulating.clip_lookahead) == ("v-w-a", True)
+    released = resolve({**keys, "recipe": "released-code"}).search
+    assert (released.order, circulating.clip_lookahead) == ("v-w-a", True)
     independent = resolve({**keys, "learners": 2, "lambda": 0}, ["search.order=a-v-w"]).search
     assert independent.order == "a-v-w"
     with pytest.raises(ValueError, match=r"search\.order must be v-w-a where learners teach and hypergradient is"):

@@ -1,4 +1,4 @@
-"""Successive halving: who trains how long, and who goes on."""
+"""Successive halving: how long each candidate trains, and which ones continue."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

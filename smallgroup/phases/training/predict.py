@@ -42,7 +42,7 @@ class Prediction:
     image: str
     guesses: tuple[Guess, ...]
     problem: str | None = None
-    """Why the image cannot be classified; the sentence goes on after its name."""
+    """Why the image cannot be classified; it continues the sentence after the image's name."""
 
     @property
     def class_name(self) -> str:

@@ -119,7 +119,7 @@ def test_what_is_asked_for_stands_above_the_warm_up_of_a_method() -> None:
 
 
 def test_v_is_trained_alone_at_the_beginning_of_each_stage() -> None:
-    """The circulating code on P-DARTS: 5 epochs of V, 10 of V and W, 10 of all, three times."""
+    """The published code on P-DARTS: 5 epochs of V, 10 of V and W, 10 of all, three times."""
     config = resolve({"recipe": "released-code", "dataset": "cifar10", "method": "p-darts"})
     made = Schedule(config.search, 10, True, 3, 0.4)
     kinds = [made.kind(10 * epoch) for epoch in range(75)]
