@@ -232,7 +232,7 @@ def test_second_order_steps_architectures_first_in_a_learner_alone() -> None:
     other = resolve({**keys, "learners": 1}, ["search.order=v-w-a"]).search
     assert (other.order, other.clip_lookahead) == ("v-w-a", True)
     released = resolve({**keys, "recipe": "released-code"}).search
-    assert (released.order, circulating.clip_lookahead) == ("v-w-a", True)
+    assert (released.order, released.clip_lookahead) == ("v-w-a", True)
     independent = resolve({**keys, "learners": 2, "lambda": 0}, ["search.order=a-v-w"]).search
     assert independent.order == "a-v-w"
     with pytest.raises(ValueError, match=r"search\.order must be v-w-a where learners teach and hypergradient is"):
