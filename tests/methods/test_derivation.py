@@ -155,6 +155,10 @@ SHIFTS = {"fair-darts": (3.0, 0.0), "p-darts": (1.0, 0.5)}
 """Factor of the logits, so that most nodes have an operation above the threshold; what skip connections have more."""
 
 
+def test_every_built_in_method_is_derived_here() -> None:
+    assert {*SCORES, *OF_EDGES} == set(METHODS.built_in)
+
+
 def set_up(method: Method, alpha: Tensor, beta: Tensor) -> dict[str, Tensor]:
     """The architecture, or what stands for it in the state of a method that does not derive from it."""
     architecture = {f"alpha_{kind}": alpha for kind in SPACE.kinds}

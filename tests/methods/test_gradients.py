@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from smallgroup import kernels
-from smallgroup.group import Learner
-from smallgroup.methods import METHODS, Method
+from smallgroup.group import Learner, SmallGroup
+from smallgroup.methods import METHODS, Method, Progress
+from smallgroup.spaces.edges import weights_of_operations
 from smallgroup.spaces.space import Mixture
 from smallgroup.testing import SmoothSpace
 from smallgroup.testing.groups import batches_for, group_of, relaxed_of
@@ -21,13 +22,21 @@ XI = 0.1
 OPTIONS: dict[str, dict[str, Any]] = {
     "dr-nas": {"divergence": 1e-3},
     "drop-nas": {"rate": 0.1},
+    "dsnas": {"cost_weight": 1e-4},
     "noisy-darts": {"drop_path": 0.2},
+    "p-darts": {"dropout": (0.4, 0.4, 0.7)},
     "parsec": {"children": 2},
-    "proxyless": {"gates": "two"},
+    "proxyless": {"gates": "two", "cost_weight": 0.1},
+    "r-darts": {"drop_path": 0.4},
     "sdarts-adv": {"first_epsilon": 0.2, "ascents": 2},
     "sdarts-rs": {"first_epsilon": 0.2},
+    "snas": {"cost_weight": 0.1},
 }
 """Such that everything a method does is seen."""
+AMID = Progress(epoch=6, epochs=10, step=60, steps=100, frozen=4)
+"""The epoch that schedules are of: dropout, drop path, temperatures and growing penalties have begun."""
+PENALIZED = {"bayes-nas", "beta-darts", "dr-nas", "dsnas", "fair-darts", "proxyless", "snas"}
+"""The methods with a penalty."""
 TERMS = ("direct", "own", "cross", "label")
 
 
@@ -79,8 +88,13 @@ def attached(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(method, "mix", mix)
 
 
-def made(name: str) -> Method:
-    return METHODS[name](**OPTIONS.get(name, {}))
+def amid_a_search(name: str, count: int, **options: Any) -> SmallGroup:
+    """Learners of a method in the middle of their schedules."""
+    methods = [METHODS[name](**OPTIONS.get(name, {})) for _ in range(count)]
+    group = group_of(SmoothSpace(), methods, v_lr=XI, w_lr=XI, **options)
+    for method in methods:
+        method.schedule(AMID)
+    return group
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -88,7 +102,7 @@ def made(name: str) -> Method:
 def test_every_term_equals_that_of_the_unrolled_problem(name: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     space = SmoothSpace()
     batches = batches_for(space)
-    group = group_of(space, [made(name) for _ in range(count)], hypergradient="exact", v_lr=XI, w_lr=XI)
+    group = amid_a_search(name, count, hypergradient="exact")
     found = group.architecture_gradients(*batches, parts=True)
     step = oracle.plain(XI)
     learners: Any = group.learners
@@ -101,6 +115,7 @@ def test_every_term_equals_that_of_the_unrolled_problem(name: str, count: int, m
         expected = oracle.term_gradients(learners, batches, lam=1.0, step_v=step, step_w=step, **options)
     for k, learner in enumerate(group.learners):
         penalty = learner.penalty(leaves := {n: t.clone().requires_grad_() for n, t in learner.architecture.items()})
+        assert (penalty is not None) == (name in PENALIZED)
         if penalty is not None:
             for (n, _), g in zip(leaves.items(), torch.autograd.grad(penalty, list(leaves.values())), strict=True):
                 expected[k]["direct"][n] = expected[k]["direct"][n] + g
@@ -119,10 +134,36 @@ def check_other_modes(name: str, count: int, expected: Any) -> None:
     """First order is the direct term at the new weights; finite differences are as near as central ones are."""
     space = SmoothSpace()
     for mode, tolerance in (("first-order", 1e-9), ("finite-difference", 1e-4)):
-        group = group_of(space, [made(name) for _ in range(count)], hypergradient=mode, radius=1e-4, v_lr=XI, w_lr=XI)
+        group = amid_a_search(name, count, hypergradient=mode, radius=1e-4)
         for k, terms in enumerate(group.architecture_gradients(*batches_for(space), parts=True)):
             for term in TERMS:
                 if mode == "first-order" and term != "direct":
                     assert not any(bool(t.any()) for t in terms[term].values()), (k, term)
                 elif any(bool(t.any()) for t in expected[k][term].values()):
                     assert oracle.relative(terms[term], expected[k][term]) < tolerance, (mode, k, term)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_weights_that_oles_stopped_do_not_move_in_the_unrolled_problem(count: int) -> None:
+    """Every other operation is stopped; the inner steps of V and W leave its weights where they are."""
+    batches = batches_for(SmoothSpace())
+    free = amid_a_search("oles", count, hypergradient="exact")
+    operations = weights_of_operations(relaxed_of(free.learners[0]).supernet)
+    names = {name for own in operations[::2] for name in own}
+
+    def step(_: int, weights: oracle.Tensors, gradient: oracle.Tensors) -> oracle.Tensors:
+        return {n: t if n in names else t - XI * gradient[n] for n, t in weights.items()}
+
+    with kernels.using("plain"):
+        expected, all_move = (
+            oracle.term_gradients(free.learners, batches, lam=1.0, step_v=one, step_w=one)
+            for one in (step, oracle.plain(XI))
+        )
+    for mode, tolerance in (("exact", 1e-9), ("finite-difference", 1e-4)):
+        group = amid_a_search("oles", count, hypergradient=mode, radius=1e-4)
+        for learner in group.learners:
+            relaxed_of(learner).method.state["frozen"] = torch.arange(len(operations)) % 2 == 0
+        for k, terms in enumerate(group.architecture_gradients(*batches, parts=True)):
+            for term in TERMS[: 2 if count == 1 else 4]:
+                assert oracle.relative(terms[term], expected[k][term]) < tolerance, (mode, k, term)
+                assert oracle.relative(all_move[k][term], expected[k][term]) > 1e-3, (k, term)
