@@ -32,8 +32,7 @@ class DartsPlus(Method):
         """Remember which operations have weights; the rules of the method need it."""
         super().start(space)
         self.state["unchanged"] = torch.tensor(0)
-        for name, kind in space.kinds.items():
-            self.state[f"learnable_{name}"] = learnable(kind)
+        self.state |= {f"learnable_{name}": learnable(kind) for name, kind in space.kinds.items()}
 
     def end_epoch(self, epoch: EpochEnd) -> Decision:
         """Decide whether the search stops, from the epoch in which the architecture moves."""

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from smallgroup.methods.decisions import Continue, Decision, EpochEnd, Measured, Progress
 from smallgroup.methods.method import Architecture, Method, Noise
+from smallgroup.methods.operations import real
 from smallgroup.runtime import Phase
 from smallgroup.spaces.space import Mixture, Space
 
@@ -102,8 +103,7 @@ class DartsPt(Method):
     def start(self, space: Space) -> None:
         """Remember which operations are not `none`."""
         super().start(space)
-        for name, kind in space.kinds.items():
-            self.state[f"real_{name}"] = torch.tensor([operation != "none" for operation in kind.operations])
+        self.state |= {f"real_{name}": real(kind) for name, kind in space.kinds.items()}
 
     def scores(self, architecture: Architecture) -> dict[str, Tensor]:
         """What is decided, by how much its edge is missed; before that the softmax."""

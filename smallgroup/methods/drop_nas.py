@@ -35,8 +35,7 @@ class DropNas(Method):
     def start(self, space: Space) -> None:
         """Remember which operations have weights; the rules of the method need it."""
         super().start(space)
-        for name, kind in space.kinds.items():
-            self.state[f"learnable_{name}"] = learnable(kind)
+        self.state |= {f"learnable_{name}": learnable(kind) for name, kind in space.kinds.items()}
 
     def draw(self, architecture: Architecture, phase: Phase | None, generator: torch.Generator) -> Noise:
         """One for what is kept, zero for what is dropped; nothing is in evaluation."""

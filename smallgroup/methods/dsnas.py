@@ -10,7 +10,7 @@ from torch import Tensor
 from smallgroup.methods.decisions import Continue, Decision, EpochEnd
 from smallgroup.methods.expected_cost import expected_cost
 from smallgroup.methods.method import Architecture, ArchitectureOptimizer
-from smallgroup.methods.sampling import GumbelDraws, drawn, one_hot
+from smallgroup.methods.sampling import GumbelDraws, around_one, drawn, one_hot
 from smallgroup.runtime import Phase
 from smallgroup.runtime.checks import check_number
 from smallgroup.spaces.space import Evaluated, Space
@@ -43,7 +43,7 @@ class Dsnas(GumbelDraws):
 
     def initial(self, space: Space, generator: torch.Generator) -> dict[str, Tensor]:
         """Normal numbers of mean 1 and deviation 0.01."""
-        return {name: 1 + 10 * alpha for name, alpha in super().initial(space, generator).items()}
+        return around_one(super().initial(space, generator))
 
     def relax(self, alpha: Tensor, noise: Tensor | None, phase: Phase | None) -> Tensor:  # noqa: ARG002
         """One at the drawn operation, whose gradient is that of its log-probability."""

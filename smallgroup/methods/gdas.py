@@ -3,18 +3,16 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
-from smallgroup.methods.decisions import Progress
-from smallgroup.methods.sampling import GumbelDraws, largest, one_hot
+from smallgroup.methods.sampling import CooledDraws, largest, one_hot
 from smallgroup.runtime import Phase
 from smallgroup.spaces.kinds import Rule
 from smallgroup.spaces.space import Evaluated
 
 
 @dataclass
-class Gdas(GumbelDraws):
+class Gdas(CooledDraws):
     """One operation per edge, drawn by the Gumbel-max trick; its gradient is that of the tempered softmax.
 
     p = softmax((log softmax(alpha) + G) / tau), w = onehot(argmax p) - stop(p) + p, tau falling linearly.
@@ -34,14 +32,3 @@ class Gdas(GumbelDraws):
         assert noise is not None  # `draw` makes it
         p = ((alpha.log_softmax(dim=1) + noise) / self.temperature).softmax(dim=1)
         return one_hot(largest(p, noise), p) - p.detach() + p
-
-    def schedule(self, progress: Progress) -> None:
-        """Lower the temperature at the start of each epoch."""
-        self.state["temperature"] = torch.tensor(
-            progress.between(self.first_temperature, self.last_temperature), dtype=torch.float64
-        )
-
-    @property
-    def temperature(self) -> float:
-        """Return the temperature tau of the current epoch."""
-        return float(self.state.get("temperature", self.first_temperature))

@@ -13,6 +13,11 @@ def has_weights(operation: str) -> bool:
     return operation not in ("none", SKIP) and "pool" not in operation
 
 
+def real(kind: Kind) -> Tensor:
+    """[operations]: True for all but `none`."""
+    return torch.tensor([operation != "none" for operation in kind.operations])
+
+
 def learnable(kind: Kind) -> Tensor:
     """[operations]: True for those that learn."""
     return torch.tensor([has_weights(operation) for operation in kind.operations])

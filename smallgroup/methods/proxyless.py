@@ -10,6 +10,7 @@ from torch import Tensor
 from smallgroup.methods.decisions import Progress
 from smallgroup.methods.expected_cost import expected_cost
 from smallgroup.methods.method import Architecture, ArchitectureOptimizer, Method, Noise
+from smallgroup.methods.operations import real
 from smallgroup.methods.sampling import drawn, gumbel, one_hot
 from smallgroup.runtime import Phase
 from smallgroup.runtime.checks import check_counts, check_number
@@ -47,8 +48,7 @@ class Proxyless(Method):
     def start(self, space: Space) -> None:
         """Remember which operations are something: an edge that draws `none` has no gradient."""
         super().start(space)
-        for name, kind in space.kinds.items():
-            self.state[f"real_{name}"] = torch.tensor([operation != "none" for operation in kind.operations])
+        self.state |= {f"real_{name}": real(kind) for name, kind in space.kinds.items()}
 
     def draw(self, architecture: Architecture, phase: Phase | None, generator: torch.Generator) -> Noise:
         """Gumbel noise by which an operation is drawn, and that by which the two are it is drawn from."""

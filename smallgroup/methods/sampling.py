@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from smallgroup.methods.decisions import Progress
 from smallgroup.methods.method import Architecture, Method, Noise
 from smallgroup.runtime import Phase
 from smallgroup.runtime.fields import draw_uniform
@@ -41,6 +42,28 @@ class GumbelDraws(Method):
     def draw(self, architecture: Architecture, phase: Phase | None, generator: torch.Generator) -> Noise:
         """Gumbel noise; zeros in evaluation, where the most probable operation is the strongest."""
         return gumbel(self.logits(architecture), phase, generator)
+
+
+class CooledDraws(GumbelDraws):
+    """Gumbel noise under a temperature tau that falls linearly from epoch to epoch."""
+
+    first_temperature: float
+    last_temperature: float
+
+    def schedule(self, progress: Progress) -> None:
+        """Cool down from epoch to epoch."""
+        tau = progress.between(self.first_temperature, self.last_temperature)
+        self.state["temperature"] = torch.tensor(tau, dtype=torch.float64)
+
+    @property
+    def temperature(self) -> float:
+        """Return the temperature tau of the current epoch."""
+        return float(self.state.get("temperature", self.first_temperature))
+
+
+def around_one(architecture: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the start of DARTS, N(0, 0.001^2), as N(1, 0.01^2)."""
+    return {name: 1 + 10 * alpha for name, alpha in architecture.items()}
 
 
 def dropped(output: Tensor, rate: float, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:

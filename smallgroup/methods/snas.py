@@ -7,10 +7,9 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from smallgroup.methods.decisions import Progress
 from smallgroup.methods.expected_cost import expected_cost
 from smallgroup.methods.method import Architecture, ArchitectureOptimizer
-from smallgroup.methods.sampling import GumbelDraws
+from smallgroup.methods.sampling import CooledDraws, around_one
 from smallgroup.runtime import Phase
 from smallgroup.runtime.checks import check_number
 from smallgroup.spaces.kinds import Rule
@@ -18,7 +17,7 @@ from smallgroup.spaces.space import Space
 
 
 @dataclass
-class Snas(GumbelDraws):
+class Snas(CooledDraws):
     """A soft Gumbel sample per edge, ever sharper. Published as single-level; here alpha follows validation data.
 
     w = softmax((alpha + G) / tau), tau falling linearly; the gradient is that of the sample. Every edge stays.
@@ -45,22 +44,15 @@ class Snas(GumbelDraws):
 
     def initial(self, space: Space, generator: torch.Generator) -> dict[str, Tensor]:
         """Normal numbers of mean 1 and deviation 0.01."""
-        return {name: 1 + 10 * alpha for name, alpha in super().initial(space, generator).items()}
+        return around_one(super().initial(space, generator))
 
     def relax(self, alpha: Tensor, noise: Tensor | None, phase: Phase | None) -> Tensor:  # noqa: ARG002
         """Relax to a sample of the concrete distribution."""
         assert noise is not None  # `draw` makes it
-        tau = float(self.state.get("temperature", self.first_temperature))
-        return ((alpha + noise) / tau).softmax(dim=1)
+        return ((alpha + noise) / self.temperature).softmax(dim=1)
 
     def penalty(self, architecture: Architecture, costs: Callable[[], Mapping[str, Tensor]]) -> Tensor | None:
         """The weighted log of the expected cost."""
         if self.cost_weight == 0:
             return None
         return self.cost_weight * expected_cost(self.scores(architecture), costs()).log()
-
-    def schedule(self, progress: Progress) -> None:
-        """Cool down from epoch to epoch."""
-        self.state["temperature"] = torch.tensor(
-            progress.between(self.first_temperature, self.last_temperature), dtype=torch.float64
-        )
