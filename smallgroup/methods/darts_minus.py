@@ -47,18 +47,22 @@ class DartsMinus(Method):
 
 
 class AuxiliaryEdge(MixedEdge):
-    """A mixed edge with a skip connection of its own; where the size is halved, with weights of its own."""
+    """A mixed edge with a skip connection of its own; where the size is halved, with weights of its own.
+
+    An edge that changes the number of channels has none: nothing can be skipped there.
+    """
 
     def __init__(self, parts: EdgeParts) -> None:
-        parts.check_keeps_channels("darts-minus")
         super().__init__(parts)
-        self.auxiliary: nn.Module = nn.Identity()
-        if parts.stride == 2:
+        self.auxiliary: nn.Module | None = nn.Identity()
+        if parts.outputs not in (None, parts.channels):
+            self.auxiliary = None
+        elif parts.stride == 2:
             self.auxiliary = FactorizedReduce(parts.channels, parts.channels, SEARCH)
 
     def finish(self, mixed: Tensor, inputs: Tensor, choice: Choice) -> Tensor:
         """The mixed output and beta times the input; a derived cell in the supernet has no beta."""
-        if choice.settings is None:
+        if choice.settings is None or self.auxiliary is None:
             return mixed
         beside: Tensor = self.auxiliary(inputs)
         return mixed + choice.settings * beside

@@ -73,7 +73,7 @@ def row_times(rows: Sequence[PaperRow], tell: Callable[[str], None]) -> list[Row
     found = []
     for row in rows:
         search, training = resolve(row.keys), training_of(row)
-        cell = _CELLS.get(search.learners[0].method)
+        cell = _cell_for(training)
         found.append(
             RowTime(
                 seconds(search, search.of_search(), partial(search_time, search, meter)),
@@ -93,8 +93,8 @@ def machine_is_busy() -> bool:
 def training_of(row: PaperRow) -> Config:
     """Return the config with which the cell of a row is trained."""
     search = resolve(row.keys)
-    learners = search.to_dict()["learners"]
-    return resolve({"recipe": row.recipe, "dataset": row.train or search.data.dataset, "learners": learners})
+    keys = {"recipe": row.recipe, "dataset": row.train or search.data.dataset, "space": search.space.name}
+    return resolve({**keys, "learners": search.to_dict()["learners"]})
 
 
 def search_time(config: Config, meter: "PassMeter") -> float:
@@ -104,9 +104,15 @@ def search_time(config: Config, meter: "PassMeter") -> float:
 
 def training_time(config: Config, meter: "PassMeter") -> float:
     """Return the same of the training of what the search finds."""
-    published = _CELLS.get(config.learners[0].method)
+    published = _cell_for(config)
     cell = untrained(config)[0] if published is None else genotypes.resolve(published)[1]
     return jobs.reckon_training(config, cell, blank_training_data(config.data), meter.of_trainee)
+
+
+def _cell_for(config: Config) -> str | None:
+    """Return the name of the cell that a method's own paper found, if it is of the space of the config."""
+    name = _CELLS.get(config.learners[0].method)
+    return name if name is not None and genotypes.resolve(name)[1].space == config.space.name else None
 
 
 @dataclass

@@ -9,7 +9,6 @@ from smallgroup.testing.groups import batches_for, group_of, relaxed_of
 from smallgroup.testing.small import small_network, small_space
 
 REFUSED = {
-    ("darts-minus", "proxyless"): "keep the number of channels",
     ("pc-darts", "proxyless"): "keep the number of channels",
     ("p-darts", "nas-bench-201"): "has a network of given depth",
     ("p-darts", "proxyless"): "has a network of given depth",

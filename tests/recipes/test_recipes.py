@@ -89,7 +89,7 @@ def test_the_released_code() -> None:
 
 def test_rows_that_teach_follow_the_equations_and_others_do_not() -> None:
     rows = {(row.recipe, row.table, row.name): resolve(row.keys) for row in recipes.rows()}
-    assert len(rows) == len(recipes.rows()) == 28 + 7 + 28
+    assert len(rows) == len(recipes.rows()) == 28 + 7 + 29
     for (recipe, _, name), config in rows.items():
         group = "SGL" in name
         assert len(config.learners) == (2 if group else 1)
@@ -107,7 +107,7 @@ def test_rows_that_teach_follow_the_equations_and_others_do_not() -> None:
         ("darts-minus", 64, 0.025, 0.001, None),
         ("p-darts", 96, 0.025, 0.0, None),
         ("pc-darts", 256, 0.1, 0.0, None),
-        ("gdas", 64, 0.025, 0.001, None),
+        ("gdas", 256, 0.025, 0.001, None),
         ("fair-darts", 128, 0.005, 0.001, None),
         ("noisy-darts", 128, 0.05, 0.001, None),
         ("asap", 64, 0.025, 0.001, None),
@@ -136,6 +136,10 @@ def test_published_settings_of_further_methods() -> None:
     assert (dropped.space.cells, dropped.search.epochs, dropped.search.batch_size.train) == (14, 76, 96)
     weights = dropped.search.weights
     assert (weights.lr, weights.min_lr, weights.clip) == (0.0375, 0.0015, 3.0)
+    gates = own("bayes-nas")
+    assert (gates.space.channels, gates.search.batch_size.train, gates.search.weights.lr) == (36, 18, 0.1)
+    assert (gates.search.epochs, gates.search.architecture_warmup, gates.search.weights.weight_decay) == (2, 0.5, 1e-4)
+    assert own("gdas", space="nas-bench-201").search.batch_size.train == 64
     proxyless, direct = own("proxyless").search, own("dsnas", dataset="imagenet").search
     assert (proxyless.epochs, proxyless.batch_size.train, proxyless.weights.weight_decay) == (160, 256, 4e-5)
     assert (direct.epochs, direct.batch_size.train) == (240, 1024)

@@ -133,6 +133,13 @@ def test_the_parts_of_black_images_are_as_large_as_those_of_a_run() -> None:
     assert len(real.unlabeled) == len(blank.unlabeled)
 
 
+def test_a_row_of_the_chain_space_trains_a_chain() -> None:
+    rows = {(row.recipe, row.table, row.name): row_times.training_of(row) for row in recipes.rows()}
+    chain, cell = rows["paper", 3, "DARTS--ImageNet"], rows["paper", 2, "DARTS-"]
+    assert (chain.space.name, row_times._cell_for(chain)) == ("proxyless", None)
+    assert (cell.space.name, row_times._cell_for(cell)) == ("darts", "DARTS-/cifar10_s0_0")
+
+
 def test_the_cell_of_a_row_is_trained_as_its_command_says() -> None:
     rows = {(row.recipe, row.name): row for row in recipes.rows()}
     transferred = row_times.training_of(rows["released-code", "SGL-PC-DARTS-ImageNet"])

@@ -11,7 +11,7 @@ from torch.func import functional_call
 
 from smallgroup.cli import main
 from smallgroup.config import resolve
-from smallgroup.methods import METHODS, Darts, Relaxed
+from smallgroup.methods import METHODS, Darts, DartsMinus, Relaxed
 from smallgroup.runtime import stream
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces import definition_of
@@ -34,9 +34,9 @@ from smallgroup.testing.small import small_space
 MIXED = Chain(tuple(("mbconv3_3x3", "none", "mbconv6_7x7", "mbconv3_5x5")[layer % 4] for layer in range(21)))
 REFUSED = {
     "pc-darts": "pc-darts needs edges that keep the number of channels",
-    "darts-minus": "darts-minus needs edges that keep the number of channels",
     "p-darts": "p-darts makes the network deeper",
 }
+ALWAYS = {*REFUSED, "darts", "darts-minus", "gdas"}
 STAGES = [(24, 4), (40, 4), (80, 4), (96, 4), (192, 4), (320, 1)]
 """Channels and layers, for 16 of the first block, as in the paper."""
 
@@ -189,7 +189,10 @@ def test_costs_are_those_of_the_blocks() -> None:
 
 @pytest.mark.parametrize(
     "method",
-    [pytest.param(name, marks=[] if name in {*REFUSED, "darts", "gdas"} else pytest.mark.slow) for name in METHODS],
+    [
+        pytest.param(name, marks=[] if name in {*REFUSED, "darts", "darts-minus", "gdas"} else pytest.mark.slow)
+        for name in METHODS
+    ],
 )
 def test_every_method_searches_it_or_says_why_not(method: str) -> None:
     space = small_space("proxyless")
@@ -204,6 +207,24 @@ def test_every_method_searches_it_or_says_why_not(method: str) -> None:
         assert told.norms["direct"] > 0
         assert isinstance(learner.apply, Relaxed)
         assert isinstance(learner.apply.derive(learner.architecture), Chain)
+
+
+def test_the_auxiliary_skip_of_darts_minus_is_where_a_layer_may_be_left_out() -> None:
+    """Beside the shortcut: a layer x + f(x) becomes x + f(x) + beta x."""
+    relaxed = Relaxed(small_space("proxyless"), DartsMinus())
+    weights, architecture = relaxed.initial_weights("w"), relaxed.initial_architecture()
+    chain: Any = relaxed.supernet.get_submodule("chain")
+    assert [edge.auxiliary is not None for edge in chain.edges] == chain.shortcuts
+    assert sum(chain.shortcuts) == 15
+    relaxed.method.state["beta"] = torch.tensor(0.3)
+    images, first = batches_for(small_space("proxyless"), torch.float32)[0][0], chain.shortcuts.index(True)
+    seen: list[tuple[torch.Tensor, torch.Tensor]] = []
+    chain.edges[first].register_forward_hook(lambda _, inputs, output: seen.append((inputs[0], output)))
+    for beta in (0.3, 0.0):  # no layer before this one sees it
+        relaxed.method.state["beta"] = torch.tensor(beta)
+        relaxed(weights, architecture, images, phase="w")
+    (inputs, with_beta), (_, without) = seen
+    torch.testing.assert_close(with_beta - without, 0.3 * inputs)
 
 
 @pytest.mark.parametrize("recipe", ["quick", "paper", "released-code"])
