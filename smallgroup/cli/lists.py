@@ -119,6 +119,10 @@ def _rows() -> dict[str, str]:
     return found
 
 
+def _references() -> dict[str, str]:
+    return {f"table {one.table}, {one.name}": str(one) for one in recipes.references()}
+
+
 def _studies() -> dict[str, str]:
     return {name: str(keys_of_built_in(name).get("about", "")) for name in built_in()}
 
@@ -148,5 +152,6 @@ LISTS: dict[str, Callable[[], dict[str, str]]] = {
     "recipes": _recipes,
     "studies": _studies,
     "rows": _rows,
+    "references": _references,
     "keys": dict,  # printed apart, with their values
 }

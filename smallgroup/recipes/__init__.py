@@ -2,8 +2,8 @@
 
 A recipe has `about` (a sentence), `config` (keys of a config), and `variants`: each says in `for` which datasets,
 spaces and methods it is for, and whether for learners alone or in a group, and adds to or replaces keys. Later variants
-win. `rows` are the rows of the paper's tables that the recipe can make. A config that names a recipe starts
-from it, and what the user gives stands above it.
+win. `rows` are the rows of the paper's tables that the recipe can make, `references` those that no search makes. A
+config that names a recipe starts from it, and what the user gives stands above it.
 """
 
 from collections.abc import Mapping
@@ -94,6 +94,39 @@ class PaperRow:
 def rows() -> tuple[PaperRow, ...]:
     """Return every row of the paper's tables that a recipe has."""
     return tuple(PaperRow(recipe=name, **row) for name in names() for row in _read(name).get("rows", ()))
+
+
+@dataclass(frozen=True)
+class ReferenceFigure:
+    """A row of a table of the paper that is no search here: its numbers as printed."""
+
+    table: int
+    name: str
+    found: str
+    """How its authors arrived at the network: "found by evolution", say."""
+    source: str
+    """Whose network it is."""
+    test_error: str
+    parameters: str
+    """In millions."""
+    test_error_top5: str | None = None
+    search_days: str | None = None
+    cell: str | None = None
+    """The name of a published cell that can be trained."""
+
+    def __str__(self) -> str:
+        """Return the numbers and where they are from, in a line."""
+        top5 = "" if self.test_error_top5 is None else f", top-5 {self.test_error_top5} %"
+        days = "" if self.search_days is None else f", {self.search_days} GPU days"
+        cell = "" if self.cell is None else f"; to train: {self.cell}"
+        numbers = f"test error {self.test_error} %{top5}, {self.parameters} M parameters{days}"
+        return f"{numbers}; {self.found} ({self.source}){cell}"
+
+
+@cache
+def references() -> tuple[ReferenceFigure, ...]:
+    """Return the rows of the paper's tables that are no searches here."""
+    return tuple(ReferenceFigure(**row) for name in names() for row in _read(name).get("references", ()))
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -252,7 +252,7 @@ def test_doctor_finds_the_data_of_the_environment(capsys: Captured) -> None:
         (
             ["list", "networks"],
             "what to list must be one of genotypes, methods, spaces, datasets, exporters, recipes, studies, rows, "
-            "keys, but got 'networks'",
+            "references, keys, but got 'networks'",
         ),
         (["list"], "Missing argument"),
         (["searhc"], "No such command 'searhc'"),

@@ -41,7 +41,7 @@ def leaves(section: dict[str, Any], prefix: str = "") -> set[str]:
 @pytest.mark.parametrize("name", recipes.names())
 def test_every_key_is_one_of_a_config_and_keeps_its_value(name: str) -> None:
     recipe = yaml.safe_load(recipes.text(name))
-    assert recipe.keys() <= {"about", "config", "variants", "rows"}
+    assert recipe.keys() <= {"about", "config", "variants", "rows", "references"}
     for part in (recipe, *recipe["variants"]):
         for key in leaves(part["config"]):
             check_key(key)
