@@ -8,6 +8,7 @@ from typing import Any
 from smallgroup import recipes
 from smallgroup.config import Config, changed, fields_of, help_of_keys, resolve, variant
 from smallgroup.methods import METHODS
+from smallgroup.methods.config import published_options
 
 YOU, METHOD, SPACE, DEFAULT = "you", "method", "space", "default"
 _OF_THE_METHOD = {
@@ -46,7 +47,7 @@ def key_values(given: Mapping[str, Any], changes: Sequence[str] = ()) -> list[Ke
         if key.startswith("methods."):
             name, option = key.split(".")[1:]
             # A config has the options of its own methods alone; the recipe's for others are what they would get.
-            published = (getattr(METHODS[name], option, None), f"{METHOD} {name}")
+            published = (published_options(name).get(option), f"{METHOD} {name}")
             value, origin = next(((_at(own, key), of) for of, own in layers if _has(own, key)), published)
         elif not _has(final, key):
             if not _in_null_section(final, key):

@@ -116,7 +116,7 @@ def test_keys_are_set_by_their_path(change: str, value: object) -> None:
         (
             {"learners": [{"method": "gdas", "options": {"first_temperature": "hot"}}]},
             [],
-            "must be float, but got 'hot'",
+            "must be a number, but got 'hot'",
         ),
         ({"learners": [{"metod": "gdas"}]}, [], r"no key 'learners.0.metod'; the nearest is learners.method"),
         ({}, ["metod=gdas"], "no key 'metod'; the nearest is method"),

@@ -38,7 +38,7 @@ class _Range(NamedTuple):
 Spread = tuple[Positive, Positive]
 
 
-class _Row(_Plain):
+class _JsonRow(_Plain):
     """A row of the output of any bench."""
 
     name: Annotated[str, Field(min_length=1, max_length=1000)]
@@ -66,8 +66,8 @@ class _Row(_Plain):
 class _Document(_Plain):
     """The JSON document that a bench prints."""
 
-    rows: list[_Row]
-    growth: list[_Row] = []
+    rows: list[_JsonRow]
+    growth: list[_JsonRow] = []
     rounds: int | None = None
     cpu: str = ""
     threads: int | None = None
@@ -151,12 +151,14 @@ def _read(path: Path) -> _Document:
         ) from None
 
 
-def _by_name(document: _Document) -> dict[str, tuple[_Row, bool]]:
+def _by_name(document: _Document) -> dict[str, tuple[_JsonRow, bool]]:
     """Rows by name, and whether one is about growth, where a lower ratio is better."""
     return {row.name: (row, grown) for rows, grown in ((document.rows, False), (document.growth, True)) for row in rows}
 
 
-def _compared(name: str, before: tuple[_Row, bool], after: tuple[_Row, bool], *, enough: bool) -> ComparedRow | None:
+def _compared(
+    name: str, before: tuple[_JsonRow, bool], after: tuple[_JsonRow, bool], *, enough: bool
+) -> ComparedRow | None:
     (old, grown), (new, _) = before, after
     one, other = old.measured(), new.measured()
     if one is None or other is None or one[0] != other[0]:

@@ -59,7 +59,7 @@ def plain_step(asked: NetworkStep) -> Call:
 
 
 def fast_step(asked: NetworkStep) -> Call:
-    """What is trained in an evaluation."""
+    """Return a step of the package's own training."""
     _, cell = resolve(asked.genotype)
     trainee = Trainee(asked.config, _data(asked.size), cell, seed=_SEED)
     images, labels = _batch(asked)

@@ -58,7 +58,7 @@ class NetworkStep:
         return plain_step(self)
 
     def fast(self) -> "Call":
-        """What is trained in an evaluation."""
+        """Return a step of the package's own training."""
         from smallgroup.bench.network_calls import fast_step  # noqa: PLC0415 -- it loads torch
 
         return fast_step(self)

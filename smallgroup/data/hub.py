@@ -95,7 +95,7 @@ class Hub(Source):
 
         train = self._splits()["train"]
         with self._named():
-            return open_images(_Rows(train, self._column(train, "Image")), like.size, like.channels)
+            return open_images(_SplitItems(train, self._column(train, "Image")), like.size, like.channels)
 
     def _is_saved(self) -> bool:
         try:
@@ -132,7 +132,7 @@ class Hub(Source):
         from smallgroup.data.own import OwnData  # noqa: PLC0415
 
         columns = [(self._column(part, "Image"), self._column(part, "ClassLabel")) for part in parts]
-        train, *test = [_Rows(part, *names) for part, names in zip(parts, columns, strict=True)]
+        train, *test = [_SplitItems(part, *names) for part, names in zip(parts, columns, strict=True)]
         with self._named():
             return OwnData(train, test=test[0] if test else None, classes=parts[0].features[columns[0][1]].names)
 
@@ -145,8 +145,8 @@ class Hub(Source):
             raise DataError(f"{self.full_name}: {error}") from None
 
 
-class _Rows:
-    """The rows of a split: an image, or an image and its label."""
+class _SplitItems:
+    """The items of a split: an image, or an image and its label."""
 
     def __init__(self, split: Any, *columns: str) -> None:  # noqa: ANN401 -- of a library without types
         self.split, self.columns = split.select_columns(list(columns)).with_format(None), columns

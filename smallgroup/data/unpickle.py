@@ -48,7 +48,7 @@ class _Name(NamedTuple):
     text: str
 
 
-class _Kind:
+class _ByteType:
     """A type of array elements; only bytes are known."""
 
 
@@ -134,10 +134,10 @@ class _Machine:
             state = stack.pop()
             if isinstance(stack[-1], _Array):
                 _, shape, kind, fortran, data = state
-                _expect(kind, _Kind)
+                _expect(kind, _ByteType)
                 stack[-1].value = _array(data, shape, "F" if fortran else "C")
             else:
-                _expect(stack[-1], _Kind)
+                _expect(stack[-1], _ByteType)
         elif name not in _IGNORED:
             raise DataError(f"it asks for {name}, and only arrays, lists, dictionaries, texts and numbers are read")
 
@@ -180,10 +180,10 @@ def _made(name: str, arguments: tuple[Any, ...]) -> Any:  # noqa: ANN401
     if name == "dtype":
         if arguments[0] not in (b"u1", "u1", b"|u1", "|u1"):
             raise DataError("it holds an array of something other than bytes (uint8)")
-        return _Kind()
+        return _ByteType()
     if name == "_frombuffer":
         data, kind, shape, order = arguments
-        _expect(kind, _Kind)
+        _expect(kind, _ByteType)
         array = _Array()
         array.value = _array(data, shape, _expect(order, str))
         return array

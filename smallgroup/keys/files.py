@@ -80,11 +80,12 @@ def check_run(folder: Path) -> None:
 
 def _not_registered(keys: Mapping[str, Any]) -> str | None:
     """What a config names that no registry has; a damaged file may have anything in place of a name."""
-    learners = keys.get("learners")
+    learners, options = keys.get("learners"), keys.get("methods")
     learners = learners if isinstance(learners, list) else []
     spaces = [keys.get("space"), *(part(learner, "space", None) for learner in learners)]
     named: list[tuple[str, Collection[str], list[object]]] = [
         ("method", METHODS, [part(learner, "method", None) for learner in learners]),
+        ("method", METHODS, list(options) if isinstance(options, dict) else []),
         ("space", SPACES, [part(space, "name", None) for space in spaces]),
         ("dataset", {*DATASETS, *MADE}, [str(part(keys.get("data"), key, "train")).partition(":")[0] for key in DATA]),
     ]

@@ -25,13 +25,13 @@ class Asap(Method):
     warmup: ClassVar[float] = 0.2
 
     first_temperature: float = 1.6
-    """T at the start."""
+    """Temperature of the softmax at the start."""
     decay: float = 0.95
-    """Of the temperature, per published epoch."""
+    """Factor of the temperature per published epoch."""
     published_epochs: int = 50
     """Searches of another length cool down as far: t = epoch * published_epochs / epochs."""
     threshold: float = 0.4
-    """What is pruned: probabilities below threshold / operations of the edge."""
+    """Probabilities below threshold / operations of the edge are pruned."""
 
     def __post_init__(self) -> None:
         check_number("first_temperature", self.first_temperature, positive=True)

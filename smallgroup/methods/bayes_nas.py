@@ -33,9 +33,9 @@ class BayesNas(Method):
     removed: ClassVar[frozenset[str]] = frozenset({"none"})
 
     edge_weight: float = 0.01
-    """Lambda in the sparsity penalty of whole edges."""
+    """Weight lambda of the sparsity penalty of whole edges."""
     operation_weight: float = 0.005
-    """Lambda in the sparsity penalty of single operations."""
+    """Weight lambda of the sparsity penalty of single operations."""
 
     def __post_init__(self) -> None:
         check_number("edge_weight", self.edge_weight, positive=True)

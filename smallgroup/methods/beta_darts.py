@@ -22,7 +22,7 @@ class BetaDarts(Method):
     name: ClassVar[str] = "beta-darts"
 
     last_weight: float = 50.0
-    """c in epoch e of E is last_weight e / E: 0.5 more in each of 100 epochs."""
+    """Weight of the penalty that it grows to linearly: in epoch e of E it is last_weight * e / E."""
 
     def __post_init__(self) -> None:
         check_number("last_weight", self.last_weight)

@@ -4,9 +4,10 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from functools import cache
 from itertools import pairwise
+from json import dumps
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import Field, TypeAdapter, field_validator, model_validator
@@ -89,13 +90,27 @@ def method_options(name: str) -> dict[str, Any]:
 
 
 def help_of_options(name: str) -> dict[str, str]:
-    """Return a line on each option of a method: its docstring, what it takes, and its default."""
-    method, told = METHODS[name], {}
+    """Return a line on each option of a method: its docstring, what it takes, and its published value."""
+    method, published, told = METHODS[name], published_options(name), {}
     for option, kind in method_options(name).items():
         about = next((found for each in method.__mro__ if (found := _docstrings(each).get(option))), "")
-        takes = f"{kind_in_words(kind)}, by default {getattr(method, option)}"
-        told[option] = f"{about} Takes {takes}." if about else f"Takes {takes}."
+        takes = f"Takes {kind_in_words(kind)}"
+        if option in published:
+            value = published[option]
+            takes += f", by default {value if isinstance(value, str) else dumps(value, default=str)}"
+        told[option] = f"{about} {takes}.".lstrip()
     return told
+
+
+def published_options(name: str) -> dict[str, Any]:
+    """Return the options of a method that need not be given, with the values that they have then."""
+    found = {}
+    for field in fields(METHODS[name]):
+        if field.init and field.default_factory is not MISSING:
+            found[field.name] = field.default_factory()
+        elif field.init and field.default is not MISSING:
+            found[field.name] = field.default
+    return found
 
 
 @cache
@@ -114,11 +129,14 @@ def _docstrings(method: type) -> Mapping[str, str]:
     return found
 
 
+_KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+
+
 def kind_in_words(kind: Any) -> str:  # noqa: ANN401 -- any annotation
     """Return what an option takes, for people, such as `one of a, b`."""
     inner = get_args(kind)
     if get_origin(kind) is Literal:
         return "one of " + ", ".join(map(str, inner))
     if get_origin(kind) is tuple:
-        return f"a list of {kind_in_words(inner[0])}"
-    return str(getattr(kind, "__name__", kind))
+        return f"a list, each {kind_in_words(inner[0])}"
+    return _KINDS.get(kind, str(getattr(kind, "__name__", kind)))

@@ -26,7 +26,7 @@ class DropNas(Method):
     level: ClassVar[Literal["bilevel", "single"]] = "single"
 
     rate: float = 3e-5
-    """Probability with which all operations of a group would be dropped; then they are drawn again."""
+    """Probability that all operations of a group are dropped, in which case they are drawn again."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.rate < 1:

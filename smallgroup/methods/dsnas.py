@@ -32,9 +32,9 @@ class Dsnas(GumbelDraws):
     margin: float = 0.3
     """Difference of an edge's two best probabilities at which the edge is fixed."""
     cost_weight: float = 0.0
-    """Of the expected multiply-adds in the loss, where they exceed `cost_limit`; published: 1e-6."""
+    """Weight of the expected multiply-adds above `cost_limit` in the loss; published: 1e-6."""
     cost_limit: float = 0.0
-    """In multiply-adds; published for ImageNet: 2.9e8."""
+    """Expected multiply-adds without a penalty; published for ImageNet: 2.9e8."""
 
     def __post_init__(self) -> None:
         check_number("margin", self.margin, positive=True)

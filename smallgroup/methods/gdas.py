@@ -23,9 +23,9 @@ class Gdas(CooledDraws):
     evaluate: ClassVar[Evaluated] = "active"
 
     first_temperature: float = 10.0
-    """tau in the first epoch."""
+    """Temperature tau in the first epoch."""
     last_temperature: float = 0.1
-    """tau in the last epoch."""
+    """Temperature tau in the last epoch."""
 
     def relax(self, alpha: Tensor, noise: Tensor | None, phase: Phase | None) -> Tensor:  # noqa: ARG002
         """Relax to one operation per edge, with the gradient of the softmax."""

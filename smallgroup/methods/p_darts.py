@@ -40,9 +40,9 @@ class PDarts(Method):
     kept: tuple[int, ...] = (5, 3)
     """Operations of an edge that are left in a later stage."""
     dropout: tuple[float, ...] = (0.0, 0.4, 0.7)
-    """Behind skip connections, at the start of each stage."""
+    """Rate of dropout behind skip connections at the start of each stage."""
     skips: int = 2
-    """Skip connections of the normal cell at most."""
+    """Most skip connections of the derived normal cell."""
 
     def __post_init__(self) -> None:
         check_counts(stages=self.stages)

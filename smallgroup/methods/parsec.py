@@ -26,7 +26,7 @@ class Parsec(GumbelDraws):
     evaluate: ClassVar[Evaluated] = "active"
 
     children: int = 16
-    """Sampled networks; each costs a pass."""
+    """Number of sampled networks; each costs a pass."""
 
     def __post_init__(self) -> None:
         check_counts(children=self.children)

@@ -39,7 +39,7 @@ class Proxyless(Method):
     every: int = 5
     """Steps of the weights per step of the architecture."""
     cost_weight: float = 0.0
-    """Of (E - R) / R in the loss: E the expected multiply-adds, R those of equal probabilities; published: 0.1."""
+    """Weight of (E - R) / R in the loss: E expected multiply-adds, R those of equal probabilities; published: 0.1."""
 
     def __post_init__(self) -> None:
         check_counts(every=self.every)

@@ -38,13 +38,13 @@ class RDarts(Method):
     every: int = 2
     """Epochs from one measurement of the curvature to the next."""
     first: int = 10
-    """The epoch before which it never stops."""
+    """Epoch before which the search neither stops nor goes back."""
     window: int = 5
-    """Measurements in a mean."""
+    """Measurements in each of the two means that are compared."""
     back: int = 4
-    """How many measurements before the mean it is compared with was taken."""
+    """How many measurements the earlier of the two means lies behind the later one."""
     factor: float = 1.3
-    """Rise of the mean that counts as collapse."""
+    """Ratio of the later mean to the earlier one that counts as collapse."""
     growth: float = 10.0
     """Factor of the weight decay each time an adaptive search goes back."""
     most_decay: float = 0.03

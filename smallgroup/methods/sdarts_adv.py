@@ -24,7 +24,7 @@ class SdartsAdv(SdartsRs):
     name: ClassVar[str] = "sdarts-adv"
 
     ascents: int = 7
-    """Each takes a forward and a backward pass, in every phase that trains weights."""
+    """Steps of ascent in every phase that trains weights; each takes a forward and a backward pass."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

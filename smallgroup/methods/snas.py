@@ -31,11 +31,11 @@ class Snas(CooledDraws):
     weight_under_limits: ClassVar[float] = 0.1
 
     first_temperature: float = 1.0
-    """tau in the first epoch."""
+    """Temperature tau in the first epoch."""
     last_temperature: float = 0.03
-    """tau in the last epoch."""
+    """Temperature tau in the last epoch."""
     cost_weight: float = 0.0
-    """Of the log of the expected multiply-adds in the loss."""
+    """Weight of the log of the expected multiply-adds in the loss."""
 
     def __post_init__(self) -> None:
         check_number("first_temperature", self.first_temperature, positive=True)

@@ -1,1 +1,1 @@
-"""The paper's two phases: search, evaluation."""
+"""The paper's two phases: search and training."""

@@ -1,4 +1,4 @@
-"""What every room relies on: seeds and streams of random numbers."""
+"""What every layer relies on: seeds and streams of random numbers."""
 
 from smallgroup.runtime.streams import Phase, seed_of, stream
 

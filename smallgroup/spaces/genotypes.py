@@ -44,7 +44,11 @@ def to_plain(genotype: Genotype) -> Any:  # noqa: ANN401 -- what JSON can hold
 def from_plain(space: object, data: object) -> Genotype:
     """Return the genotype that `to_plain` gave these values for."""
     if not isinstance(space, str) or space not in SPACES:
-        hint = "; a space of a plugin is registered by --plugin MODULE" if isinstance(space, str) else ""
+        hint = (
+            "; a space of a plugin is registered by --plugin MODULE, or in Python by importing it"
+            if isinstance(space, str)
+            else ""
+        )
         raise ValueError(f"space must be one of {', '.join(SPACES)}, but got {show(space)}{hint}")
     return definition_of(space).from_plain(data)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from smallgroup.config import Config, load, resolve
+from smallgroup.config import Config, NotRegisteredError, load, load_own, resolve
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,24 @@ def test_rules_of_ours_are_told_by_file_and_line(tmp_path: Path, text: str, said
     (path := tmp_path / "config.yaml").write_text(text)
     with pytest.raises(ValueError, match=f"{path}, {said}"):
         load(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "learners: [{method: sharp}]",
+        "learners: [{method: darts}]\nmethods: {sharp: {temperature: 0.3}}",
+        "space: {name: sharp}",
+        "learners: [{method: darts, space: {name: sharp}}]",
+        "data: {dataset: sharp}",
+        "data: {unlabeled: 'sharp:here'}",
+    ],
+)
+def test_what_a_run_needs_of_a_plugin_is_said_and_not_imported(tmp_path: Path, text: str) -> None:
+    (tmp_path / "mine.py").write_text("raise SystemExit('imported')")
+    (path := tmp_path / "config.yaml").write_text(f"{text}\nplugins: [{tmp_path}/mine.py]\n")
+    with pytest.raises(NotRegisteredError, match=r"'sharp', which is not registered here; .* --plugin \S*mine\.py$"):
+        load_own(path)
 
 
 def test_an_empty_file_is_the_default(tmp_path: Path) -> None:

@@ -1,16 +1,19 @@
 """Every number of a config, a study or a method's options must be a number, and every switch true or false."""
 
 import re
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from smallgroup.config import Config, fields_of, load, resolve
-from smallgroup.methods import METHODS
+from smallgroup.keys.values import value_of
+from smallgroup.methods import METHODS, Method
 from smallgroup.methods.config import build_method, help_of_options, method_options
+from smallgroup.origins import key_values
 from smallgroup.runner.saved import Saved
 from smallgroup.runtime.plain_yaml import dumped
 from smallgroup.runtime.section import Section
@@ -70,13 +73,43 @@ def test_a_whole_number_may_be_written_as_a_float() -> None:
     assert resolve({}, ["training.network.halvings=auto"]).training.network.halvings == "auto"
 
 
+TAKEN = r"(a list, each )?(a number|a whole number|true or false|one of [a-z, ]+)"
+
+
 @pytest.mark.parametrize("name", METHODS.built_in)
 def test_every_option_of_a_method_has_help(name: str) -> None:
-    """Its own words, then what it takes."""
+    """A sentence of its own, then what it takes, and the published value as it is written in a file."""
     for option, line in help_of_options(name).items():
-        found = re.fullmatch(r"\S.* Takes (a list of |one of )?\w.*, by default \S.*\.", line)
+        found = re.fullmatch(rf"([A-Z\d]\S* \S.*)\. Takes {TAKEN}, by default (.+)\.", line)
         assert found, (option, line)
+        value = value_of(option, found[4])
+        assert build_method(name, {option: value}) == build_method(name, {})
     assert help_of_options(name).keys() == method_options(name).keys()
+
+
+@dataclass
+class Mine(Method):
+    """One of a plugin."""
+
+    name: ClassVar[str] = "mine"
+    needed: float
+    """How much,
+    at least."""
+    several: list[int] = field(default_factory=lambda: [1, 2])
+    """How many."""
+    plain: bool = True
+
+
+def test_options_of_plugins_have_the_help_below_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS._registered, "mine", Mine)
+    assert help_of_options("mine") == {
+        "needed": "How much, at least. Takes a number.",
+        "several": "How many. Takes list, by default [1, 2].",
+        "plain": "Takes true or false, by default true.",
+    }
+    values = {one.key: (one.value, one.origin, one.help) for one in key_values({})}
+    assert values["methods.mine.several"] == ([1, 2], "method mine", "How many. Takes list, by default [1, 2].")
+    assert values["methods.mine.needed"][0] is None
 
 
 def test_options_of_methods() -> None:

@@ -131,7 +131,11 @@ def test_what_is_listed(sharp: Place) -> None:
     methods = sharp.done("list", "methods", "--plugin=sharp.py")
     assert "sharp" in methods
     assert "A softmax at a temperature of its own." in methods
-    assert "methods.sharp.temperature" in sharp.done("list", "keys", "--plugin", "sharp")
+    keys = {row["name"]: row for row in json.loads(sharp.done("list", "keys", "--plugin", "sharp", "--json"))}
+    temperature = keys["methods.sharp.temperature"]
+    assert (temperature["value"], temperature["from"]) == (0.5, "method sharp")
+    words = "Divides alpha: the lower, the sharper is the softmax. Takes a number, by default 0.5."
+    assert temperature["about"] == words
     assert "\nsharp " not in sharp.done("list", "methods")
 
 
@@ -238,7 +242,7 @@ def test_the_method_and_the_space_of_the_page_on_methods(wheel: Path, tmp_path: 
     assert (tmp_path / "run" / "training" / "result.json").exists()
     assert "needs method 'cooling'" in place.refused("search", "--out", "run", "--resume", "--plugin=chain.py")
     # What takes the cell or the model alone needs the space alone.
-    needed = "but got 'chain'; a space of a plugin is registered by --plugin MODULE"
+    needed = "but got 'chain'; a space of a plugin is registered by --plugin MODULE, or in Python by importing it"
     for command in (["describe", "run"], ["predict", "run", "run"]):
         assert needed in place.refused(*command)
     assert "registers it with --plugin cooling.py --plugin chain.py" in place.refused("train", "run")

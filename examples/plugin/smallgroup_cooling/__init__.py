@@ -17,8 +17,9 @@ class Cooling(Method):
     warmup: ClassVar[float] = 0.2
 
     start_temperature: float = 1.6
+    """Temperature T in the first epoch."""
     limit: float = 0.4
-    """Of the weight that every operation of an edge would have if all were alike."""
+    """Operations below this share of the weight that each would have if all were alike are removed."""
 
     def schedule(self, progress: Progress) -> None:
         """Cool down from epoch to epoch."""

@@ -1,4 +1,4 @@
-"""The evaluation phase: the cell that was found in a large network, trained from scratch and tested once."""
+"""The training phase: the cell that was found in a large network, trained from scratch and tested once."""
 
 from typing import TYPE_CHECKING
 

@@ -95,7 +95,7 @@ class Queue:
 
     def __iter__(self) -> Iterator[Prediction]:
         """Yield the predictions in the order of the images."""
-        found, batch, first = dict(self._problems), _Batch([], []), 0
+        found, batch, first = dict(self._problems), _Waiting([], []), 0
         for place, source in enumerate(self._sources):
             if place not in found:
                 try:
@@ -111,7 +111,7 @@ class Queue:
                 yield found.pop(first)
                 first += 1
 
-    def _classified(self, batch: "_Batch", count: int) -> Iterator[tuple[int, Prediction]]:
+    def _classified(self, batch: "_Waiting", count: int) -> Iterator[tuple[int, Prediction]]:
         """Classify the first images of a batch, and take them out of it."""
         model, places = self._model, batch.places[:count]
         logits = _logits(model, model.preprocess.finish(torch.cat(batch.pixels[:count])))
@@ -125,7 +125,7 @@ class Queue:
 
 
 @dataclass
-class _Batch:
+class _Waiting:
     """Images that wait to be classified together, and their places among all."""
 
     places: list[int]
