@@ -2,6 +2,7 @@
 
 import ast
 import re
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -88,6 +89,54 @@ def test_imports_by_name_are_few() -> None:
         if number := names.count("import_module") + names.count("__import__"):
             found[file.relative_to(PACKAGE).as_posix()] = number
     assert found == DYNAMIC
+
+
+THIRD_PARTY = {
+    "PIL": {"bench", "data", "exporters", "phases", "report", "runtime"},
+    "datasets": {"data"},
+    "jinja2": {"report"},
+    "markupsafe": {"report"},
+    "matplotlib": {"report", "study"},
+    "onnx": {"exporters"},
+    "onnxruntime": {"exporters", "spaces"},
+    "pandas": {"phases"},
+    "pydantic_core": {"runtime"},
+    "pytest": {"testing"},
+    "ray": {"study"},
+    "rich": {"cli", "display"},
+    "safetensors": {"testing"},
+    "scipy": {"bench", "spaces", "statistics", "study"},
+    "sklearn": {"data"},
+    "typer": {"cli"},
+    "yaml": {"cli", "keys", "runtime", "study"},
+}
+"""Where packages of others are used, by folder of the package, however they are imported."""
+EVERYWHERE = {"torch", "numpy", "pydantic"}
+
+
+def third_party_in(text: str) -> set[str]:
+    """The packages of others that a program imports; those that it imports by name too, if the name stands there."""
+    tree = ast.parse(text)
+    names = [name for name in modules_named_in(tree) if not name.startswith(".")]
+    if {"import_module", "importlib.import_module"} & {
+        ast.unparse(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)
+    }:
+        texts = [
+            node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ]
+        names += [text for text in texts if text.partition(".")[0] in THIRD_PARTY]
+    first = {name.partition(".")[0] for name in names}
+    return first - set(sys.stdlib_module_names) - EVERYWHERE - {"smallgroup", "__future__"}
+
+
+def test_packages_of_others_have_their_places() -> None:
+    found: dict[str, set[str]] = {}
+    for file in sorted(PACKAGE.rglob("*.py")):
+        for name in third_party_in(file.read_text()):
+            found.setdefault(name, set()).add(file.relative_to(PACKAGE).parts[0])
+    assert found == THIRD_PARTY
+    assert third_party_in("from PIL import Image\nimport torch, os, ray.util") == {"PIL", "ray"}
+    assert third_party_in("import importlib\nimportlib.import_module('onnxruntime.tools')") == {"onnxruntime"}
 
 
 FILE_ACCESS = {"open", "save", "load", "from_file", "fromfile", "tofile", "memmap"}
