@@ -118,7 +118,8 @@ def test_a_killed_rank_ends_the_others_without_a_checkpoint_and_one_process_goes
     ended = launch(words, tmp_path / "ranks", prepare=prepare)
     assert ended[1].code == -signal.SIGKILL
     assert all_failed(ended, 1)
-    assert "a rank has died" in ended[0].said
+    # SIGTERM may come before rank 0 has noticed.
+    assert "a rank has died" in ended[0].said or ended[0].code == -signal.SIGTERM
     assert time.monotonic() - start < 120  # and not the half hour that ranks wait for one that hangs
     assert durable(tmp_path / "run") == {".": 3}  # each step is saved; the fourth was not taken
     api.search(resolve(CONFIG), out=tmp_path / "run", resume=True, progress=False)

@@ -294,7 +294,7 @@ def _words(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     if isinstance(error, Image.DecompressionBombError):
-        return f"it has more than the {MOST_PIXELS:,} pixels that are decoded"
+        return f"it has more than the limit of {MOST_PIXELS:,} pixels"
     if isinstance(error, UnidentifiedImageError):
         return "it is no image of a known format"
     return str(error).partition("\n")[0][:100] or type(error).__name__

@@ -30,8 +30,8 @@ def png(width: int, height: int, content: bytes = b"") -> bytes:
 
 
 BAD = {
-    "a bomb by its header": (png(200_000, 200_000), "more than the 100,000,000 pixels"),
-    "a bomb just above the limit": (png(10_001, 10_000), "more than the 100,000,000"),
+    "a bomb by its header": (png(200_000, 200_000), "more than the limit of 100,000,000"),
+    "a bomb just above the limit": (png(10_001, 10_000), "more than the limit of 100,000,000"),
     "no side": (png(0, 5), "cannot be decoded"),
     "pixels that are missing": (png(9_000, 9_000, zlib.compress(b"\0" * 99)), "cannot be decoded"),
     "a stream that is none": (png(20, 20, b"abc"), "cannot be decoded"),

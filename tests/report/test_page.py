@@ -208,7 +208,7 @@ def test_terms_that_are_nothing_are_told_of_and_not_drawn(tmp_path: Path) -> Non
         row |= {"norm_own": 0.0, "norm_cross": 0.0, "norm_label": 0.0}
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     made = page([read_one_run(folder)])
-    assert "without a line: own, cross, label (first-order takes the direct term alone)." in made
+    assert "Always 0 and therefore not drawn: own, cross, label (first-order takes the direct term alone)." in made
     (chart,) = [one for one in charts_of(read_one_run(folder)) if one.key == "terms-0"]
     assert [one.name for one in chart.series] == ["direct"]
 

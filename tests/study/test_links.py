@@ -78,7 +78,7 @@ def test_a_worker_begins_no_run_elsewhere(linked: Linked, monkeypatch: pytest.Mo
     run = linked.plan.runs[0]
     (linked.store.folder(run) / FAILED).unlink()
     before = linked.everything()
-    with pytest.raises(RuntimeError, match=r"1 runs cannot be begun, .* it is a link"):
+    with pytest.raises(RuntimeError, match=r"1 runs cannot start, .* it is a link"):
         work([run], linked.store)
     assert linked.everything() == before
 

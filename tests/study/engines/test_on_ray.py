@@ -48,5 +48,7 @@ def test_two_workers_of_ray_one_killed_nothing_lost_and_the_same_table(tmp_path:
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("smallgroup.study.engines.on_ray.find_spec", lambda _: None)
-    with pytest.raises(ValueError, match=r"needs Ray; pip install 'smallgroup\[ray\]' does that"):
+    with pytest.raises(
+        ValueError, match=r"needs the package ray, which is not installed: pip install 'smallgroup\[ray\]'"
+    ):
         RayEngine().check()
