@@ -120,7 +120,7 @@ def training_data_of(config: Config) -> TrainingData:
     """Open the images of a training."""
     training, own = config.training, config.training.group
     about: dict[str, Any] = {"seed": config.seed, "validation": training.validation}
-    if own is None:
+    if own is None or own.learned_on == "labeled":
         return open_training_data(config.data, training.augmentation, **about)
     views = Views(own.weak, own.strong) if own.teaching.active else None
     return open_group_data(config.data, training.augmentation, **about, views=views)

@@ -113,12 +113,14 @@ def _check_group(config: Config, wanted: Wanted, *, controls: bool) -> None:
         return
     if wanted.begun() is not None:
         return
+    if own.learned_on == "labeled":
+        return
     if "unlabeled" not in overlaid(wanted.base, wanted.given()).get("data", {}):
         raise ValueError(
             "networks that teach one another need --unlabeled: folder:PATH or a dataset, train (the training images "
             "again), or split (part of the training images, whose labels are then not used)"
         )
-    if own.teaching.active:
+    if own.needs_unlabeled:
         config.data.require(unlabeled=True)
 
 

@@ -88,13 +88,14 @@ def _about_group(job: GroupJob) -> list[str]:
     """Who learns from whom, and on what."""
     own, unlabeled = job.own, job.data.unlabeled
     networks = f"{own.learners} network{'s' * (own.learners != 1)}"
-    if unlabeled is None:
+    if not own.teaching.active:
         lines = [f"{networks}, human labels alone"]
     else:
         whose = {"peers": "labels of peers", "own": "own labels (self-taught)", "uniform": "uniform labels"}[
             own.targets
         ]
-        lines = [f"{networks}, lambda {own.lam:g}, {whose} on {len(unlabeled.indices):,} unlabeled images"]
+        images = "the labeled images" if unlabeled is None else f"{len(unlabeled.indices):,} unlabeled images"
+        lines = [f"{networks}, lambda {own.lam:g}, {whose} on {images}"]
     if job.data.hidden is not None:
         lines.append(f"labels of {len(job.data.hidden):,} training images are not used (data.unlabeled is split)")
     if any(trainee.has_left_out_head for trainee in job.taught):

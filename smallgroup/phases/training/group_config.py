@@ -27,6 +27,9 @@ class GroupConfig(Section):
     """Who makes the labels: V, which learns from human labels alone (the paper), or W itself."""
     targets: Literal["peers", "own", "uniform"] = "peers"
     """Whose labels a network learns from; `own` (self-taught) and `uniform` are controls."""
+    learned_on: Literal["unlabeled", "labeled"] = "unlabeled"
+    """On which images networks learn from peers: two views of unlabeled ones, or the labeled batch as it is. The
+    latter with labels from W is deep mutual learning."""
     batch_size: int | None = Field(default=None, ge=2, le=MOST["batch_size"])
     """Unlabeled images per step; null: as many as labeled ones."""
     weak: AugmentationConfig = AugmentationConfig()
@@ -41,10 +44,23 @@ class GroupConfig(Section):
             raise ValueError(f"targets uniform uses no labels, so labels_from must be v, but it is {self.labels_from}")
         return self
 
+    @model_validator(mode="after")
+    def _unlabeled_images_are_used(self) -> "GroupConfig":
+        if self.learned_on == "labeled":
+            for name in ("batch_size", "weak", "strong"):
+                if getattr(self, name) != type(self).model_fields[name].default:
+                    raise ValueError(f"learned_on labeled uses no unlabeled images, so {name} must keep its default")
+        return self
+
     @property
     def teaching(self) -> Teaching:
         """Return who learns from whom, as the group library takes it."""
         return Teaching(self.learners, self.lam, self.labels_from, self.targets)
+
+    @property
+    def needs_unlabeled(self) -> bool:
+        """Return whether networks learn from unlabeled images."""
+        return self.teaching.active and self.learned_on == "unlabeled"
 
     def lam_at(self, step: int, steps: int) -> float:
         """Lambda in a step: it rises to its value, and is never 0 on the way."""

@@ -74,7 +74,7 @@ class GroupJob(SeveralNetworks):
             ),
         )
         size = own.batch_size or config.batch_size
-        self._unlabeled = data.two_views(size, self.seed, device) if teaching.active else None
+        self._unlabeled = data.two_views(size, self.seed, device) if own.needs_unlabeled else None
 
     @property
     def lam(self) -> float:
@@ -83,11 +83,11 @@ class GroupJob(SeveralNetworks):
 
     def learn(self, images: Tensor, labels: Tensor) -> None:
         """Stages 1 and 2 of a step; architectures are given."""
-        unlabeled = None if self._unlabeled is None else self._unlabeled.batch(self.step)
-        self.group.steps = self.step
-        if self._unlabeled is not None:
+        self.group.steps, taught = self.step, None
+        if self.own.teaching.active:
             self.group.lam = self.lam
-        report = self.group.step((images, labels), unlabeled, None)
+            taught = images if self._unlabeled is None else self._unlabeled.batch(self.step)
+        report = self.group.step((images, labels), taught, None)
         for trainee, one in zip(self.taught, report.learners, strict=True):
             trainee.note(one, labels)
 

@@ -15,7 +15,7 @@ from smallgroup.data.config import AugmentationConfig
 from smallgroup.data.training_data import TrainingData, Views, open_group_data, open_training_data
 from smallgroup.group import Phase
 from smallgroup.group.errors import NonFiniteError
-from smallgroup.phases.training import TrainingConfig, TrainingJob
+from smallgroup.phases.training import MutualJob, Peers, TrainingConfig, TrainingJob
 from smallgroup.phases.training.group_config import GroupConfig
 from smallgroup.phases.training.group_job import GroupJob
 from smallgroup.spaces.config import NetworkConfig
@@ -145,6 +145,25 @@ def test_steps_are_those_of_plain_torch(cells: tuple[Any, ...], group: dict[str,
     assert max(moved) > 0.01
 
 
+def test_deep_mutual_learning_is_a_setting() -> None:
+    """Its own job divides the divergence by the number of peers; W is what both train."""
+    cells = (BENCHMARK, DARTS, BENCHMARK)
+    settings: dict[str, Any] = {"lr": 0.2, "clip": 0.5, "label_smoothing": 0.1, "drop_path": 0.0}
+    group = {"learned_on": "labeled", "labels_from": "w", "lambda": 0.8 / 2, "lambda_ramp": 0}
+    config = options(group={"learners": 3, **group}, **settings)
+    data = open_training_data(DataConfig(), OWN, seed=1, validation=config.validation)
+    mine, other = GroupJob(config, data, cells, seed=3), MutualJob(config, data, Peers(cells, 0.8), seed=3)
+    untaught = MutualJob(config, data, Peers(cells, 0.0), seed=3)
+    for _ in range(3):
+        for each in (mine, other, untaught):
+            each.advance()
+    weights = [[dict(one.network.state_dict()) for one in each.trainees] for each in (mine, other, untaught)]
+    for found, expected, alone in zip(*weights, strict=True):
+        for name, tensor in found.items():
+            torch.testing.assert_close(tensor, expected[name], rtol=1e-3, atol=1e-5, msg=name)
+        assert max(float((found[name] - alone[name]).abs().max()) for name in found) > 1e-3
+
+
 # What a phase sees.
 
 
@@ -270,6 +289,8 @@ def test_a_head_is_left_out() -> None:
         ({"accumulate": 2}, "accumulate must be 1 where a group is trained, but it is 2"),
         ({"precision": "float16"}, "precision must be float32 or bfloat16 where a group is trained"),
         ({"group": {"targets": "uniform", "labels_from": "w"}}, "targets uniform uses no labels"),
+        ({"group": {"learned_on": "labeled", "batch_size": 4}}, "uses no unlabeled images, so batch_size must keep"),
+        ({"group": {"learned_on": "labeled", "strong": {"flip": True}}}, "so strong must keep its default"),
     ],
 )
 def test_what_a_group_cannot_do_is_refused(changes: dict[str, Any], says: str) -> None:
