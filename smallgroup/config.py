@@ -228,7 +228,7 @@ class Config(Section):
         return {**plain, "run": self.run.identity}
 
     def _as_before(self) -> dict[str, Any]:
-        """Plain values as earlier versions have them, for whose runs identities must stay the same."""
+        """Return plain values as earlier versions have them, for whose runs identities must stay the same."""
         plain = self.to_dict()
         return as_before(plain, of_recipe(plain))
 
@@ -245,13 +245,13 @@ class Config(Section):
 
 
 def resolve(given: Mapping[str, Any], changes: Sequence[str] = ()) -> Config:
-    """A config out of keys and of changes like `search.epochs=3`, or one sentence that says what is wrong."""
+    """Build a config from keys and changes such as `search.epochs=3`; raise one sentence that says what is wrong."""
     keys = changed(given, changes)
     return Config(**{str(key): value for key, value in keys.items()})
 
 
 def changed(given: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
-    """Keys in long form with changes like `search.epochs=3` above them."""
+    """Return keys in long form, with changes such as `search.epochs=3` over them."""
     keys = long_form(given)
     for change in changes:
         path, separator, text = change.partition("=")
@@ -267,7 +267,7 @@ def changed(given: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
 
 
 def keys_for_training(genotype: Path | str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What the config of a search says of a training: data, seed, and how, where it differs from the recipe.
+    """Return the keys that a search's config gives its training: data, seed, and settings that differ from the recipe.
 
     What another dataset or recipe has to say, if `given` names one, is left to it. Nothing, if the genotype is not the
     folder of a search.

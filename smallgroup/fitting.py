@@ -72,11 +72,11 @@ class _Pace:
     steps_per_epoch: int
 
     def epochs(self, seconds: float) -> float:
-        """How many fit, as a fraction."""
+        """Return how many epochs fit, as a fraction."""
         return max(0.0, seconds - self.at_end) / (self.steps_per_epoch * self.step + self.look)
 
     def length(self, seconds: float) -> tuple[int, int]:
-        """Epochs that fill the time, and the steps of each.
+        """Return the epochs that fill the time, and the steps of each.
 
         Whole epochs alone would leave up to one of them unused, so that each is a little shorter where that pays.
         """
@@ -94,7 +94,7 @@ def training_within(
     build: Build = build_network,
     latencies: Latencies | None = None,
 ) -> Config:
-    """As many epochs as fit into a share of what is left, of the largest network that leaves time for enough steps.
+    """Fit the epochs to a share of the time left, with the largest network that leaves time for enough steps.
 
     Without `training.least_steps` the network stays as it is. `latencies` are those of networks that were measured for
     a limit on latency; more may be added.
@@ -125,7 +125,7 @@ def training_within(
 
 
 def _networks(config: Config, genotype: Genotype, data: TrainingData, latencies: Latencies) -> Iterator[NetworkConfig]:
-    """The networks to choose from, from small to large; none of them above the limits."""
+    """Yield the networks to choose from, from small to large, each within the limits."""
     own, limits, images = config.training.network, config.training.limits, data.dataset.spec
     if config.training.least_steps is None:
         yield within_limits(genotype, own, limits, images, latencies)

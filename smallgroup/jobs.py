@@ -39,7 +39,7 @@ LOWER_IN_TRAINING = (
 
 
 def make_job(config: Config, data: SearchData | None = None, exchange: Exchange | None = None) -> SearchJob:
-    """The search that a config describes, at its beginning; on other data than those it names, if given.
+    """Build the search that a config describes, at its beginning; on other data than those it names, if given.
 
     With an `exchange` other processes compute some of the learners.
     """
@@ -63,13 +63,13 @@ def make_job(config: Config, data: SearchData | None = None, exchange: Exchange 
 
 
 def make_mutual(config: Config, group: Peers, exchange: Exchange | None = None) -> MutualJob:
-    """The networks that learn from one another, at their beginning; other processes may compute some of them."""
+    """Build the networks that learn from one another, at their beginning; other processes may compute some of them."""
     images, where = training_data_of(config), device.current()
     return MutualJob(config.training, images, group, seed=config.seed, device=where, exchange=exchange)
 
 
 def read_labellers(folder: Path, data: SearchData) -> Labellers:
-    """The learners of a finished search, to label images like those of `data`."""
+    """Read the learners of a finished search, to label images like those of `data`."""
     found = Checkpoints(folder / CHECKPOINTS).newest() if SearchResult.read(folder) is not None else None
     if found is None:
         raise ValueError(f"search.labelers must be the folder of a finished search, but {shown(str(folder))} is not")
@@ -133,7 +133,7 @@ def make_training(
     build: Build = build_network,
     exchange: RankExchange | None = None,
 ) -> TrainingJob | GroupJob:
-    """The training that a config describes, at its beginning; on other data than those it names, if given.
+    """Build the training that a config describes, at its beginning; on other data than those it names, if given.
 
     `build` makes another network than the one around the cell. Of a group, one cell is that of every network. With an
     `exchange` for one learner per rank, every rank computes slices of the batches of a network that is trained alone.

@@ -65,7 +65,7 @@ def key_values(given: Mapping[str, Any], changes: Sequence[str] = ()) -> list[Ke
 
 
 def _origin(key: str, value: object, layers: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
-    """The uppermost layer that has the key with this value; the recipe may have left one out that does not fit."""
+    """Return the top layer that has the key with this value; the recipe may have left one out that does not fit."""
     for name, keys in layers:
         if _has(keys, key) and (name == YOU or _plain(_at(keys, key)) == _plain(value)):
             return name
@@ -73,7 +73,7 @@ def _origin(key: str, value: object, layers: Sequence[tuple[str, Mapping[str, An
 
 
 def _of_the_method(key: str, name: str, origin: str, *, travels: bool) -> tuple[Any, str]:
-    """What null stands for where the method decides."""
+    """Return the value and its origin where a null key leaves the choice to the method."""
     method = METHODS[name]
     if key == "search.architecture_warmup":
         return method.warmup, f"{METHOD} {name}"
@@ -83,7 +83,7 @@ def _of_the_method(key: str, name: str, origin: str, *, travels: bool) -> tuple[
 
 
 def _travels(final: Mapping[str, Any]) -> bool:
-    """Whether the rate of the architecture follows from `travel`."""
+    """Return whether the rate of the architecture follows from `travel`."""
     return _at(final, "search.architecture.travel") is not None
 
 
@@ -97,7 +97,7 @@ def _has(keys: Mapping[str, Any], key: str) -> bool:
 
 
 def _in_null_section(final: Mapping[str, Any], key: str) -> bool:
-    """Whether a key is one of a section that is null, such as `training.group`, and gets its default with it."""
+    """Return whether a key is in a section that is null, such as `training.group`, and gets its default with it."""
     parts = key.split(".")
     above = [".".join(parts[:i]) for i in range(1, len(parts))]
     return any(_has(final, section) and _at(final, section) is None for section in above)
@@ -111,5 +111,5 @@ def _at(keys: Mapping[str, Any], key: str) -> Any:  # noqa: ANN401 -- any value 
 
 
 def _plain(value: object) -> object:
-    """Values as files have them: a tuple is a list there."""
+    """Return values as files have them: a tuple becomes a list."""
     return [_plain(one) for one in value] if isinstance(value, list | tuple) else value

@@ -38,14 +38,14 @@ def draw_report(*runs: Path | str, out: Path | str | None = None) -> Path:
 
 
 def read_runs(folders: Sequence[Path | str]) -> list[Run]:
-    """All that a report needs of some runs."""
+    """Read everything that a report needs of some runs."""
     if not folders:
         raise ValueError("a report needs at least one run, but got none")
     return told_apart([read_one_run(Path(folder)) for folder in folders])
 
 
 def live_page(folder: str, seen: str) -> dict[str, Any] | None:
-    """The page of a run that may be going on, and what of it changes; None if nothing has changed since `seen`."""
+    """Draw the page of a running or ended run, and return its changed parts; None if nothing changed since `seen`."""
     place = Path(folder)
     found = _look(place)
     if found == seen:
@@ -58,7 +58,7 @@ def live_page(folder: str, seen: str) -> dict[str, Any] | None:
 
 
 def _look(folder: Path) -> str:
-    """What changes when the run does: names, sizes and times of its files, and whether a process works in it."""
+    """Return a text that changes when the run does: names, sizes and times of files, and whether a process runs."""
     seen = []
     for place in (folder, *(folder / name for name in PARTS)):
         files = sorted(place.iterdir()) if place.is_dir() else []
@@ -71,7 +71,7 @@ def _look(folder: Path) -> str:
 
 
 def read_one_run(folder: Path) -> Run:
-    """A run's folder with its config, and the trainings within it."""
+    """Read a run's folder with its config, and the trainings within it."""
     check_run(folder)
     parts = {
         name: replace(read_one_run(folder / name), front=f"{name}/")
@@ -83,7 +83,7 @@ def read_one_run(folder: Path) -> Run:
 
 
 def _given(run: Run) -> Given:
-    """What its config says; a config that cannot be read is told of, and no reason to draw nothing."""
+    """Return what the run's config gives; an unreadable config becomes a warning, the rest is still drawn."""
     if not (run.folder / CONFIG).exists():
         return Given()
     try:
@@ -101,7 +101,7 @@ def _given(run: Run) -> Given:
 
 
 def _steps(run: Run, config: Config) -> SearchSteps | None:
-    """Of the search that the config describes; None where the steps of an epoch are not known."""
+    """Return the steps of the search that the config describes; None if the steps of an epoch are not known."""
     from smallgroup.phases.search.schedule import Course, schedule_of  # noqa: PLC0415
 
     per_epoch = config.search.steps_per_epoch or whole(at(run.facts, "course", "steps_per_epoch"))
@@ -116,7 +116,7 @@ def _steps(run: Run, config: Config) -> SearchSteps | None:
 
 
 def trained_network(run: Run) -> "tuple[Genotype, NetworkDesign]":
-    """The cell and the network that a run trains, or has trained; an error says which of its files does not tell."""
+    """Return the cell and the network that a run trains or trained; raise an error that names the file without them."""
     training = run.parts.get("training")
     own = training if training is not None and training.result else run
     damaged = [] if training is None or own is training else _damage(training, RESULT)
@@ -130,12 +130,12 @@ def trained_network(run: Run) -> "tuple[Genotype, NetworkDesign]":
 
 
 def _damage(run: Run, *names: str) -> list[str]:
-    """What is wrong with some files of a run."""
+    """Return what is wrong with some files of a run."""
     return [f"{run.front}{problem}" for problem in run.problems if problem.startswith(names)]
 
 
 def _design(run: Run, config: Config) -> "NetworkDesign | None":
-    """The network that a config trains on the images of a run; None where they are not known."""
+    """Return the network that a config trains on the images of a run; None where they are not known."""
     image, classes = run.facts.get("image"), run.facts.get("classes")
     if run.cell is None or not isinstance(image, dict) or not isinstance(classes, list):
         return None
@@ -149,7 +149,7 @@ def _design(run: Run, config: Config) -> "NetworkDesign | None":
 
 
 def _size(run: Run, config: Config, problems: list[str]) -> CountedNetwork | None:
-    """Of the network that the config would train; None where the images are not known, or it cannot be built."""
+    """Count the network that the config would train; None if the images are not known or it cannot be built."""
     try:
         design = _design(run, config)
         if run.cell is None or design is None:
@@ -169,13 +169,13 @@ def _size(run: Run, config: Config, problems: list[str]) -> CountedNetwork | Non
 
 
 def draw_all(folder: Path, tell: Callable[[str], None]) -> None:
-    """The page of a run that has ended, and of the run that it is a part of."""
+    """Draw the page of a run that has ended, and of the run that it is a part of."""
     for place in (folder, *_whole_run(folder)):
         _draw(place, tell)
 
 
 def _draw(folder: Path, tell: Callable[[str], None]) -> None:
-    """The report at the end of a run; whatever goes wrong with it, the run has ended well."""
+    """Draw the report at the end of a run; an error in it does not fail the run."""
     try:
         draw_report(folder)
     except Exception as error:
@@ -183,6 +183,6 @@ def _draw(folder: Path, tell: Callable[[str], None]) -> None:
 
 
 def _whole_run(folder: Path) -> list[Path]:
-    """The run of which a training in this folder is a part, for its page tells of the training; none for others."""
+    """Return the run of which a training in this folder is a part: its page shows the training; none for others."""
     own = folder if folder.name else folder.absolute()
     return [own.parent] if own.name in PARTS and (own.parent / CONFIG).is_file() else []

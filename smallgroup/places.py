@@ -47,7 +47,7 @@ def check_for_run(folder: Path) -> None:
 
 
 def check_for_seeds(folder: Path) -> None:
-    """The same for the folder of several searches, each of which has a folder of its own in it."""
+    """Check a folder of several searches in the same way; each of them has a folder of its own in it."""
     if holds_run(folder):
         raise ValueError(f"several searches need a folder of their own, but {folder} holds a run")
     if not (folder / SEEDS).exists():
@@ -66,7 +66,7 @@ def check_empty(folder: Path, what: str) -> None:
 
 
 def _is_own_log(entry: "os.DirEntry[str]") -> bool:
-    """Whether what this process prints goes there, as with `2> runs/a/log` or in the jobs of a cluster."""
+    """Return whether an entry is the output of this process, as with `2> runs/a/log` or in the jobs of a cluster."""
     found = entry.stat(follow_symlinks=False)
     for number in (1, 2):
         try:
@@ -78,7 +78,7 @@ def _is_own_log(entry: "os.DirEntry[str]") -> bool:
 
 
 def nothing_to_resume(folder: Path, how: str) -> ValueError:
-    """The error for a folder without a run: it names the nearest one, and how to say what a new run is."""
+    """Return the error for a folder without a run: it names the nearest one, and how to say what a new run is."""
     near = nearest_run(folder)
     nearest = "" if near is None else f"; the nearest run is in {near}"
     return ValueError(f"there is no run to resume in {folder}{nearest}; to begin a new run, {how}")

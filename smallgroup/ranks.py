@@ -92,7 +92,7 @@ def environment_on(where: torch.device, also: Sequence[str] = ()) -> Environment
 
 
 def skips_of(config: Config) -> Skips:
-    """How many batches a run may leave out whose numbers are not finite."""
+    """Return how many batches a run may leave out whose numbers are not finite."""
     return Skips(config.run.most_skipped if config.run.on_nonfinite == "skip" else 0)
 
 

@@ -177,7 +177,7 @@ def import_plugins(names: Iterable[str]) -> None:
 
 
 def is_imported(name: str) -> bool:
-    """Whether a user named a plugin, so that it was imported."""
+    """Return whether a user named a plugin, so that it was imported."""
     return name in _PLUGINS
 
 
@@ -233,7 +233,7 @@ def _import_file(path: Path) -> object:
 
 
 def _imported(what: str, load: Callable[[], Loaded]) -> Loaded:
-    """What an import gives; whatever a plugin raises is one sentence."""
+    """Return the imported plugin; whatever it raises becomes one sentence."""
     try:
         return load()
     except PluginError:
@@ -278,7 +278,7 @@ def _docstring_in(node: ast.ClassDef | None) -> str:
 
 
 def _text_in(node: ast.ClassDef | None, attribute: str) -> str:
-    """The text that a class has under a name, if it is written there."""
+    """Return the text that a class has under a name, if it is written there."""
     for line in () if node is None else node.body:
         if isinstance(line, ast.AnnAssign) and ast.unparse(line.target) == attribute:
             return str(line.value.value) if isinstance(line.value, ast.Constant) else ""

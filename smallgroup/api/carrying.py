@@ -105,7 +105,7 @@ def _with_history(result: Result, folder: Path) -> Result:
 def shown_progress(
     display: type[SearchDisplay | TrainingDisplay], watcher: Watcher | None, *, progress: bool
 ) -> Iterator[Sequence[Watcher]]:
-    """Progress for whoever did not bring a watcher.
+    """Show progress for a caller who gave no watcher.
 
     It is a recorder, not the watcher of the run: warnings stay warnings of Python's, which the caller can filter.
     """

@@ -51,12 +51,12 @@ def on_data(config: Config | Mapping[str, Any] | Path | str | None, data: object
 
 
 def is_run(genotype: Genotype | Path | str) -> bool:
-    """Whether a cell is named by the folder of its search, which says what data it is for."""
+    """Return whether a cell is named by the folder of its search, which says what data it is for."""
     return isinstance(genotype, str | Path) and holds_run(Path(genotype))
 
 
 def precision_of(config: Config) -> tuple[str, ...]:
-    """The mixed precision of a training, if it has one."""
+    """Return the mixed precision of a training, if it has one."""
     return () if config.training.precision == "float32" else (config.training.precision,)
 
 
@@ -66,7 +66,7 @@ def cell_of(genotype: Genotype | Path | str) -> Genotype:
 
 
 def as_group(config: Config, learners: int | None) -> Config:
-    """The config of a training by so many learners; None: as it is."""
+    """Return the config of a training by so many learners; None: as it is."""
     own = config.training.group
     if learners is None or (own is not None and own.learners == learners):
         return config
@@ -74,7 +74,7 @@ def as_group(config: Config, learners: int | None) -> Config:
 
 
 def within_limits(config: Config, cell: Genotype, latencies: Latencies) -> Config:
-    """The config of a training with a network as large as its limits allow; without limits, as it is."""
+    """Return the config of a training with a network as large as its limits allow; without limits, as it is."""
     training = config.training
     if not training.limits:
         return config
@@ -84,7 +84,7 @@ def within_limits(config: Config, cell: Genotype, latencies: Latencies) -> Confi
 
 
 def resolved_for_training(genotype: Genotype | Path | str, given: Mapping[str, Any]) -> Config:
-    """Keys for the training of a cell, above those of the search that found it."""
+    """Return keys for the training of a cell, above those of the search that found it."""
     below = keys_for_training(genotype, given) if isinstance(genotype, str | Path) else {}
     space = {"space": {"name": cell_of(genotype).space}}
     return resolve(overlaid(overlaid(below, given), space))

@@ -27,7 +27,7 @@ def _check_outside(folder: Path, config: Config) -> None:
 
 
 def device_before(folder: Path) -> str | None:
-    """The device of the run in a folder; None if there is no run. Runs of earlier versions were made on the CPU."""
+    """Return the device of the run in a folder; None if there is none. Earlier versions ran on the CPU."""
     if not (folder / CONFIG).exists():
         return None
     made = load_own(folder / CONFIG).get("environment")

@@ -24,11 +24,11 @@ class Case(Protocol):
         ...
 
     def plain(self) -> Call:
-        """The textbook form, ready to be called."""
+        """Return the textbook form, ready to be called."""
         ...
 
     def fast(self) -> Call:
-        """What the package does, ready to be called; it gives the same numbers."""
+        """Return the package's fast form, ready to be called; it gives the same numbers."""
         ...
 
 
@@ -59,7 +59,7 @@ class BenchRow:
     sizes: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """As `--json` prints it: sizes stand among the rest."""
+        """Return the row as `--json` prints it: sizes stand among the other keys."""
         found = dict(vars(self))
         sizes = found.pop("sizes")
         return {**found, **sizes}
@@ -87,7 +87,7 @@ def row(case: Case, plain: MeasuredTurns, fast: MeasuredTurns, path: str) -> Ben
 
 
 def prepared(make: Callable[[], Call], path: str) -> Call:
-    """A call that is made, and runs, on a path."""
+    """Return a call that is made, and runs, on a path."""
     with on(path):
         call = make()
 
@@ -99,12 +99,12 @@ def prepared(make: Callable[[], Call], path: str) -> Call:
 
 
 def contenders(case: Case, path: str) -> tuple[Call, Call]:
-    """The plain and the fast one."""
+    """Return the plain and the fast form of a case."""
     return prepared(case.plain, PLAIN), prepared(case.fast, path)
 
 
 def difference(found: Sequence[Tensor | None], expected: Sequence[Tensor | None]) -> float:
-    """The largest over all results; what is not there counts as zero."""
+    """Return the largest difference over all results; a missing one counts as zero."""
     apart = 0.0
     for one, other in zip(found, expected, strict=True):
         if one is None or other is None:

@@ -13,7 +13,7 @@ Told = Callable[[Mapping[str, Any]], None]
 
 
 def in_a_process(module: str, asked: Mapping[str, Any], what: str, told: Told | None = None) -> Mapping[str, Any]:
-    """What `python -m MODULE JSON` prints: documents, a line each. The last is the result, the others are told.
+    """Return what `python -m MODULE JSON` prints: one document per line. The last is the result, others are progress.
 
     A document with an `error` is about what was asked for: a ValueError here.
     """

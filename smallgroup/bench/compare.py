@@ -50,7 +50,7 @@ class _JsonRow(_Plain):
     fast_bytes: Positive | None = None
 
     def measured(self) -> tuple[str, bool, _Range] | None:
-        """What is compared, whether more of it is better, and its range; None for a row that has nothing."""
+        """Return what is compared, whether more of it is better, and its range; None for a row that has nothing."""
         if self.cpu_ratio is not None and self.cpu_spread is not None:
             return "plain / fast, CPU", True, _ranged(self.cpu_ratio, self.cpu_spread)
         if self.fast_bytes is not None:
@@ -152,7 +152,7 @@ def _read(path: Path) -> _Document:
 
 
 def _by_name(document: _Document) -> dict[str, tuple[_JsonRow, bool]]:
-    """Rows by name, and whether one is about growth, where a lower ratio is better."""
+    """Return rows by name, and whether one is about growth, where a lower ratio is better."""
     return {row.name: (row, grown) for rows, grown in ((document.rows, False), (document.growth, True)) for row in rows}
 
 

@@ -79,7 +79,7 @@ def _share(found: Mapping[str, Any]) -> float:
 
 
 def _ranks(case: GroupStep, ranks: int) -> list[Mapping[str, Any]]:
-    """What every rank has measured; they meet over gloo."""
+    """Return what every rank has measured; they meet over gloo."""
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(ranks) as pool:
         store = f"file://{Path(folder) / 'store'}"
         return list(pool.map(lambda rank: _process(case, rank, ranks, store), range(ranks)))

@@ -24,7 +24,7 @@ _SEED = 0
 
 
 def build_space(step: GroupStep) -> Space:
-    """The search space at this size."""
+    """Return the search space at this size."""
     return step.section.build(ImageSpec(CLASSES, 3, step.size))
 
 
@@ -47,7 +47,7 @@ def plain_step(step: GroupStep) -> Call:
 
 
 def fast_step(step: GroupStep) -> Call:
-    """The learners and the group of a search."""
+    """Return a step of the group of a search, on the fast path."""
     group, _ = group_for(step)
     train, unlabeled, validation = make_batches(step)
 
@@ -79,7 +79,7 @@ def group_for(step: GroupStep, exchange: Exchange | None = None) -> tuple[SmallG
 
 
 def make_batches(step: GroupStep) -> tuple[tuple[Tensor, Tensor], Tensor, tuple[Tensor, Tensor]]:
-    """Labeled, unlabeled and validation images, always the same."""
+    """Return labeled, unlabeled and validation images, always the same."""
     shape = (step.batch, *build_space(step).images.shape)
 
     def images(purpose: str) -> Tensor:
@@ -96,7 +96,7 @@ def make_batches(step: GroupStep) -> tuple[tuple[Tensor, Tensor], Tensor, tuple[
 
 
 def _settings(hypergradient: str) -> SearchConfig:
-    """The rates of the papers: how long a step takes does not depend on them."""
+    """Return the settings of the papers: how long a step takes does not depend on its rates."""
     return resolve({"recipe": "paper", "search": {"hypergradient": hypergradient, "label_path": True}}).search
 
 

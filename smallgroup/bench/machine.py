@@ -6,6 +6,6 @@ from smallgroup.runtime.environment import Environment
 
 
 def head(path: str) -> dict[str, Any]:
-    """Threads, torch, the processor with the instructions in use, and the path."""
+    """Return threads, torch, the processor with the instructions in use, and the path."""
     now = Environment.current(path)
     return {"threads": now.threads, "torch": now.torch, "cpu": now.cpu, "path": now.kernels}

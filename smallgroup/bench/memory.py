@@ -19,7 +19,7 @@ STEPS = 2
 def measure(
     cases: Sequence[GroupStep], path: str, watch: Callable[[str, int, int], None] | None = None
 ) -> list[dict[str, Any]]:
-    """A row per case, as `--json` prints them: bytes beyond those that the process had before its first step."""
+    """Return a row per case, as `--json` prints them: bytes beyond those that the process had before its first step."""
     rows = []
     for number, case in enumerate(cases):
         taken = {}
@@ -43,6 +43,6 @@ def measure(
 
 
 def _in_a_process(case: GroupStep, path: str) -> int:
-    """Fresh, so that nothing is there already that the step needs, and nothing is kept that it does not."""
+    """Measure in a fresh process, where nothing that the step needs is there yet and nothing else is kept."""
     asked = {"case": asdict(case), "path": path, "threads": torch.get_num_threads(), "steps": STEPS}
     return int(in_a_process("smallgroup.bench.one_peak", asked, f"{case.name} on path {path}")["bytes"])

@@ -25,7 +25,7 @@ _SEED = 0
 
 
 def plain_step(asked: NetworkStep) -> Call:
-    """The loop of the textbook, in NCHW."""
+    """Return a training step written as in a textbook, in NCHW."""
     config, (images, labels) = asked.config, _batch(asked)
     design = config.network.design(ImageSpec(CLASSES, CHANNELS, asked.size), "darts")
     _, cell = resolve(asked.genotype)
@@ -84,7 +84,7 @@ def _batch(asked: NetworkStep) -> tuple[Tensor, Tensor]:
 
 
 def _data(size: int) -> TrainingData:
-    """What a network is told about its images; none of them is ever read."""
+    """Return data that tell a network the shape of its images; none of the images is ever read."""
     nothing = TensorImages(torch.zeros(1, CHANNELS, size, size, dtype=torch.uint8), torch.zeros(1, dtype=torch.int64))
     dataset = Dataset(
         name="random images",

@@ -52,7 +52,7 @@ class NetworkStep:
         return resolve({"recipe": "paper", "training": {"network": network}}).training
 
     def plain(self) -> "Call":
-        """The loop of the textbook, in NCHW."""
+        """Return a training step written as in a textbook, in NCHW."""
         from smallgroup.bench.network_calls import plain_step  # noqa: PLC0415 -- it loads torch
 
         return plain_step(self)

@@ -36,13 +36,13 @@ def main(text: str) -> None:
 
 
 def _forget_peak() -> None:
-    """From now on the peak counts anew, where the system can do that; elsewhere importing torch may have been it."""
+    """Reset the peak where the system can do that; elsewhere the peak may be that of importing torch."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
 def _peak() -> int:
-    """The most bytes of this process; what getrusage says on Linux may be those of the process that started it."""
+    """Return the peak memory of this process in bytes; on Linux getrusage may give that of the parent process."""
     try:
         for line in _STATUS.read_text(encoding="ascii", errors="replace").splitlines():
             if line.startswith("VmHWM:"):

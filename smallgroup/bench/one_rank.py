@@ -76,7 +76,7 @@ def main(text: str) -> None:
 
 
 def _pass_of(searcher: Any, step: GroupStep) -> tuple[float, int]:  # noqa: ANN401 -- any kind of searcher
-    """CPU seconds of a pass of a batch with its way back to the weights, and how many weights there are."""
+    """Return the CPU seconds of a forward and backward pass, and the number of weights."""
     weights = {name: tensor.detach().requires_grad_() for name, tensor in searcher.learner.w.items()}
     images = make_batches(step)[1]
 

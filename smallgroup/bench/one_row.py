@@ -25,7 +25,7 @@ _KINDS: dict[str, type[AnyStep]] = {kind.__name__: kind for kind in (GroupStep, 
 
 
 def measured(contenders: list[Contender], rounds: int, watch: TurnWatch | None = None) -> list[MeasuredTurns]:
-    """Of each contender, the seconds of its turns, in a process that they have to themselves."""
+    """Return the seconds of each contender's turns, measured in a process of their own."""
     asked = {
         "steps": [{"kind": type(step).__name__, "path": path, "sizes": asdict(step)} for step, path in contenders],
         "rounds": rounds,
@@ -78,7 +78,7 @@ def _call(step: dict[str, Any]) -> Call:
 
 
 def _list(tensor: Tensor | None) -> Any:  # noqa: ANN401
-    """A number, or a list of what it holds."""
+    """Return a number as it is, and a tensor as a list."""
     return None if tensor is None else tensor.double().tolist()
 
 

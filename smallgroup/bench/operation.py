@@ -53,7 +53,7 @@ class MeasuredOperation:
 
 
 def every_operation(**sizes: int) -> list[MeasuredOperation]:
-    """All but `none`, which nobody computes, of the spaces that say at which strides they have them."""
+    """Return all operations but `none`, of the spaces that name the strides at which they occur."""
     return [
         MeasuredOperation(space=space.name, operation=name, stride=stride, **sizes)
         for space in definitions()

@@ -23,7 +23,7 @@ QUICK_LEAST = 0.005
 
 
 def on_an_edge(asked: MeasuredOperation, *, channels_last: bool) -> Call:
-    """An edge of the space on which this operation alone is left: what a supernet would run."""
+    """Return an edge of the space on which this operation alone is left: what a supernet would run."""
     layout = torch.channels_last if channels_last else torch.contiguous_format
     definition = definition_of(asked.space)
     known = next(iter(definition.kinds.values())).operations

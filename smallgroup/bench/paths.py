@@ -14,7 +14,7 @@ def check_path(asked: str) -> None:
 
 
 def fast_path(asked: str = AUTO) -> str:
-    """The path that is to be compared with the plain one: the best there is on this machine, or the one asked for."""
+    """Return the path to compare with the plain one: the best one on this machine, or the one asked for."""
     from smallgroup import kernels  # noqa: PLC0415 -- it loads torch
 
     check_path(asked)
@@ -26,7 +26,7 @@ def fast_path(asked: str = AUTO) -> str:
 
 
 def on(path: str) -> AbstractContextManager[object]:
-    """Everything that is computed inside goes this way."""
+    """Compute everything inside the context on this path."""
     from smallgroup import kernels  # noqa: PLC0415 -- it loads torch
 
     return kernels.using(path)

@@ -42,7 +42,7 @@ class StepPlan:
 
 
 def planned(which: Mapping[str, Sequence[Any]], sizes: Mapping[str, Any]) -> StepPlan:
-    """Every combination of `which`, at these sizes; the standard steps where there is none.
+    """Return every combination of `which`, at these sizes; the standard steps where there is none.
 
     Args:
         which: values of `space`, `method`, `learners`, `hypergradient`; what is missing has its default.
@@ -77,12 +77,12 @@ class ScalingPoint:
 
 
 def base_of_growth(which: Mapping[str, Any], sizes: Mapping[str, Any]) -> GroupStep:
-    """The step that the others grow from: what is not given is as in a short search."""
+    """Return the step that the others grow from: what is not given is as in a short search."""
     return GroupStep(**which, **{**GROWN, **sizes})
 
 
 def points(base: GroupStep, dimensions: Sequence[str]) -> list[ScalingPoint]:
-    """K = 1 to 8; once to four times the batch, cells and channels of the base."""
+    """Return 1 to 8 learners, and one to four times the batch, cells and channels of the base."""
     found = []
     for dimension in dict.fromkeys(dimensions):
         check_choice("over", dimension, DIMENSIONS)
@@ -98,7 +98,7 @@ def points(base: GroupStep, dimensions: Sequence[str]) -> list[ScalingPoint]:
 
 
 def _sized(case: GroupStep | NetworkStep, sizes: Mapping[str, Any]) -> GroupStep | NetworkStep:
-    """With those sizes that it has."""
+    """Return a step with those of the given sizes that it has."""
     own = {field.name for field in fields(case)}
     changes: dict[str, Any] = {name: value for name, value in sizes.items() if name in own}
     return replace(case, **changes)

@@ -33,7 +33,7 @@ def fitted(sizes: Sequence[int], seconds: Sequence[float]) -> Fit:
 
 
 def measure(asked: Sequence[ScalingPoint], path: str, rounds: int, watch: TurnWatch | None = None) -> dict[str, Any]:
-    """Rows and exponents, as `--json` prints them."""
+    """Measure all rows and return them with their exponents, as `--json` prints them."""
     calls: dict[str, Call] = {}
     for point in asked:  # where two dimensions meet, at the base, there is one step
         if point.step.name not in calls:

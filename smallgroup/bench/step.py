@@ -42,7 +42,7 @@ class MeasuredSteps:
     at_least: list[float | None]
 
     def to_dict(self) -> dict[str, Any]:
-        """As `--json` prints it; `relative` is the fast time in units of the first row's."""
+        """Return the rows as `--json` prints them; `relative` is the fast time in units of the first row's."""
         unit = self.rows[0].fast_seconds
         return {
             "rows": [
@@ -54,7 +54,7 @@ class MeasuredSteps:
 
 
 def measure(plan: StepPlan, path: str, rounds: int, watch: TurnWatch | None = None) -> MeasuredSteps:
-    """One row after the other. What is compared takes turns in a process of its own.
+    """Measure one row after the other. What is compared takes turns in a process of its own.
 
     In one process for all, a form could take a third longer behind another row than by itself, and its peer not.
     """
@@ -77,7 +77,7 @@ def measure(plan: StepPlan, path: str, rounds: int, watch: TurnWatch | None = No
 
 
 def _as_part(watch: TurnWatch, turns: Sequence[int], number: int) -> TurnWatch:
-    """The turns of one row among those of all; how long all take is known only in the last one."""
+    """Return a watch that counts the turns of one row among those of all; the total is known only in the last row."""
 
     def told(turn: Turn) -> None:
         left = turn.left if number + 1 == len(turns) else None
@@ -87,7 +87,7 @@ def _as_part(watch: TurnWatch, turns: Sequence[int], number: int) -> TurnWatch:
 
 
 def alike(groups: Sequence[GroupStep]) -> list[list[GroupStep]]:
-    """Those that differ in the number of learners alone, where there are several, the smallest first."""
+    """Return groups of steps that differ in the number of learners alone, the smallest first."""
     found: dict[GroupStep, list[GroupStep]] = {}
     for group in groups:
         found.setdefault(replace(group, learners=1), []).append(group)
@@ -95,7 +95,7 @@ def alike(groups: Sequence[GroupStep]) -> list[list[GroupStep]]:
 
 
 def grown(found: Mapping[GroupStep, MeasuredTurns]) -> list[Growth]:
-    """Of groups that differ in the number of learners alone, each with the next larger one."""
+    """Return the growth from each group to the next larger one; groups differ in the number of learners alone."""
     result = []
     for members in alike(list(found)):
         for small, large in pairwise(members):

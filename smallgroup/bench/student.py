@@ -35,7 +35,7 @@ class Moved:
     xi: dict[str, float]
 
     def direction(self, gradients: StudentTensors) -> StudentTensors:
-        """Where the weights would have gone for such gradients, the other way round."""
+        """Return minus the move that the weights would have made for these gradients."""
         return {name: self.xi[name] * gradient for name, gradient in gradients.items()}
 
 
@@ -115,12 +115,12 @@ class Student:
 
 
 def variables(tensors: StudentTensors) -> StudentTensors:
-    """The same tensors, asking for gradients."""
+    """Return the same tensors with gradients enabled."""
     return {name: tensor.requires_grad_() for name, tensor in tensors.items()}
 
 
 def gradients_of(tensors: StudentTensors) -> StudentTensors:
-    """What a backward pass has left; zeros where it left nothing."""
+    """Return the gradients that a backward pass has left, with zeros where it left none."""
     return {
         name: torch.zeros_like(tensor) if tensor.grad is None else tensor.grad.clone()
         for name, tensor in tensors.items()
@@ -140,5 +140,5 @@ def clip(tensors: StudentTensors, limit: float | None) -> float:
 
 
 def norm(tensors: StudentTensors) -> float:
-    """Of all of them as one vector."""
+    """Return the norm of all tensors as one vector."""
     return float(sum(float(tensor.norm()) ** 2 for tensor in tensors.values()) ** 0.5)

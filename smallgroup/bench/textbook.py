@@ -80,14 +80,14 @@ class Textbook:
         return student.move(student.v, student.step_v, remember=self.second_order)
 
     def _targets(self, unlabeled: Tensor) -> list[Tensor]:
-        """For every learner the sum of the labels of the others."""
+        """Return for every learner the sum of the labels of the others."""
         with torch.no_grad():
             labels = [student.log_q(student.v, unlabeled, "label").exp() for student in self.students]
         sums = [torch.stack(labels[:k] + labels[k + 1 :]).sum(dim=0) for k in range(len(labels))]
         return [targets.requires_grad_() for targets in sums] if self.hypergradient == "exact" else sums
 
     def _train_w(self, student: Student, parts: Sequence[StudentLoss]) -> Moved:
-        """W learns from people and from the labels of its peers."""
+        """Train W on human labels and on the labels of its peers."""
         _backward(student, student.w, parts)
         return student.move(student.w, student.step_w, remember=self.second_order)
 
@@ -101,7 +101,7 @@ class Textbook:
         gradient: StudentTensors,
         targets: Tensor | None,
     ) -> Along:
-        """How the gradients of losses before a step change along what the step makes of a gradient after it."""
+        """Return how the gradients before a step change along what the step makes of a gradient after it."""
         direction = moved.direction(gradient)
         size = norm(direction)
         if size == 0:
@@ -117,7 +117,7 @@ class Textbook:
 
 
 def _backward(student: Student, weights: StudentTensors, parts: Sequence[StudentLoss]) -> list[tuple[float, Tensor]]:
-    """Gradients of the sum in everything; the values of the losses and their log-probabilities."""
+    """Compute the gradients of the sum in all tensors; return the values of the losses and their log-probabilities."""
     student.forget(weights)
     found = []
     for loss in parts:
@@ -128,7 +128,7 @@ def _backward(student: Student, weights: StudentTensors, parts: Sequence[Student
 
 
 def _validate(student: Student, validation: TrainBatch) -> tuple[float, StudentTensors]:
-    """The validation loss, and its gradient in A; that in W is left where it is."""
+    """Return the validation loss and its gradient in A; the gradient in W stays where it is."""
     ((loss, _),) = _backward(student, student.w, [student.on_labels(validation, "val")])
     penalty = student.apply.penalty(student.a)
     if penalty is not None:
@@ -169,7 +169,7 @@ def _twice_backward(
     direction: StudentTensors,
     targets: Tensor | None,
 ) -> Along:
-    """The derivative of <gradient in the weights, direction> in A, and in the soft labels."""
+    """Return the derivative of <gradient in the weights, direction> in A, and in the soft labels."""
     total = {name: torch.zeros_like(tensor) for name, tensor in student.a.items()}
     of_targets: Tensor | float = 0.0
     leaves = [*student.a.values()] if targets is None else [*student.a.values(), targets]
@@ -185,6 +185,6 @@ def _twice_backward(
 
 
 def _subtract(gradient: StudentTensors, part: StudentTensors) -> None:
-    """A step goes down, so that what changes its gradient changes where it leads the other way."""
+    """Subtract a step: it goes down, so what changes its gradient acts with the opposite sign."""
     for name in gradient:
         gradient[name] -= part[name]

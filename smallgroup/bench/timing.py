@@ -80,7 +80,7 @@ def alternate(
     clock: Callable[[], float] = time.perf_counter,
     cpu_clock: Callable[[], float] = time.process_time,
 ) -> dict[str, MeasuredTurns]:
-    """Time every contender once per round, in the order given, after a round that only warms up.
+    """Time every contender once per round, in the order given, after a warm-up round.
 
     A turn lasts `least` seconds at least: what is shorter is called several times, and its mean counts.
     """
@@ -109,7 +109,7 @@ def alternate(
 
 
 def _warmed_up(call: Call, least: float, clock: Callable[[], float]) -> tuple[Sequence[Tensor | None], int, float]:
-    """What a first call gives, how many of them make a turn, and how long that will take."""
+    """Return the result of a first call, the number of calls that make a turn, and how long a turn will take."""
     start = clock()
     result = call()
     seconds = clock() - start

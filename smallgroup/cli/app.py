@@ -42,7 +42,7 @@ def top(
         ),
     ] = None,
 ) -> None:
-    """What may stand before a command."""
+    """Handle the options that may stand before a command."""
     if version:
         typer.echo(f"smallgroup {__version__}")
     elif context.invoked_subcommand is None:

@@ -25,9 +25,9 @@ class BenchRequest:
         check_counts(**{name: given for name in ("rounds", "threads") if (given := getattr(self, name)) is not None})
 
     def sized(self, given: Mapping[str, Any], quick: Mapping[str, int]) -> dict[str, Any]:
-        """The sizes given, above those of --quick if that was."""
+        """Return the sizes given, over those of --quick if it was given."""
         return {**(quick if self.quick else {}), **given}
 
     def rounds_or(self, usual: int) -> int:
-        """The rounds given, or else those of --quick or the usual ones."""
+        """Return the rounds given, or else those of --quick or the usual ones."""
         return self.rounds if self.rounds is not None else QUICK_ROUNDS if self.quick else usual

@@ -122,7 +122,7 @@ def memory(cases: Sequence[GroupStep], asked: BenchRequest) -> None:
 
 @contextmanager
 def _measuring(asked: BenchRequest, usual: int) -> Iterator[tuple[str, int, TurnWatch]]:
-    """The path, the rounds and who watches them; the path comes last, because it may have to be compiled."""
+    """Yield the path, the rounds and the watcher; the path comes last, because it may have to be compiled."""
     keep_memory()  # as runs do; it serves both contenders
     with threads(asked.threads), memory_explained(ADVICE):
         path = fast_path(asked.path)
@@ -141,7 +141,7 @@ def _table(first: str, *numbers: str) -> Table:
 
 
 def _show(top: Mapping[str, Any], table: Table) -> None:
-    """What the numbers depend on, and the numbers."""
+    """Print the conditions of the measurement, and its numbers."""
     console, words = console_for_table(WIDTH), dict(top)
     rounds = words.pop("rounds", None)
     count, version = words.pop("threads"), words.pop("torch")
@@ -173,7 +173,7 @@ def _range(values: Sequence[float], digits: int = 2) -> str:
 
 @contextmanager
 def _bar() -> Iterator[Any]:
-    """A function that moves a bar on a terminal's stderr, and does nothing elsewhere."""
+    """Yield a function that moves a bar on a terminal's stderr, and does nothing elsewhere."""
     console = CleanConsole(stderr=True)
     columns = (BarColumn(bar_width=30), TextColumn("{task.fields[state]}"), TextColumn("{task.description}"))
     # Drawn between turns alone: a thread that draws all the time would be measured too.

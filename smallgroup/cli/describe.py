@@ -40,7 +40,7 @@ DEFAULT, RUN = "cifar10", "run"
 
 
 def run(texts: list[str], network: str | None, auxiliary: str, *, latency: bool = False, as_json: bool) -> None:
-    """Everything is read before anything is printed: a typo in the last one is not found after a page of output."""
+    """Describe genotypes; all are read before anything is printed, so that a typo in the last one is found first."""
     subjects = [_subject(text, network, auxiliary) for text in texts]
     if latency:
         require_onnxruntime("--latency")
@@ -113,7 +113,7 @@ def _network_in_words(subject: Subject) -> str:
 
 
 def describe(subject: Subject) -> dict[str, Any]:
-    """What `--json` prints about one genotype."""
+    """Return what `--json` prints about one genotype."""
     genotype, design = subject.genotype, subject.design
     has_head = design.auxiliary != "none"
     with torch.device("meta"):
@@ -143,13 +143,13 @@ def _ram_in_words(description: dict[str, Any]) -> str:
 
 
 def _latency(description: dict[str, Any]) -> list[tuple[str, str]]:
-    """Nothing where it was not measured."""
+    """Return the lines on latency; none if it was not measured."""
     found, words = description.get("latency_ms"), "for one image on this machine, float32, onnxruntime, one thread"
     return [] if found is None else [("latency", f"{found:,.3g} ms {words}")]
 
 
 def _with_head(description: dict[str, Any]) -> list[tuple[str, str]]:
-    """Nothing where there is no head."""
+    """Return the lines on the auxiliary head; none if there is no head."""
     count, norms = description["parameters_with_auxiliary"], description["auxiliary"]
     words = {"one-norm": "one batch norm", "two-norms": "two batch norms"}
     return [] if count is None else [("", f"{count:,} with auxiliary head of {words[norms]}")]

@@ -79,7 +79,7 @@ def run(root: Path | None, named: tuple[str, ...], *, as_json: bool) -> None:
 
 
 def _shrunk() -> Shrunk | None:
-    """The size of images in a search that nothing is said about."""
+    """Return the image size of a search with default settings."""
     default = resolve({})
     size, where = default.search.image_size, f"in searches of the recipe {default.recipe} (search.image_size)"
     return None if size is None else Shrunk(size, where)
@@ -99,7 +99,7 @@ def _truth(kind: type[GroundTruth], root: Path) -> Finding:
 
 
 def _about(device: DeviceRecord) -> tuple[str, str]:
-    """What a device is, and what came of trying it."""
+    """Return a description of a device, and the result of trying it."""
     sizes = [f"{size / 1e9:.1f} GB {word}" for size, word in ((device.memory, "in all"), (device.free, "free")) if size]
     return ", ".join([device.about, *sizes]), device.tried
 

@@ -11,7 +11,7 @@ _PATTERN = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d
 
 
 def seconds_of(text: str) -> float:
-    """Seconds of 30m, 1h30m, 2.5h or 90s."""
+    """Return the seconds of a duration such as 30m, 1h30m, 2.5h or 90s."""
     match = _PATTERN.fullmatch(text.strip().lower())
     parts = [] if match is None else [(float(n), unit) for n, unit in zip(match.groups(), "hms", strict=True) if n]
     total = sum(number * _UNITS[unit] for number, unit in parts)

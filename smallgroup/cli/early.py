@@ -151,7 +151,7 @@ def _check_trained(texts: Sequence[str], wanted: Wanted) -> tuple[Config, tuple[
 
 
 def _without(identity: Mapping[str, Any], keys: Mapping[str, Collection[str]]) -> dict[str, Any]:
-    """An identity without some keys of its sections."""
+    """Return an identity without some keys of its sections."""
     return {
         name: {key: value for key, value in section.items() if key not in keys[name]} if name in keys else section
         for name, section in identity.items()
@@ -280,7 +280,7 @@ def check_reported(folders: Sequence[Path]) -> None:
 
 
 def missing_plugin(folder: Path) -> NotRegisteredError | None:
-    """What a run needs of a plugin that is not imported; None too where its config cannot be read at all."""
+    """Return an error for a plugin that a run needs and that is not imported; None if its config is unreadable."""
     try:
         load_own(folder / CONFIG)
     except NotRegisteredError as error:

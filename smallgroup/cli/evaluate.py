@@ -60,7 +60,7 @@ def show(result: ModelEvaluation) -> None:
 
 
 def _taken_for(result: ModelEvaluation, place: int) -> str:
-    """The class that images of another one are most often given, and how many of them."""
+    """Return the class that images of another class are most often given, and how many of them."""
     others = [(count, k) for k, count in enumerate(result.found.confusion[place]) if count and k != place]
     if not others:
         return ""

@@ -21,7 +21,7 @@ def check_launched(command: str | None) -> None:
 
 
 def restarted(wanted: Wanted) -> Wanted:
-    """What is asked of a process that `torchrun --max-restarts` has started again: to go on with the run."""
+    """Return the request of a process that `torchrun --max-restarts` has restarted: to resume the run."""
     launch = launched()
     if launch is None or not launch.restarts:
         return wanted
@@ -31,7 +31,7 @@ def restarted(wanted: Wanted) -> Wanted:
 
 
 def asked(command: str, wanted: Wanted, **more: Any) -> dict[str, Any]:  # noqa: ANN401 -- values of options
-    """What ranks must have been asked for alike. Where to write is up to rank 0."""
+    """Return the options that must be equal on all ranks. Where to write is up to rank 0."""
     about = {"resume": wanted.resume, "seeds": wanted.seeds, "time_budget": wanted.time_budget}
     return {"command": command, "version": __version__, "keys": wanted.given(), **about, **more}
 
@@ -56,6 +56,6 @@ def carry_out(asked: Mapping[str, Any], check: Callable[[], None], act: Callable
 
 
 def is_follower() -> bool:
-    """Whether this process computes for rank 0, which says what there is to say."""
+    """Return whether this process computes for rank 0, which alone prints."""
     launch = launched()
     return launch is not None and not launch.is_first

@@ -23,7 +23,7 @@ def run(
     given: Mapping[str, Any] | None = None,
     changes: Sequence[str] = (),
 ) -> None:
-    """Names, and a line on each; of rows also how long they take here, of keys what is given for a run."""
+    """Print names with a line on each; for rows also their time here, for keys their values."""
     check_choice("what to list", what, tuple(LISTS))
     if what == "keys":
         _print_keys(given or {}, changes, as_json=as_json)
@@ -107,7 +107,7 @@ def _in_days(search_days: float | None, training_days: float | None) -> str:
 
 
 def _rows() -> dict[str, str]:
-    """With what the architectures follow, which the names of rows do not tell."""
+    """Return rows with what their architectures follow, which their names do not tell."""
     from smallgroup.config import resolve  # noqa: PLC0415
     from smallgroup.phases.search.config import in_words  # noqa: PLC0415
 
@@ -128,7 +128,7 @@ def _studies() -> dict[str, str]:
 
 
 def _print_keys(given: Mapping[str, Any], changes: Sequence[str], *, as_json: bool) -> None:
-    """Every key with its value under a recipe, where that comes from, and a line of help."""
+    """Print every key with its value under a recipe, the origin of the value, and a line of help."""
     from smallgroup.origins import key_values  # noqa: PLC0415
 
     found = key_values(given, changes)

@@ -57,7 +57,7 @@ def _run(words: list[str]) -> int:
 
 
 def _without_plugins(words: list[str]) -> tuple[list[str], list[str]]:
-    """The words of a command line without --plugin, and the plugins."""
+    """Return the words of a command line without --plugin, and the plugins."""
     left, plugins = [], []
     given = iter(words)
     for word in given:
@@ -71,7 +71,7 @@ def _without_plugins(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _sentence(error: Exception) -> str:
-    """One line, whatever the error holds."""
+    """Return an error as one line, whatever it holds."""
     if hasattr(error, "format_message"):  # the parser of the command line
         text = str(error.format_message())
     elif isinstance(error, OSError) and error.strerror:

@@ -19,7 +19,7 @@ LONGEST = 24
 
 
 def run(texts: list[str], group: Peers, wanted: Wanted, *, as_json: bool) -> None:
-    """Networks together, and then each of them alone."""
+    """Train networks together, and then each of them alone."""
     wanted = replace(wanted, base=keys_for_training(texts[0], wanted.given()))
     named = [genotypes.resolve(text) for text in texts]
     together, folder = train_group(group, wanted, wanted.out, "together")
@@ -57,7 +57,7 @@ def train_group(group: Peers, wanted: Wanted, folder: Path | None, title: str) -
 
 
 def _show(names: list[str], together: MutualResult, alone: MutualResult, folder: Path) -> None:
-    """What came of it, each network beside itself."""
+    """Print the result: each network together beside the same one alone."""
     rows = [("learner", "cell", "parameters", "test error %: together", "alone", "difference")]
     for k, (name, one, other) in enumerate(zip(names, together.learners, alone.learners, strict=True)):
         errors = _errors(one.test_error, other.test_error)

@@ -19,7 +19,7 @@ def say(*lines: object, err: bool = False) -> None:
 
 
 def print_json(document: object) -> None:
-    """One JSON document, in ASCII: what a terminal would act on is an escape of JSON."""
+    """Print one JSON document in ASCII: control characters of a terminal are escapes in JSON."""
     typer.echo(json.dumps(document, indent=2, ensure_ascii=True))
 
 
@@ -46,7 +46,7 @@ def print_entries(entries: Iterable[tuple[str, str]]) -> None:
 
 
 def print_columns(rows: Iterable[tuple[object, ...]]) -> None:
-    """Texts below one another, each column as wide as its longest text."""
+    """Print rows with each column as wide as its longest text."""
     texts = [[printable(text) for text in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     for row in texts:

@@ -67,7 +67,7 @@ def _lines(predictions: Iterable[Prediction], top: int) -> Iterator[tuple[Predic
 
 
 def _plain(prediction: Prediction) -> dict[str, object]:
-    """What `--json` prints about one image."""
+    """Return what `--json` prints about one image."""
     if prediction.problem is not None:
         return {"image": prediction.image, "error": prediction.problem}
     first = prediction.guesses[0]
@@ -80,7 +80,7 @@ def _plain(prediction: Prediction) -> dict[str, object]:
 
 
 def _rows(prediction: Prediction) -> list[tuple[str, str, str]]:
-    """A line for every class, the image's name on the first."""
+    """Return a line for every class, the image's name on the first."""
     if prediction.problem is not None:
         return [(prediction.image, prediction.problem, "")]
     return [

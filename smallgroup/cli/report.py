@@ -10,7 +10,7 @@ from smallgroup.report.origins import missing_of
 
 
 def run(folders: Sequence[Path], out: Path | None, svg: Path | None, pdf: Path | None, *, as_json: bool) -> None:
-    """Everything is read before anything is written."""
+    """Write the report; everything is read before anything is written."""
     runs = pages.read_runs(folders)
     files = []
     for ending, folder in (("svg", svg), ("pdf", pdf)):

@@ -23,7 +23,7 @@ from smallgroup.spaces.ground_truth import caveat_of
 
 
 def run(wanted: Wanted, *, as_json: bool) -> None:
-    """One search, or one per seed."""
+    """Run one search, or one per seed."""
     seeds = None if wanted.seeds is None else seeds_of(wanted.seeds)
     if seeds is None:
         result, folder = search_one(wanted, wanted.out, {})
@@ -143,7 +143,7 @@ def _number(known: Mapping[str, float] | None, column: str, digits: int) -> str:
 
 
 def _show_seeds(found: SeedResults, folder: Path) -> None:
-    """A row per search, then mean and spread."""
+    """Print a row per search, then mean and spread."""
     names = list(found.mean)
     rows = [("seed", "answer", *(name.replace("_", " ") for name in names))]
     for result in found.results:

@@ -62,7 +62,7 @@ def run(folder: Path, *, as_json: bool) -> None:
 
 
 def summary(found: Run) -> dict[str, Any]:
-    """What `--json` prints: what is known, and null for the rest."""
+    """Return what `--json` prints: known values, and null for the others."""
     training = found.parts.get("training", found)
     return {
         "run": str(found.folder),
@@ -86,7 +86,7 @@ def summary(found: Run) -> dict[str, Any]:
 
 
 def _sizes(found: Run, training: Run) -> dict[str, int | None]:
-    """Of the network that was trained; before there is one, of that which the config would train."""
+    """Return the sizes of the trained network or, before there is one, of the network that the config would train."""
     names = ("parameters", "multiply_adds")
     if training.kind == "training" and training.result:
         return {name: whole(training.result.get(name)) for name in names}
@@ -103,7 +103,7 @@ def _words(name: str, value: Any) -> str:  # noqa: ANN401
 
 
 def curves(chart: Chart) -> list[tuple[str, str, str, str]]:
-    """Title, bars, the first and the last number of each line."""
+    """Return the title, the bars, and the first and last number of each curve."""
     rows = []
     for line in chart.series:
         values = {point.epoch: point.value for point in line.points}
@@ -114,7 +114,7 @@ def curves(chart: Chart) -> list[tuple[str, str, str, str]]:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Numbers as bars, the lowest the smallest; numbers that are all the same as bars of half the height."""
+    """Return numbers as bars, the lowest the smallest; equal numbers as bars of half the height."""
     low, high = min(values), max(values)
     if high == low:
         return BARS[len(BARS) // 2] * len(values)

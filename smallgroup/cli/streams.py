@@ -15,7 +15,7 @@ class _Descriptor(io.RawIOBase):
         self._number, self._name, self.lossy = number, name, lossy
 
     def writable(self) -> bool:
-        """True: it is for writing alone."""
+        """Return True: the stream is for writing alone."""
         return True
 
     def fileno(self) -> int:
@@ -63,7 +63,7 @@ def guarded_streams() -> Iterator[None]:
 
 
 def _guarded(stream: TextIO | None, name: str, *, lossy: bool) -> TextIO:
-    """The same stream with our own writing below it; one that is no file of the system is left as it is."""
+    """Return the same stream with our own writing below it; a stream that is no file of the system stays as it is."""
     if stream is None:  # closed before Python started
         return open(os.devnull, "w", encoding="utf-8")
     try:

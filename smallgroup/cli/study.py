@@ -80,7 +80,7 @@ def show(table: Table) -> None:
 
 
 def _list(plan: Plan, store: Store, asked: StudyRequest) -> None:
-    """Every run, how it stands, and how long the rest would take."""
+    """Print every run, its state, and how long the rest would take."""
     with CleanConsole(stderr=True).status("measuring how long runs take"):
         standing = progress(plan, store, asked.workers, reckon)
     names = _rows_by_run(plan)
@@ -108,7 +108,7 @@ def _list(plan: Plan, store: Store, asked: StudyRequest) -> None:
 
 
 def _rows_by_run(plan: Plan) -> dict[str, str]:
-    """Names of the rows that a run stands in, by its key."""
+    """Return names of the rows that a run stands in, by its key."""
     names: dict[str, list[str]] = {}
     for line in plan.lines:
         for runs in line.runs.values():
@@ -119,7 +119,7 @@ def _rows_by_run(plan: Plan) -> dict[str, str]:
 
 @contextmanager
 def _watched(plan: Plan, asked: StudyRequest) -> Iterator[Callable[[StudyProgress], None]]:
-    """A bar on a terminal; where there is none, or where they are asked for, a line when a run changes."""
+    """Show a bar on a terminal; elsewhere, or if lines are asked for, print a line when a run changes."""
     console = CleanConsole(stderr=True)
     total, names = len(plan.runs), _rows_by_run(plan)
     runs = {each.key: f"{each.phase} of seed {each.config.seed} ({names[each.key]})" for each in plan.runs}

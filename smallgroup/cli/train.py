@@ -95,7 +95,7 @@ def show(result: TrainResult, folder: Path) -> None:
 
 
 def _show_group(result: TrainResult) -> None:
-    """Every network of a group, and which one was kept."""
+    """Print every network of a group, and which one was kept."""
     if result.group is None:
         return
     rows = [("network", "validation loss", "validation error %", "test error %", "parameters", "")]
@@ -109,7 +109,7 @@ def _show_group(result: TrainResult) -> None:
 
 
 def show_controls(arms: Sequence[TrainedArm]) -> None:
-    """The group and its controls side by side; nothing where there are none."""
+    """Print the group and its controls side by side; nothing if there are none."""
     if not arms:
         return
     say("")

@@ -55,7 +55,7 @@ class Wanted:
             check_installed()
 
     def recorders(self, folder: Path) -> list[Watcher]:
-        """Who else is told of a run in a folder."""
+        """Return further watchers for a run in a folder."""
         if self.tensorboard:
             check_not_link(folder / EVENTS)
         return [EventFiles(folder / EVENTS)] if self.tensorboard else []
@@ -111,7 +111,7 @@ class Wanted:
         return self.files[self.config]
 
     def given(self) -> dict[str, Any]:
-        """What was asked for: changes above options above the file, and the plugins of both."""
+        """Return the keys that were asked for: changes over options over the file, and the plugins of both."""
         keys, options = self._file, dict(self.options)
         if "plugins" in options:
             options["plugins"] = list(dict.fromkeys([*plugins_in(keys), *options["plugins"]]))
@@ -131,7 +131,7 @@ class Wanted:
         return replace(self, base=load_own(shared)) if found and shared is not None else self
 
     def resolved(self, options: Mapping[str, Any], folder: Path | None = None) -> Config:
-        """All that, above the base or, when a run is resumed, the config in its folder."""
+        """Return the requested keys over the base or, when a run is resumed, over the config in its folder."""
         given = self.given()
         own = None if folder is None else folder / CONFIG
         keys = load_own(own) if self.resume and own is not None and own.exists() else dict(self.base)
@@ -139,7 +139,7 @@ class Wanted:
 
 
 def next_folder(*names: str) -> Path:
-    """The first folder below runs/ that is not there, with a name made of these; of `folder:PATH` the first word."""
+    """Return the first unused folder below runs/ with a name made of these words; of `folder:PATH` the first word."""
     name = "-".join(part.partition(":")[0] for part in names)
     number = 1
     while (folder := RUNS / f"{name}-{number:03d}").exists():

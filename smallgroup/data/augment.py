@@ -53,7 +53,7 @@ class Parts(NamedTuple):
 
 
 def draw_parts(augmentation: Augmentation, count: int, *key: int | str) -> Parts | None:
-    """Which part of each of `count` images is shown; None: the whole of it."""
+    """Return which part of each of `count` images is shown; None: the whole of it."""
     if augmentation.smallest_area is None:
         return None
     draws = torch.rand(count, DRAWS, dtype=torch.float64, generator=stream(*key, "part"))
@@ -112,7 +112,7 @@ def crop_and_flip(pixels: Tensor, offsets: Tensor, flipped: Tensor, padding: int
 
 
 def normalise(pixels: Tensor, mean: Sequence[float], std: Sequence[float], dtype: torch.dtype) -> Tensor:
-    """(pixels / 255 - mean) / std per channel.
+    """Return (pixels / 255 - mean) / std per channel.
 
     Three plain operations: fused into a multiply-add the last bit would depend on how threads share the batch.
     """

@@ -59,7 +59,7 @@ def check_files(paths: Sequence[str], size: int | None = None) -> Checked:
 
 
 def usable(paths: Sequence[str], bad: BadImages, where: Path, size: int | None = None) -> Checked:
-    """The same, or an error that names the files that cannot be used where these are to be refused."""
+    """Return what was checked, or raise an error that names the unusable files where these are to be refused."""
     checked = check_files(paths, size)
     if checked.bad and bad == "refuse":
         raise DataError(
@@ -71,7 +71,7 @@ def usable(paths: Sequence[str], bad: BadImages, where: Path, size: int | None =
 
 
 def skipped_note(checked: Checked) -> list[str]:
-    """A note on files that are left out, if there are any."""
+    """Return a note on files that are left out, if there are any."""
     if not checked.bad:
         return []
     count, names = len(checked.bad), [shown(path) for path in checked.bad]
@@ -79,7 +79,7 @@ def skipped_note(checked: Checked) -> list[str]:
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first of some names, and how many more there are."""
+    """Return the first of some names, and how many more there are."""
     more = len(names) - NAMED
     return "; ".join(names[:NAMED]) + (f"; and {more:,} more" if more > 0 else "")
 
@@ -118,7 +118,7 @@ def _kept(place: Path | None, paths: Sequence[str], size: int | None) -> Checked
 
 
 def _digest(paths: Sequence[str], size: int | None) -> str:
-    """Of the files as they are now: a file that was written again is decoded again."""
+    """Return a digest of the files as they are now: a file that was written again is decoded again."""
     digest = hashlib.sha256(f"2 {PIL.__version__} {size}\0".encode())
     for path in paths:
         try:

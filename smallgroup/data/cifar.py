@@ -99,7 +99,7 @@ def open_cifar(layout: CifarLayout, folder: Path, size: int | None = None) -> Da
 
 
 def _note(layout: CifarLayout, name: str, part: CifarPart | None, official: int) -> str:
-    """How a part differs from the official one; nothing if it does not."""
+    """Return how a part differs from the official one; nothing if it does not."""
     if part is None:
         return f"{layout.title} has no {name} images here: {', '.join(layout.test)} is missing"
     if len(part.labels) != official:

@@ -17,7 +17,7 @@ Factor = float | Tensor
 
 
 def grey_of(pixels: Tensor) -> Tensor:
-    """Luma [n, 1, h, w] of [n, c, h, w] in float, whole numbers."""
+    """Return the luma [n, 1, h, w] of [n, c, h, w] in float, as whole numbers."""
     if pixels.shape[1] == 1:
         return pixels.float()
     red, green, blue = pixels.float().unbind(1)
@@ -25,7 +25,7 @@ def grey_of(pixels: Tensor) -> Tensor:
 
 
 def draw_jitter(count: int, channels: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Factors [n, 4] (brightness, contrast, saturation in 0.6..1.4, hue in -0.2..0.2) and orders [n, steps]."""
+    """Return factors [n, 4] (brightness, contrast, saturation in 0.6..1.4, hue in -0.2..0.2) and orders [n, steps]."""
     factors = torch.rand(count, 4, generator=generator) * 2 - 1
     factors[:, :3] = 1 + STRENGTH * factors[:, :3]
     factors[:, 3] *= HUE
@@ -52,7 +52,7 @@ def jitter(pixels: Tensor, factors: Tensor, orders: Tensor) -> Tensor:
 
 
 def _jitter_batch(pixels: Tensor, factors: Tensor, orders: Tensor) -> Tensor:
-    """The same numbers without a look at the orders, which a device would be waited for."""
+    """Apply the jitter without reading the orders, which a GPU would be waited for; the numbers are the same."""
     changes = (_brightness, _contrast, _saturation, _hue)[: orders.shape[1]]
     images, each = pixels.float(), factors.view(*factors.shape, 1, 1, 1).unbind(1)
     for place in range(orders.shape[1]):

@@ -101,7 +101,7 @@ def class_counts(labels: Tensor, classes: tuple[str, ...]) -> list[int]:
 
 
 def imbalance(labels: Tensor, classes: tuple[str, ...]) -> tuple[str, ...]:
-    """A note on classes of unequal size, if they are."""
+    """Return a note on classes of unequal size, if they are."""
     counts = class_counts(labels, classes)
     most, least = max(counts), min(counts)
     if most <= IMBALANCE * least:

@@ -55,7 +55,7 @@ class Unreadable(Exception):
 
 
 def random_box(width: int, height: int, smallest: float, draws: Sequence[float]) -> CropBox:
-    """The part of an image that a random resized crop keeps.
+    """Return the part of an image that a random resized crop keeps.
 
     Its area is uniform in [smallest, 1] of the image, its logarithm of width : height uniform between 3 : 4 and 4 : 3,
     its place uniform; after ten draws that do not fit, the largest centered part of an allowed shape.
@@ -75,14 +75,14 @@ def random_box(width: int, height: int, smallest: float, draws: Sequence[float])
 
 
 def centre_box(width: int, height: int, margin: float) -> CropBox:
-    """The centered square whose side is the short side of the image divided by `margin`."""
+    """Return the centered square whose side is the short side of the image divided by `margin`."""
     side = max(1, round(min(width, height) / margin))
     left, top = (width - side) // 2, (height - side) // 2
     return left, top, left + side, top + side
 
 
 def _scale(stored: tuple[int, int], size: tuple[int, int]) -> int:
-    """By how much a JPEG was shrunk in decoding; sizes are rounded up, so their quotient is not quite it."""
+    """Return the factor by which a JPEG was shrunk in decoding; sizes are rounded up, so their quotient differs."""
 
     def miss(scale: int) -> int:
         return sum(abs(math.ceil(full / scale) - now) for full, now in zip(stored, size, strict=True))
@@ -99,7 +99,7 @@ def picture(
     smallest: float | None,
     draws: Sequence[float] | None,
 ) -> NDArray[np.uint8]:
-    """A part of an image, resampled to [channels, size, size]: the drawn part, or the center without draws.
+    """Return a part of an image, resampled to [channels, size, size]: the drawn part, or the center without draws.
 
     The source is a file by its path, or an image in memory, which is not changed.
     """
@@ -114,7 +114,7 @@ def picture(
 
 
 def whole(image: Image.Image) -> NDArray[np.uint8]:
-    """All pixels of an image in memory as it is shown, [channels, height, width]: 1 channel if it is stored so, else 3.
+    """Return all pixels of an image as shown, [channels, height, width]: 1 channel if it is stored so, else 3.
 
     The image is not changed.
     """
@@ -160,7 +160,7 @@ def sums_of(pixels: Image.Image, box: CropBox, size: int) -> list[int]:
 
 @contextmanager
 def _any_failure_told() -> Iterator[None]:
-    """Pillow's decoders raise nearly everything on damaged files; to a user it is one thing."""
+    """Turn any error of Pillow's decoders into one: on damaged files they raise nearly everything."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what matters is raised; the rest does not concern the pixels
@@ -174,7 +174,7 @@ def _any_failure_told() -> Iterator[None]:
 def _decoded(
     source: str | Image.Image, *, size: int, margin: float, smallest: float | None, draws: Sequence[float] | None
 ) -> tuple[Image.Image, CropBox, int]:
-    """The pixels as stored, the part of them that is wanted, and how they are to be turned."""
+    """Return the pixels as stored, the part of them that is wanted, and how they are to be turned."""
     with _opened(source) if isinstance(source, str) else _copied(source) as image:
         turn, stored = _orientation(image), image.size
         width, height = stored if turn < 5 else stored[::-1]
@@ -192,7 +192,7 @@ def _decoded(
 
 
 def header(path: str) -> tuple[int, int]:
-    """Width and height as shown (after the camera's rotation), from the first bytes of a file."""
+    """Return width and height as shown (after the camera's rotation), from the first bytes of a file."""
     with _any_failure_told(), _opened(path) as image:
         return image.size if _orientation(image) < 5 else (image.height, image.width)
 
@@ -241,7 +241,7 @@ def shrunk(path: str, side: int, encoding: str, quality: int) -> bytes:
 
 
 def _copied(image: Image.Image) -> Image.Image:
-    """A copy of an image in memory: decoding, turning and closing would change the caller's."""
+    """Return a copy of an image in memory: decoding, turning and closing would change the caller's image."""
     _check_pixels(image)
     return image.copy()
 
@@ -262,7 +262,7 @@ def _orientation(image: Image.Image) -> int:
 
 
 def _as_stored(box: CropBox, turn: int, width: int, height: int) -> CropBox:
-    """Where a part of the image as shown lies in the image as stored: parts are cut before they are turned."""
+    """Return where a part of the image as shown lies in the image as stored: parts are cut before it is turned."""
     left, top, right, bottom = box if turn < 5 else (box[1], box[0], box[3], box[2])
     if turn in (2, 3, 7, 8):
         left, right = width - right, width - left
@@ -272,7 +272,7 @@ def _as_stored(box: CropBox, turn: int, width: int, height: int) -> CropBox:
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:
-    """Any mode of Pillow's to L, RGB or what converts to them; 16 bits are scaled, transparency is laid over white."""
+    """Convert any mode of Pillow's to L, RGB or one that converts to them; scale 16 bits, make transparency white."""
     if image.mode == "F":
         raise Unreadable("has floating-point pixels, which have no fixed range")
     if image.mode.startswith("I"):
@@ -301,7 +301,7 @@ def _words(error: Exception) -> str:
 
 
 def answer(request: dict[str, Any]) -> NDArray[np.uint8]:
-    """The pixels of a request, [n, channels, size, size]; an error names the file."""
+    """Return the pixels of a request, [n, channels, size, size]; an error names the file."""
     paths, draws = request["paths"], request["draws"]
     rest = {key: request[key] for key in ("size", "channels", "margin", "smallest")}
     result = np.empty((len(paths), rest["channels"], rest["size"], rest["size"]), np.uint8)

@@ -16,7 +16,7 @@ from smallgroup.data.splits import set_aside
 
 
 def open_digits(size: int | None = None) -> Dataset:
-    """The digits; a fifth of every class, always the same images, is the test part.
+    """Return the digits; a fifth of every class, always the same images, is the test part.
 
     They are shifted by a pixel in training and never mirrored: a mirrored 2 is no digit.
     """

@@ -87,7 +87,7 @@ def _labelled(name: str, root: Path, bad: BadImages | None, shrunk: Shrunk | Non
 
 
 def _without_classes(folder: Path, why: NoClassesError) -> tuple[Status, str]:
-    """Images that cannot be a dataset, and need not be."""
+    """Return the status of a folder of images without classes, which cannot be labeled data and need not be."""
     files = images_below(folder)
     if not files:
         return "missing", f"{shown(folder)} holds no images"
@@ -105,7 +105,7 @@ def _exists(place: Path | str) -> bool:
 
 
 def damaged_files(images: Images) -> list[str]:
-    """Files whose header cannot be read and why; nothing for images in memory, or that were decoded before."""
+    """Return files whose header cannot be read, and why; nothing for images in memory or decoded before."""
     if not isinstance(images, FileImages) or images.checked:
         return []
     found = []

@@ -18,7 +18,7 @@ class WorkerError(RuntimeError):
 
 
 def reason(error: BaseException) -> str:
-    """Why something could not be read: the system's own words without its path, or the kind of the error."""
+    """Return why something could not be read: the system's own words without its path, or the kind of the error."""
     if isinstance(error, OSError) and error.strerror:
         return shown(error.strerror).lower()
     return shown(error) or type(error).__name__

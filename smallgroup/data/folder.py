@@ -27,7 +27,7 @@ IMAGENET_PROPORTIONS = Proportions(labelled=0.125, train=0.8, unlabeled=0.1)
 
 
 def open_folder(path: Path, size: int | None = None, bad: BadImages | None = None) -> Dataset:
-    """Images whose class is the name of their folder.
+    """Return images whose class is the name of their folder.
 
     Without a size, images have the median of their short sides, 64 pixels at most. Without `val/` and `test/`
     a fifth of every class, always the same files, is the test part. All files are decoded first: for their mean and
@@ -80,7 +80,7 @@ def usual_augmentation(size: int) -> Augmentation:
 
 
 def open_imagenet(folder: Path, size: int | None = None, bad: BadImages | None = None) -> Dataset:
-    """ImageNet as `train` and `val` of a folder, one folder per class; a search uses 10 %, 2.5 % and 10 %."""
+    """Open ImageNet as `train` and `val` of a folder, one folder per class; a search uses 10 %, 2.5 % and 10 %."""
     size = size or IMAGENET_SIZE
     found = scan_imagenet(folder)
     (classes, files, labels), test = found["train"], found.get("val")
@@ -130,7 +130,7 @@ def scan_imagenet(folder: Path) -> dict[str, Scan]:
 def _readable(
     folder: Path, train: Scan, test: Scan | None, bad: BadImages | None, size: int | None = None
 ) -> tuple[Checked, Scan, Scan | None]:
-    """What is known about the files, and those of both parts that can be used; all of them if nobody asks.
+    """Return what is known about the files, and the usable files of both parts; all files if nothing is checked.
 
     With a size, the sums of their pixels at that size are known too.
     """
@@ -163,7 +163,7 @@ def open_measured(path: Path, size: int, bad: BadImages | None = None) -> Measur
 
 
 def scan_classes(folder: Path, known: tuple[str, ...] | None = None, least: int = 2) -> Scan:
-    """Every image below each class folder, sorted; with `known` classes, the folders must be among those."""
+    """Return every image below each class folder, sorted; with `known` classes, the folders must be among those."""
     require_folder(folder, "a part of a dataset")
     names = [entry.name for entry in _entries(folder) if _is_folder(entry)]
     classes = known or tuple(names)
@@ -204,7 +204,7 @@ def open_images_below(folder: Path, size: int, channels: int, bad: BadImages | N
 
 
 def images_below(folder: Path) -> list[str]:
-    """Every image file below a folder, sorted; hidden ones are ignored, a folder linked twice counts once."""
+    """Return every image file below a folder, sorted; hidden ones are ignored, a folder linked twice counts once."""
     files: list[str] = []
     waiting: list[Path] = [folder]
     start = folder.resolve()
@@ -248,7 +248,7 @@ def class_parents(path: Path) -> list[Path]:
 
 
 def _has_parts(folder: Path) -> bool:
-    """Whether `train` is a part of the data; a folder of images called so is a class, of railway pictures perhaps."""
+    """Return whether `train` is a part of the data; a folder of images with that name is a class."""
     return (folder / "train").is_dir() and any(_is_folder(entry) for entry in _entries(folder / "train"))
 
 

@@ -210,7 +210,7 @@ class FileImages:
 
 
 def skipped_of(*sets: Images) -> tuple[str, ...]:
-    """Image files that cannot be decoded and are left out of some sets, each once."""
+    """Return the image files that cannot be decoded and are left out of some sets, each once."""
     return tuple(dict.fromkeys(path for one in sets if isinstance(one, FileImages) for path in one.skipped))
 
 

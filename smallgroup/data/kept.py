@@ -18,11 +18,11 @@ class Kept:
 
     @staticmethod
     def fits(number: int, channels: int, size: int) -> bool:
-        """Whether so many images are few enough."""
+        """Return whether so many images fit into memory."""
         return number * channels * size * size <= MOST
 
     def get(self, indices: Tensor, make: Callable[[Tensor], Tensor]) -> Tensor:
-        """Images by place; `make` gives those that are asked for the first time."""
+        """Return images by place; call `make` for those that are asked for the first time."""
         missing = indices[~self._known[indices]]
         if len(missing):
             self._images[missing] = make(missing)

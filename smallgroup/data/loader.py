@@ -126,7 +126,7 @@ class Stream(Generic[BatchType]):
             yield self.images.request(*self._wanted(step))
 
     def _wanted(self, step: int) -> tuple[Tensor, Parts | None]:
-        """Which images are read, and which part of each."""
+        """Return which images are read, and which part of each."""
         indices = self.indices_of(step)
         parts, rows = draw_parts(self.augmentation, len(indices), *self._key(step)), self._rows(len(indices))
         if rows is None:
@@ -134,7 +134,7 @@ class Stream(Generic[BatchType]):
         return indices[rows], None if parts is None else parts._replace(draws=parts.draws[rows])
 
     def _finished(self, step: int, pixels: Tensor, resident: Tensor | None = None) -> BatchType:
-        """The batch out of its pixels; or out of all images, where these are resident on the device."""
+        """Build the batch from its pixels, or from all images if these are resident on the device."""
         places = self.indices_of(step)
         images, rows = len(places), self._rows(len(places))
         places = places if rows is None else places[rows]
@@ -211,7 +211,7 @@ def batches_of(
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
 ) -> Generator[LabelledImages, None, None]:
-    """Images as they are, in the given batches."""
+    """Yield images as they are, in the given batches."""
     if images.labels is None:
         raise DataError("images to be classified must be there and have labels, but there are none")
     labels = images.labels
@@ -235,7 +235,7 @@ def resident_images(images: Images, device: torch.device) -> Tensor | None:
 
 
 def batch_bounds(total: int, batch_size: int) -> list[tuple[int, int]]:
-    """Where batches begin and end: all full but the last; a single image left over joins the batch before it."""
+    """Return where batches begin and end: all full but the last; a single image left over joins the batch before it."""
     edges = [*range(0, total, batch_size), total]
     if len(edges) > 2 and edges[-1] - edges[-2] == 1 and batch_size > 1:
         del edges[-2]

@@ -13,7 +13,7 @@ NAMED = 3
 
 
 def overlap_note(of: tuple[str, Images, Sequence[int]], among: tuple[str, Images, Sequence[int]]) -> tuple[str, ...]:
-    """A note on the images of one part that also occur in another, each part with its name; none if there are none."""
+    """Return a note on images of one part that also occur in another, each part with its name; none if none do."""
     found = overlap(of[1:], among[1:])
     if not found:
         return ()
@@ -23,7 +23,7 @@ def overlap_note(of: tuple[str, Images, Sequence[int]], among: tuple[str, Images
 
 
 def overlap(of: tuple[Images, Sequence[int]], among: tuple[Images, Sequence[int]]) -> list[tuple[int, int]]:
-    """Images of the first part that have the pixels of one of the second, each with the first such one."""
+    """Return images of the first part that have the pixels of one of the second, each with the first such one."""
     first: dict[str, int] = {}
     for text, index in zip(_contents(*among), among[1], strict=True):
         if text is not None:
@@ -44,7 +44,7 @@ def places(indices: Tensor) -> list[int]:
 
 
 def _contents(images: Images, indices: Sequence[int]) -> list[str | None]:
-    """A text for the pixels of each image; None for a file that is like no other, or was not decoded."""
+    """Return a text for the pixels of each image; None for a file that is like no other, or was not decoded."""
     if isinstance(images, FileImages):
         return [images.prints.get(images.paths[index]) for index in indices]
     assert isinstance(images, TensorImages | ReadImages)

@@ -220,7 +220,7 @@ def _pairs(given: object, part: str, layout: Layout | None) -> _Given:
 
 
 def _unlabeled(given: object, layout: Layout | None, part: str = "unlabeled") -> _Given:
-    """Images alone; a label beside an image is ignored."""
+    """Return images alone; a label beside an image is ignored."""
     if is_array(given):
         pixels = pixels_of_all(given, f"images of {part}", layout)
         _, channels, height, width = pixels.shape

@@ -19,11 +19,11 @@ def data_root(given: Path | None = None) -> Path:
 
 
 def cache_folder() -> Path:
-    """The user's cache folder for this package."""
+    """Return the user's cache folder for this package."""
     cache = os.environ.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else expanded("~/.cache")) / "smallgroup"
 
 
 def expanded(path: Path | str) -> Path:
-    """A path with `~` in full; of a user nobody knows it stays as it is, and is then not found."""
+    """Return a path with `~` expanded; the home of an unknown user stays as it is, and is then not found."""
     return Path(os.path.expanduser(path))

@@ -123,7 +123,7 @@ def open_search_data(config: DataConfig, *, seed: int, image_size: int | None = 
 
 
 def split_by(config: DataConfig, dataset: Dataset, seed: int) -> Splits:
-    """Share out the training images of a dataset as a config wants it, in a run with this seed."""
+    """Divide the training images of a dataset as a config asks, in a run with this seed."""
     own = config.unlabeled if config.unlabeled in ("split", "train") else None
     if config.unlabeled == config.dataset:
         # The same images once more: those of the training part, because the others are kept from training.

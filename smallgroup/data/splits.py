@@ -81,7 +81,7 @@ def check_classes(dataset: Dataset) -> None:
 def stratified(
     labels: Tensor, classes: tuple[str, ...], shares: Sequence[float], *key: int | str
 ) -> tuple[Tensor, ...]:
-    """Disjoint parts that have these shares of every class; the key says whose draws these are.
+    """Return disjoint parts with these shares of every class; the key names the random stream.
 
     What does not divide is carried on to the next class, so that the parts as a whole have their shares as well.
     Each part gets an image of every class, or an error names the class that is too small.
@@ -119,12 +119,12 @@ def in_file_order(count: int, shares: Sequence[float]) -> tuple[Tensor, ...]:
 
 
 def _cut(share: float, before: int, count: int) -> int:
-    """How many of the next `count` images lie below a share of all; a hair is added as 0.9 * 10 may fall short of 9."""
+    """Return how many of the next `count` images lie below a share of all, plus a hair: 0.9 * 10 may be below 9."""
     return int(share * (before + count) + 1e-6) - int(share * before + 1e-6)
 
 
 def _sizes(cuts: list[int], shares: Sequence[float], count: int) -> list[int] | None:
-    """Sizes of consecutive parts from their upper cuts, none of a positive share empty; None: there are too few."""
+    """Return sizes of parts from their upper cuts, none with a positive share empty; None if there are too few."""
     if count < sum(share > 0 for share in shares):
         return None
     sizes, low = [], 0
@@ -149,5 +149,5 @@ def _require_every_class(labels: Tensor, classes: tuple[str, ...], where: str) -
 
 
 def mixed(indices: Tensor) -> Tensor:
-    """The same indices in an order that does not depend on the one they come in."""
+    """Return the same indices in an order that does not depend on their order before."""
     return indices.sort().values[torch.randperm(len(indices), generator=stream("evaluation", len(indices)))]

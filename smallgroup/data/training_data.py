@@ -85,7 +85,7 @@ class TrainingData:
         return kept.nonzero().flatten()
 
     def two_views(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> ViewsReader:
-        """Batches of unlabeled images, augmented twice."""
+        """Return batches of unlabeled images, augmented twice."""
         if self.unlabeled is None:
             raise ValueError(f"{self.dataset.name} must have unlabeled images for a group, but none were opened")
         own, dataset = self.unlabeled, self.dataset
@@ -98,7 +98,7 @@ class TrainingData:
     def train(
         self, batch_size: int, seed: int, device: torch.device | str = "cpu", rows: ChosenRows = whole_batch
     ) -> Stream[LabelledImages]:
-        """Augmented training batches; of each the images that `rows` names."""
+        """Return augmented training batches; of each the images that `rows` names."""
         return Stream(
             self.dataset.train,
             self.trained,
@@ -180,7 +180,7 @@ def open_parts_of_search(config: DataConfig, augmentation: AugmentationConfig, *
 
 
 def _set_apart(dataset: Dataset, held_out: Tensor | None, share: float, seed: int) -> Tensor | None:
-    """A share of every class that is not held out; None where a class is too small to spare an image."""
+    """Return a share of every class that is not held out; None where a class is too small to spare an image."""
     free = torch.ones(len(dataset.train), dtype=torch.bool)
     if held_out is not None:
         free[held_out] = False

@@ -59,7 +59,7 @@ class _Array:
 
 
 def read_pickle(path: Path) -> tuple[dict[str, Any], bytes]:
-    """The dictionary in a file and the file's bytes; keys and byte texts of Python 2 come as `str` and `bytes`."""
+    """Return the dictionary in a file, and the file's bytes; keys and texts of Python 2 become `str` and `bytes`."""
     try:
         if not path.is_file():
             raise DataError(f"{shown(path)} must be a file, but {'is not' if path.exists() else 'does not exist'}")

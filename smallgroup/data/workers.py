@@ -54,7 +54,7 @@ def examinations(
 def asked(
     requests: Iterator[Request], workers: int, method: Callable[["Worker", Request], Answer]
 ) -> Generator[Answer, None, None]:
-    """The answers of so many workers in the order of the requests; closing the iterator ends the processes."""
+    """Yield the answers of so many workers in the order of the requests; closing the iterator ends the processes."""
     free: SimpleQueue[Worker] = SimpleQueue()
     team: list[Worker] = []
 
@@ -106,7 +106,7 @@ class Worker:
             raise WorkerError(f"a worker process for decoding images cannot be started: {reason(error)}") from None
 
     def ask(self, request: dict[str, object]) -> Tensor:
-        """Pixels for a request; a sentence when an image is unreadable or the worker is gone."""
+        """Return the pixels of a request; raise one sentence if an image is unreadable or the worker is gone."""
         content = self._reply(request)
         shape = (-1, request["channels"], request["size"], request["size"])
         return torch.frombuffer(content, dtype=torch.uint8).view(shape)  # type: ignore[arg-type]

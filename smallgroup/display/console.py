@@ -16,13 +16,13 @@ class CleanConsole(Console):
         super().__init__(stderr=stderr, width=width, markup=False, emoji=False, highlight=False)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Everything that is printed or drawn live comes by here; cursor movements and colors are no text."""
+        """Clean everything that is printed or drawn live; cursor movements and colors are no text."""
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else printable(text, keep="\n"), style, control)
 
 
 def bar_columns() -> tuple[ProgressColumn, ...]:
-    """What a progress bar shows: what it is of, the bar, and the field `state` of its task."""
+    """Return the columns of a progress bar: its label, the bar, and the field `state` of its task."""
     return (
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=30),
@@ -31,6 +31,6 @@ def bar_columns() -> tuple[ProgressColumn, ...]:
 
 
 def console_for_table(width: int) -> Console:
-    """Standard output: as wide as the terminal, or `width` where there is none."""
+    """Return standard output as a console: as wide as the terminal, or `width` if there is none."""
     console = CleanConsole()
     return console if console.is_terminal else CleanConsole(width=width)

@@ -43,7 +43,7 @@ class Display(Watcher, ABC):
 
     @abstractmethod
     def introduce(self, job: Job) -> tuple[list[str], int, int]:
-        """What is about to happen, in a few lines; the steps of the run and of an epoch."""
+        """Return a few lines on what is about to happen, the steps of the run, and those of an epoch."""
 
     @property
     def moments(self) -> tuple[int, ...]:
@@ -51,32 +51,32 @@ class Display(Watcher, ABC):
         return (FIRST_STEPS,)
 
     def hedge(self, step: int) -> str:  # noqa: ARG002
-        """How sure the time left is after a step."""
+        """Return how sure the time left is after a step."""
         return "about"
 
     @abstractmethod
     def time_left(self, step: int, seconds: float) -> float | None:
-        """Seconds left after so many steps and seconds; None: not known yet."""
+        """Return the seconds left after so many steps and seconds; None if not known yet."""
 
     def place(self, step: int) -> str:
-        """How far a run is after a step."""
+        """Return how far a run is after a step."""
         epoch = f"epoch {(step - 1) // self._epoch + 1}/{self._steps // self._epoch}"
         return f"{epoch}  step {step}/{self._steps}"
 
     @abstractmethod
     def lines(self, row: Mapping[str, Any]) -> list[str]:
-        """A row of metrics where lines are printed."""
+        """Return the lines that are printed for a row of metrics."""
 
     @abstractmethod
     def summary(self, row: Mapping[str, Any]) -> str:
-        """The few numbers of a row that a single line per epoch has room for."""
+        """Return the few numbers of a row that fit on a single line per epoch."""
 
     @abstractmethod
     def picture(self) -> RenderableType:
-        """The rows of the last epoch on a terminal."""
+        """Return the rows of the last epoch on a terminal."""
 
     def remark(self, row: Mapping[str, Any]) -> None:
-        """What else there is to say about a row."""
+        """Print what else there is to say about a row."""
 
     # What a run tells.
 
@@ -93,7 +93,7 @@ class Display(Watcher, ABC):
         self.console.print(Text(printable(sentence), style=style), soft_wrap=True)
 
     def told(self, sentence: str) -> None:
-        """What is not as it should be."""
+        """Print a warning as soon as the run gives it."""
         self.say(f"warning: {sentence}", "yellow")
 
     def resumed(self, step: int) -> None:
@@ -154,7 +154,7 @@ class Display(Watcher, ABC):
 
 
 def _is_notebook(console: Console) -> bool:
-    """Whether a console is that of a notebook that can be drawn on again; without ipywidgets it gets lines."""
+    """Return whether a console is that of a notebook that can be drawn on again; without ipywidgets it gets lines."""
     return console.is_jupyter and find_spec("ipywidgets") is not None
 
 
@@ -166,5 +166,5 @@ def number(value: object) -> str:
 
 
 def numbers(row: Mapping[str, Any], titles: Mapping[str, str]) -> str:
-    """What a row has of some metrics, in a line."""
+    """Return some metrics of a row on one line."""
     return ", ".join(f"{title} {number(row[name])}" for name, title in titles.items() if name in row)

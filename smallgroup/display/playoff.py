@@ -17,7 +17,7 @@ class PlayOffDisplay(Display):
     """Shows a play-off: who takes part, and how each candidate does in its rounds."""
 
     def introduce(self, job: Job) -> tuple[list[str], int, int]:
-        """Candidates and how they are compared."""
+        """Return the number of candidates and how they are compared."""
         assert isinstance(job, PlayOffJob)
         self._job = job
         self._began: tuple[int, float] | None = None
@@ -30,7 +30,7 @@ class PlayOffDisplay(Display):
         return lines, max(1, job.steps), max(1, job.steps)
 
     def time_left(self, step: int, seconds: float) -> float | None:
-        """By the steps so far: those of other candidates may take longer."""
+        """Return the seconds left by the steps so far; those of other candidates may take longer."""
         if self._began is None:
             self._began = (step, seconds)
             return None
@@ -38,7 +38,7 @@ class PlayOffDisplay(Display):
         return (seconds - since) / max(1, step - first) * max(0, self._job.steps - step)
 
     def place(self, step: int) -> str:
-        """The rounds, and the steps as far as they are known."""
+        """Return the round and the steps as far as they are known."""
         self._bar.update(self._task, total=self._job.steps)
         return f"play-off  step {step}/{self._job.steps}"
 

@@ -52,11 +52,11 @@ class SearchDisplay(Display):
         return (FIRST_STEPS, *(turn + FIRST_STEPS for turn in self._turns if turn > 0))
 
     def hedge(self, step: int) -> str:
-        """Of steps that train V alone a larger part is spent beside the networks than of the others."""
+        """Return how sure the time left is: steps of V alone spend a larger part outside of the networks."""
         return "about" if self._kind(step - 1) == "all" else "at most about"
 
     def time_left(self, step: int, seconds: float) -> float | None:
-        """Steps of V alone are cheaper than others, which the estimate knows."""
+        """Return the seconds left; steps of V alone are cheaper than others, which the estimate knows."""
         return self._estimate.left(step, seconds)
 
     def lines(self, row: Mapping[str, Any]) -> list[str]:
@@ -67,12 +67,12 @@ class SearchDisplay(Display):
         ]
 
     def summary(self, row: Mapping[str, Any]) -> str:
-        """Loss and error of W on validation images."""
+        """Return the loss and error of W on validation images."""
         shown = {name: TITLES[name] for name in ("validation_loss", "w_error")}
         return f"learner {row['learner']}: {numbers(row, shown)}"
 
     def picture(self) -> RenderableType:
-        """The table of learners, and the cell of the one that would be retained."""
+        """Return the table of learners, and the cell of the one that would be retained."""
         table = Table(box=None, pad_edge=False, header_style="bold")
         table.add_column("learner", justify="right")
         shown = [name for name in TITLES if any(name in row for row in self.rows)]
@@ -85,7 +85,7 @@ class SearchDisplay(Display):
         return Group(table, "", cell)
 
     def remark(self, row: Mapping[str, Any]) -> None:
-        """Signs of a collapse, each when it appears; and the end of a learner's search."""
+        """Print signs of a collapse, each when it appears, and the end of a learner's search."""
         for sign, sentence in row["warnings"].items():
             if (row["learner"], sign) not in self._said:
                 self.say(f"warning: learner {row['learner']}: {sentence}", "yellow")

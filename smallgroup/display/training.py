@@ -63,7 +63,7 @@ class TrainingDisplay(Display):
         return lines, job.steps, job.steps_per_epoch
 
     def time_left(self, step: int, seconds: float) -> float | None:
-        """Every step takes as long as the others."""
+        """Return the seconds left; every step takes as long as the others."""
         if self._began is None:
             self._began = (step, seconds)  # the first step is slower than others and not counted
             return None
@@ -71,7 +71,7 @@ class TrainingDisplay(Display):
         return (seconds - since) / (step - first) * (self._total - step)
 
     def lines(self, row: Mapping[str, Any]) -> list[str]:
-        """An epoch of a network in a line."""
+        """Return one line for an epoch of a network."""
         whose = f"learner {row['learner']}: " if "learner" in row else ""
         return [whose + numbers(row, TITLES)]
 
@@ -85,7 +85,7 @@ class TrainingDisplay(Display):
 
 
 def _about_group(job: GroupJob) -> list[str]:
-    """Who learns from whom, and on what."""
+    """Return lines on who learns from whom, and on what."""
     own, unlabeled = job.own, job.data.unlabeled
     networks = f"{own.learners} network{'s' * (own.learners != 1)}"
     if not own.teaching.active:

@@ -144,7 +144,7 @@ def _write_script(path: Path, content: str | None) -> Path | None:
 
 
 def check_parity(network: DerivedNetwork, model: TrainedModel, exported: Forward) -> tuple[float, float]:
-    """The largest absolute difference of the logits on random images, and the tolerance; an error if it is above."""
+    """Return the largest difference of the logits on random images, and the tolerance; raise an error above it."""
     differences, sizes = [], []
     for count in BATCHES:
         images = torch.randn(count, *model.design.images.shape, generator=stream("export", count))

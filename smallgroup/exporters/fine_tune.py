@@ -106,7 +106,7 @@ def _input_rounding(quantizer: nn.Module) -> Any:  # noqa: ANN401 -- a hook
 
 
 def _weight_quantizer() -> nn.Module:
-    """As onnxruntime does it: symmetric, a scale per output channel, by the largest weight as it stands."""
+    """Quantize weights as onnxruntime does: symmetric, a scale per output channel, by the largest weight."""
     from torch.ao.quantization import FakeQuantize, MovingAveragePerChannelMinMaxObserver  # noqa: PLC0415
 
     with warnings.catch_warnings():
@@ -124,7 +124,7 @@ def _weight_quantizer() -> nn.Module:
 
 
 def _input_quantizer() -> nn.Module:
-    """By the range that inputs have had of late."""
+    """Quantize inputs by the range that they have had recently."""
     from torch.ao.quantization import FakeQuantize, MovingAverageMinMaxObserver  # noqa: PLC0415
 
     with warnings.catch_warnings():

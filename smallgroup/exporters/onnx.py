@@ -89,7 +89,7 @@ class Onnx(Exporter):
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without two things the exporter of torch says of itself: a class it should not use, a package it does without."""
+    """Silence two warnings of torch's exporter: about a class it should not use, and a package it does without."""
     logger = logging.getLogger("torch.onnx._internal.exporter._registration")
 
     def heard(record: logging.LogRecord) -> bool:

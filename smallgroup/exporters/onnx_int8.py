@@ -54,7 +54,7 @@ class _Reader:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the advice that the quantizer logs."""
+    """Silence the advice that the quantizer logs."""
     logger = logging.getLogger()
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -32,7 +32,7 @@ class _Later(NamedTuple):
 
 
 def _gradient_of(passes: Sequence[str]) -> str:
-    """What the gradient of some passes is called in a sentence."""
+    """Return what the gradient of some passes is called in a sentence."""
     names = " and ".join(repr(name) for name in passes)
     return f"the gradient of pass {names}"
 
@@ -113,7 +113,7 @@ class Checks:
             direct.update(total([direct, penalty]))
 
     def can_follow(self, k: int, term: str, direction: Vector[Tensor]) -> bool:
-        """Whether a direction is neither zero nor infinite; otherwise its term is skipped and counted."""
+        """Return whether a direction is neither zero nor infinite; otherwise its term is skipped and counted."""
         reason = obstacle(direction)
         if reason is not None:
             self._found.skipped[k][term] = reason
@@ -132,7 +132,7 @@ class Checks:
         return True
 
     def knows_pupils(self, k: int) -> bool:
-        """Whether the sensitivity of everybody learner k teaches is known; otherwise two terms are skipped."""
+        """Return whether the sensitivity of everybody learner k teaches is known; otherwise two terms are skipped."""
         unknown = [j for j in self._teaching.pupils_of(k) if self._found.s[j] is None]
         if unknown:
             terms = ["cross"] * self._teaching.trains_v + ["label"] * self._label_path

@@ -37,7 +37,7 @@ class FusedSGD(SGD):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]  # noqa: ARG002
-        """As SGD does it; the loss is not evaluated again."""
+        """Take a step as SGD does; the loss is not evaluated again."""
         for group in self.param_groups:
             weights = [weight for weight in group["params"] if weight.grad is not None]
             if not weights:
@@ -67,7 +67,7 @@ class FusedSGD(SGD):
 
 
 def laid_out_like(weight: Tensor, tensor: Tensor) -> Tensor:
-    """A tensor whose elements lie in memory in the order of those of the weight: the tensor itself, if they do."""
+    """Return a tensor whose elements lie in memory in the order of the weight's: the tensor itself, if they do."""
     if (tensor.is_contiguous() and weight.is_contiguous()) or tensor.stride() == weight.stride():
         return tensor
     return torch.empty_like(weight).copy_(tensor)

@@ -307,7 +307,7 @@ class SmallGroup:
         return report
 
     def _move_architecture(self, k: int, report: LearnerReport, before: Tensors) -> None:
-        """A_k <- A_k - eta_A * gradient, Eq. (6), or what its optimizer and the learner make of it."""
+        """Take A_k <- A_k - eta_A * gradient, Eq. (6), or the step that its optimizer and the learner make of it."""
         own, architecture = self.optimizers[k], self.learners[k].architecture
         if not report.gradient:
             return
@@ -333,7 +333,7 @@ class SmallGroup:
             self._places = places
 
     def _saved(self) -> Snapshot:
-        """A copy of everything, as it is now; its memory is that of the step before."""
+        """Copy the current state of everything; the copy reuses the memory of the step before."""
         with_v = self.setting.teaching.trains_v
         if self._snapshot is not None and self._snapshot.is_of(self.optimizers, with_v=with_v):
             self._snapshot.take_again()

@@ -43,7 +43,7 @@ def finite_difference(
     *,
     radius: float,
 ) -> Product:
-    """Eq. (8): (grad_A F(P + a d) - grad_A F(P - a d)) / 2a, with a = radius / ||d|| over all weights together.
+    """Compute Eq. (8): (grad_A F(P + a d) - grad_A F(P - a d)) / 2a, with a = radius / ||d|| over all weights together.
 
     Right on smooth networks. With ReLU or max pooling the probes flip masks, and the error can be as large as
     the term itself at any radius: see docs/hypergradient.md.
@@ -58,7 +58,7 @@ def finite_difference(
 
 
 def exact(objectives: Sequence[Objective], point: Tensors, direction: Vector[Tensor], architecture: Tensors) -> Product:
-    """The derivative itself, by forward-mode differentiation of the architecture gradient.
+    """Return the derivative itself, by forward-mode differentiation of the architecture gradient.
 
     Forward over reverse: one pass carries the direction along with the values, so there is no graph of a graph.
     It measured faster than two backward passes (docs/hypergradient.md) and yields the tables as well.
@@ -87,7 +87,7 @@ def exact(objectives: Sequence[Objective], point: Tensors, direction: Vector[Ten
 
 
 def obstacle(direction: Vector[Tensor]) -> str | None:
-    """Why a direction cannot be followed: a term along it is skipped, never divided by zero."""
+    """Return why a direction cannot be followed: a term along it is skipped, never divided by zero."""
     if direction.norm == 0:
         return ZERO
     if not direction.norm < float("inf"):
@@ -96,7 +96,7 @@ def obstacle(direction: Vector[Tensor]) -> str | None:
 
 
 def negated(product: Product) -> dict[str, Tensor]:
-    """Minus the architecture part: W' and V' are steps *down* the gradient."""
+    """Return minus the architecture part: W' and V' are steps *down* the gradient."""
     return {name: -tensor for name, tensor in product.architecture.items()}
 
 

@@ -11,7 +11,7 @@ Inputs = Any
 
 
 def is_one_object(inputs: Inputs) -> bool:
-    """Whether inputs are a tensor or move by themselves, as a `PackedSequence` does, which is a tuple only in name."""
+    """Return whether inputs are a tensor or move by themselves, as a `PackedSequence` does, a tuple only in name."""
     return isinstance(inputs, Tensor) or (hasattr(inputs, "to") and not isinstance(inputs, Mapping | list))
 
 

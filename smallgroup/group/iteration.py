@@ -18,7 +18,7 @@ from smallgroup.group.workings import Workings
 
 
 def iterate(work: Workings) -> StepReport:
-    """Algorithm 1, lines 1 to 3; the architecture step itself is left to the caller."""
+    """Compute lines 1 to 3 of Algorithm 1; the architecture step itself is left to the caller."""
     if work.teaching.trains_v:
         with work.found.timed(1):
             stage_1(work)
@@ -31,14 +31,14 @@ def iterate(work: Workings) -> StepReport:
 
 
 def first_stage_alone(work: Workings) -> StepReport:
-    """Stage 1 and nothing else: labelers that learn before they teach."""
+    """Take stage 1 alone: labelers that learn before they teach."""
     with work.found.timed(1):
         stage_1(work)
     return work.report()
 
 
 def third_stage_alone(work: Workings) -> StepReport:
-    """grad_A L(W_k, A_k, D_val) where W_k stands: the direct term without a look ahead."""
+    """Compute grad_A L(W_k, A_k, D_val) at the current W_k: the direct term without a look ahead."""
     with work.found.timed(3):
         for k in work.mine:
             w = work.problem.w(k)
@@ -48,7 +48,7 @@ def third_stage_alone(work: Workings) -> StepReport:
 
 
 def stage_1(work: Workings) -> None:
-    """V'_k = V_k - xi_V grad_V L(V_k, A_k, D_tr), Eq. (4): each learner on its own."""
+    """Compute V'_k = V_k - xi_V grad_V L(V_k, A_k, D_tr), Eq. (4): each learner on its own."""
     for k in work.mine:
         objective, v = work.problem.first(k), work.problem.v(k)
         work.problem.begin(k, "v", objective, v)
@@ -58,7 +58,7 @@ def stage_1(work: Workings) -> None:
 
 
 def stage_2(work: Workings) -> None:
-    """p_k = h(f(V'_k, A_k, u)), then W'_k = W_k - xi_W grad_W O_k(W_k), Eq. (5).
+    """Compute p_k = h(f(V'_k, A_k, u)), then W'_k = W_k - xi_W grad_W O_k(W_k), Eq. (5).
 
     O_k(W) = L(W, A_k, D_tr) + lambda sum_{j != k} l(f(W, A_k, u), p_j).
     """
@@ -79,7 +79,7 @@ def stage_2(work: Workings) -> None:
 
 
 def stage_3(work: Workings) -> None:
-    """The gradient of sum_j L(W'_j, A_j, D_val) in A_k, Eq. (6): direct + own + cross + label."""
+    """Compute the gradient of sum_j L(W'_j, A_j, D_val) in A_k, Eq. (6): direct + own + cross + label."""
     for k in work.mine:
         direct_and_own(work, k, work.product)
     if work.product is not None and work.teaching.labels_move:
@@ -89,7 +89,7 @@ def stage_3(work: Workings) -> None:
 
 
 def direct_and_own(work: Workings, k: int, product: MixedProduct | None) -> None:
-    """Eq. (7): direct = grad_A L(W'_k, A_k, D_val), own = -xi_W d2O_k/(dA_k dW_k) g_k.
+    """Compute Eq. (7): direct = grad_A L(W'_k, A_k, D_val), own = -xi_W d2O_k/(dA_k dW_k) g_k.
 
     g_k = grad_W' L(W'_k, A_k, D_val). The same product yields s_k = -xi_W d/de dl/dp(f(W_k + e g_k, A_k, u), p_j)
     for its teachers j: of cross-entropy xi_W d/de log q_k for all of them.
@@ -111,7 +111,7 @@ def direct_and_own(work: Workings, k: int, product: MixedProduct | None) -> None
 
 
 def cross_and_label(work: Workings, k: int, product: MixedProduct) -> None:
-    """What A_k does to the validation losses of its pupils, all of it through the labels p_k.
+    """Compute what A_k does to the validation losses of its pupils, all of it through the labels p_k.
 
     To first order those losses change with p_k by lambda mean_batch sum p_k S_k, S_k the sum of its pupils' s_j.
     With r_k the gradient of that in V'_k:

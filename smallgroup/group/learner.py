@@ -195,7 +195,7 @@ def _checked(role: str, tensors: Tensors, *, may_be_empty: bool = False) -> dict
 
 
 def _check_alike(v: Tensors, w: Tensors) -> None:
-    """V and W are two sets of weights of the same network."""
+    """Refuse V and W that are not two sets of weights of the same network."""
     shapes_v = {name: tuple(tensor.shape) for name, tensor in v.items()}
     shapes_w = {name: tuple(tensor.shape) for name, tensor in w.items()}
     for name in sorted(shapes_v.keys() | shapes_w.keys()):

@@ -58,7 +58,7 @@ class ModuleApply:
     def __call__(
         self, weights: Tensors, architecture: Tensors, inputs: Inputs, *, phase: Phase | None = None
     ) -> Tensor:
-        """The module's output with the given tensors in place of its own."""
+        """Return the module's output with the given tensors in place of its own."""
         state = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
         arguments, named = _arguments(inputs)
         with _replayed(next(iter(weights.values())).device, seed_of(self.seed, self.step, phase)):
@@ -136,7 +136,7 @@ def _arguments(inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 @contextmanager
 def _replayed(device: torch.device, seed: int) -> Iterator[None]:
-    """Torch's global generators, seeded for a while and then put back where they were.
+    """Seed torch's global generators for a while, and then restore them.
 
     Each is seeded by itself: `torch.manual_seed` would also note a call, with its traceback, for every GPU to come.
     """

@@ -43,7 +43,7 @@ Objective = Callable[[Tensors, Tensors], Loss]
 
 
 def on_labels(member: Member, batch: Labelled, phase: Phase) -> Objective:
-    """L(., A_k, D): the loss on human labels. Stage 1, the first term of stage 2, and stage 3."""
+    """Return L(., A_k, D): the loss on human labels. Stage 1, the first term of stage 2, and stage 3."""
     task = member.task
 
     def objective(weights: Tensors, architecture: Tensors) -> Loss:
@@ -64,7 +64,7 @@ def on_handed(
     with_slopes: bool = False,
     by_strangers: bool = False,
 ) -> Objective:
-    """weight * sum_j l(f(., A_k, u), p_j): the loss of a pupil on the tables it was handed, in stage 2.
+    """Return weight * sum_j l(f(., A_k, u), p_j): the loss of a pupil on the tables it was handed, in stage 2.
 
     One pass serves all teachers, whatever their number. If the pupil's loss is linear in what it is handed, as
     cross-entropy is, they come as one table, their sum. Tables of strangers are those of frozen labelers.
@@ -88,7 +88,7 @@ def on_handed(
 
 
 def on_nothing(member: Member, inputs: Inputs, weight: float) -> Objective:
-    """The same with a teacher who knows nothing: a control that smooths and teaches nothing."""
+    """Return the loss on the table of a teacher who knows nothing: a control that smooths and teaches nothing."""
     phase: Phase = "w_unlabeled"
 
     def objective(weights: Tensors, architecture: Tensors) -> Loss:
@@ -102,7 +102,7 @@ def on_nothing(member: Member, inputs: Inputs, weight: float) -> Objective:
 def on_handed_jointly(
     member: Member, inputs: Inputs, handed: Sequence[Tensor], peers: Sequence[Tensor], weight: float
 ) -> Objective:
-    """The joint form of Eq. (12): W_k also moves because it makes what its peers are measured by.
+    """Return the joint form of Eq. (12): W_k also moves because it makes what its peers are measured by.
 
     `peers` are the outputs of those who learn from k; of a loss that is linear in the table, the sum of their slopes.
     """
@@ -136,7 +136,7 @@ class Taught(NamedTuple):
 
 
 def of_handed(member: Member, inputs: Inputs, taught: Taught, weight: float, *, phase: Phase) -> Objective:
-    """What the table of learner k does to the validation losses of those it teaches, to first order.
+    """Return what the table of learner k does to its pupils' validation losses, to first order.
 
     The derivative of sum_j L(W'_j, A_j, D_val) along a change of p_k is `weight * mean_batch sum p_k S_k`, with S_k
     the sum of its pupils' sensitivities (see `hypergradients`). In the joint form the predictions of k meet the tables
@@ -154,7 +154,7 @@ def of_handed(member: Member, inputs: Inputs, taught: Taught, weight: float, *, 
 
 
 def paired(table: Tensor, slope: Tensor) -> Tensor:
-    """The sum of the products over all entries of an input, averaged over the batch."""
+    """Return the sum of the products over all entries of an input, averaged over the batch."""
     return (table.to(slope) * slope).reshape(len(slope), -1).sum(dim=1).mean()
 
 
@@ -166,7 +166,7 @@ def gradients(
     of_weights: bool = False,
     of_architecture: bool = False,
 ) -> Gradients:
-    """The loss and, in one backward pass, just the gradients asked for.
+    """Return the loss and, in one backward pass, just the gradients asked for.
 
     A weight or architecture tensor that took no part in the pass has None. What is not asked for enters as a
     constant, so that the backward pass does not compute it; with nothing asked for no graph is built.
@@ -196,7 +196,7 @@ def _added(losses: Sequence[Tensor]) -> Tensor:
 
 
 def penalty_gradient(learner: Learner) -> dict[str, Tensor] | None:
-    """The gradient of the learner's penalty on its architecture, if it has one."""
+    """Return the gradient of the learner's penalty on its architecture, if it has one."""
     leaves = variables(learner.architecture)
     with torch.enable_grad():
         value = learner.penalty(leaves) if leaves else None

@@ -42,7 +42,7 @@ class Move:
     xi: Mapping[str, float | Tensor]
 
     def direction(self, gradient: Mapping[str, Tensor | None]) -> Vector[Tensor]:
-        """xi * gradient: a change of the *objective's* gradient by e moves `after` by -xi e."""
+        """Return xi * gradient: a change of the *objective's* gradient by e moves `after` by -xi e."""
         known = {name: g for name, g in gradient.items() if g is not None}
         rates = [self.xi[name] for name in known]
         if len(set(rates)) == 1 and isinstance(rates[0], float):
@@ -54,7 +54,7 @@ class Move:
 
 
 def plain_move(weights: Tensors, gradient: Mapping[str, Tensor | None], optimizer: Optimizer) -> Move:
-    """Eqs. (4) and (5): P' = P - xi grad, at the optimizer's learning rates, without touching anything."""
+    """Compute Eqs. (4) and (5): P' = P - xi grad, at the optimizer's learning rates, without changing anything."""
     rates = {id(p): float(group["lr"]) for group in optimizer.param_groups for p in group["params"]}
     before = Point(constants(weights))
     xi = {name: rates[id(tensor)] if gradient[name] is not None else 0.0 for name, tensor in weights.items()}
@@ -98,14 +98,14 @@ def lay_down(gradient: Mapping[str, Tensor | None], factor: float | Tensor, tens
 
 
 def take_step(optimizer: Optimizer, tensors: Tensors) -> None:
-    """One optimizer step on the gradients laid down, which are then taken away again."""
+    """Take one optimizer step on the gradients that are set, and then remove them."""
     optimizer.step()
     for tensor in tensors.values():
         tensor.grad = None
 
 
 def clip_factor(gradient: Vector[Tensor | None], clip: float | None) -> float | Tensor:
-    """What the gradient is multiplied by so that its norm is at most `clip`; torch's rule, 1e-6 included.
+    """Return what the gradient is multiplied by so that its norm is at most `clip`; torch's rule, 1e-6 included.
 
     A norm that was left on a device gives a factor there.
     """
@@ -117,7 +117,7 @@ def clip_factor(gradient: Vector[Tensor | None], clip: float | None) -> float | 
 
 
 def _derivatives(optimizer: Optimizer, weights: Tensors, factor: float) -> dict[str, float | Tensor]:
-    """xi of every weight, for the gradients laid down, which were multiplied by a factor; 0 where there is none."""
+    """Return xi of every weight for the gradients set, which were multiplied by a factor; 0 where there is none."""
     xi: dict[str, float | Tensor] = dict.fromkeys(weights, 0.0)
     groups = {id(p): group for group in optimizer.param_groups for p in group["params"]}
     derivative = step_derivative.dispatch(type(optimizer))
@@ -157,7 +157,7 @@ def _(optimizer: SGD, group: dict[str, Any], parameter: Tensor, gradient: Tensor
 
 @step_derivative.register
 def _(optimizer: Adam, group: dict[str, Any], parameter: Tensor, gradient: Tensor) -> float | Tensor:
-    """With m, v the moments after the step: d/dg [m^ / (sqrt(v^) + eps)], both moments depending on g."""
+    """Return d/dg [m^ / (sqrt(v^) + eps)], with m, v the moments after the step, both depending on g."""
     b1, b2 = (float(b) for b in group["betas"])
     state = optimizer.state.get(parameter, {})
     t = float(state.get("step", 0)) + 1
@@ -181,7 +181,7 @@ def complete(
     w_lr: float,
     architecture_lr: float,
 ) -> list[Optimizers]:
-    """Plain SGD wherever nothing else was asked for; what was asked for is checked against its tensors."""
+    """Return the optimizers, plain SGD by default; given ones are checked against their tensors."""
     for name, rate in (("v_lr", v_lr), ("w_lr", w_lr), ("architecture_lr", architecture_lr)):
         check_number(name, rate)
     if given is None:
@@ -214,7 +214,7 @@ def complete(
 
 
 def check_differentiable(optimizer: Optimizer | None) -> None:
-    """Second-order modes need d(step)/d(gradient) of the optimizers of V and W."""
+    """Refuse optimizers of V and W without d(step)/d(gradient), which second-order modes need."""
     if optimizer is None:
         return
     if step_derivative.dispatch(type(optimizer)) is step_derivative.dispatch(object):

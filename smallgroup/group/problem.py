@@ -95,7 +95,7 @@ class Problem:
         return self._on_labels(k, self._batches.train, "v")
 
     def second(self, k: int) -> dict[Phase, Objective]:
-        """O_k as its one or two parts, by phase; the labels in it are constants."""
+        """Return O_k as its one or two parts, by phase; the labels in it are constants."""
         parts: dict[Phase, Objective] = {}
         if self.teaching.human_labels:
             parts["w"] = self._on_labels(k, self._batches.train, "w")
@@ -109,7 +109,7 @@ class Problem:
         return self._on_labels(k, self._batches.validation, "val")
 
     def taught(self, k: int) -> Objective:
-        """lambda mean_batch sum p_k S_k, as a function of what makes p_k."""
+        """Return lambda mean_batch sum p_k S_k, as a function of what makes p_k."""
         teaching, p = self.teaching, self._found.p
         # Of those it does not teach (at most itself) the sensitivity plays no part, and may be unknown.
         s = [{} if s_j is None else s_j.to for s_j in self._found.s]
@@ -118,7 +118,7 @@ class Problem:
         return objectives.of_handed(self.members[k], self.u, known, teaching.weight, phase=self._labelling_phase)
 
     def _moved(self, k: int) -> list[tuple[Tensor, Tensor]]:
-        """What the peers of k hand over in the joint form, and how that changes; of a linear loss all in one."""
+        """Return what the peers of k hand over in the joint form, and how it changes; of a linear loss all in one."""
         pairs = [
             (p_j, torch.zeros_like(p_j) if s_j is None or s_j.change is None else s_j.change)
             for p_j, s_j in zip(self._found.p, self._found.s, strict=True)
@@ -146,7 +146,7 @@ class Problem:
         return objectives.on_handed(member, u, handed, weight, with_slopes=teaching.labels_move, by_strangers=strangers)
 
     def _peers(self, k: int) -> list[Tensor]:
-        """Those who learn from k in the joint form: their outputs, or of a linear loss the sum of their slopes."""
+        """Return the outputs of k's pupils in the joint form, or of a linear loss the sum of their slopes."""
         outputs = self._found.outputs
         if not self.task.linear:
             return [outputs[j] for j in self.teaching.pupils_of(k)]
@@ -159,7 +159,7 @@ class Problem:
         self.members[k].learner.begin_phase(phase, architecture, lambda: objective(weights, architecture).value)
 
     def is_shown(self, k: int) -> bool:
-        """Whether the learner wants to see the gradients of its weights."""
+        """Return whether the learner wants the gradients of its weights."""
         return self.members[k].learner.sees_gradients
 
     def show(self, k: int, phase: Phase, found: Gradients) -> None:

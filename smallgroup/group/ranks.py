@@ -165,7 +165,7 @@ class _Form(NamedTuple):
 
     @staticmethod
     def of(tables: Tables | None) -> "_Form":
-        """That of some tables, which must be alike."""
+        """Return the form of some tables, which must be alike."""
         if tables is None:
             return _Form(0, torch.float32, (), ())
         first = tables[0]
@@ -184,13 +184,13 @@ class _Form(NamedTuple):
 
     @staticmethod
     def read(numbers: Sequence[int]) -> "_Form":
-        """That which another rank has described."""
+        """Read the form that another rank has sent."""
         tables, dtype, dims, *sizes = numbers
         shape, strides = sizes[:dims], sizes[MOST_DIMENSIONS : MOST_DIMENSIONS + dims]
         return _Form(tables, DTYPES[dtype], tuple(shape), tuple(strides))
 
     def numbers(self) -> list[int]:
-        """All of it as FORM integers."""
+        """Return the form as a list of FORM integers."""
         none = [0] * (MOST_DIMENSIONS - len(self.shape))
         return [self.tables, DTYPES.index(self.dtype), len(self.shape), *self.shape, *none, *self.strides, *none]
 

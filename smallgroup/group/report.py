@@ -52,7 +52,7 @@ class StepReport:
 
 
 def merged(architectures: StepReport, weights: StepReport) -> StepReport:
-    """One report of a step that was taken in two parts: A first, then V and W."""
+    """Merge the reports of a step that was taken in two parts: A first, then V and W."""
     parts = zip(architectures.learners, weights.learners, strict=True)
     learners = [
         replace(

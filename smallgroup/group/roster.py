@@ -29,7 +29,7 @@ def check_learners(learners: Sequence[Learner], *, needs_v: bool) -> None:
 
 
 def check_seeds(learners: Sequence[Learner]) -> None:
-    """Random numbers are each learner's own."""
+    """Refuse learners that share a seed: each has its own random numbers."""
     seeds: dict[int, int] = {}
     for k, learner in enumerate(learners):
         apply = learner.apply
@@ -50,5 +50,5 @@ def identities_of(learner: Learner) -> list[int]:
 
 
 def places_of(learner: Learner) -> list[int]:
-    """Where the tensors lie: moved to another device or precision, they are the same objects in another place."""
+    """Return the addresses of the tensors: moved to another device or precision, objects stay the same."""
     return [tensor.data_ptr() for _, tensors in _roles(learner) for tensor in tensors.values()]

@@ -37,7 +37,7 @@ class Snapshot:
         ]
 
     def is_of(self, optimizers: Sequence[Optimizers], *, with_v: bool) -> bool:
-        """Whether it can be taken again, because these are the optimizers it was taken of."""
+        """Return whether the snapshot can be taken again, because it was taken of these optimizers."""
         return self._optimizers == list(optimizers) and self._with_v == with_v
 
     def take_again(self) -> None:
@@ -75,7 +75,7 @@ class _State:
         self.take_again()
 
     def take_again(self) -> None:
-        """Of how the optimizer stands now; as long as it has the same buffers, their copies stay where they are."""
+        """Copy the current state of the optimizer; while it has the same buffers, their copies stay where they are."""
         optimizer = self._optimizer
         known = [value for p, state in optimizer.state.items() for value in (p, *state.values())]
         if len(known) == len(self._known) and all(map(is_, known, self._known)):

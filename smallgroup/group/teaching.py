@@ -96,23 +96,23 @@ class Teaching:
         return max(self.size - 1, 1)
 
     def received(self, k: int, tables: "Sequence[Tensor]") -> "Tensor":
-        """What reaches learner k of a table of every learner: the labels t_k, or the sensitivities S_k.
+        """Return what reaches learner k of a table of every learner: the labels t_k, or the sensitivities S_k.
 
         One sum for both, because j learns from k exactly if k learns from j, and with the same weight.
         """
         return self.mass * tables[k] if self.targets == "own" else self.from_peers(k, tables)
 
     def from_peers(self, k: int, tables: "Sequence[Tensor]") -> "Tensor":
-        """The sum over j != k in learner order: never a total minus one, which would lose bits."""
+        """Return the sum over j != k in learner order: never a total minus one, which would lose bits."""
         first, *others = [table for j, table in enumerate(tables) if j != k]
         for table in others:
             first = first + table.to(first)
         return first
 
     def teachers_of(self, k: int) -> list[int]:
-        """From whom learner k learns: the same as its pupils."""
+        """Return the learners from whom k learns: the same as its pupils."""
         return self.pupils_of(k)
 
     def pupils_of(self, k: int) -> list[int]:
-        """Who learns from the labels of learner k."""
+        """Return the learners that learn from the labels of k."""
         return [k] if self.targets == "own" else [j for j in range(self.size) if j != k]

@@ -37,17 +37,17 @@ class Vector(dict[str, Value]):
 
 
 def constants(tensors: Tensors) -> dict[str, Tensor]:
-    """The same values, cut off from every graph."""
+    """Return the same values, cut off from every graph."""
     return dict(tensors) if isinstance(tensors, Point) else {n: tensor.detach() for n, tensor in tensors.items()}
 
 
 def variables(tensors: Tensors) -> dict[str, Tensor]:
-    """The same values as leaves that ask for a gradient and that no other graph knows of."""
+    """Return the same values as leaves that ask for a gradient and that no other graph knows of."""
     return dict(tensors.variables if isinstance(tensors, Point) else Point(tensors).variables)
 
 
 def copies(tensors: Tensors) -> Point:
-    """Copies of the values in memory of their own."""
+    """Return copies of the values in memory of their own."""
     return Point({name: tensor.detach().clone() for name, tensor in tensors.items()})
 
 
@@ -57,19 +57,19 @@ def zeros(tensors: Tensors) -> dict[str, Tensor]:
 
 
 def filled(found: Mapping[str, Tensor | None], like: Tensors) -> dict[str, Tensor]:
-    """Gradients with zeros where a tensor took no part."""
+    """Return gradients with zeros where a tensor took no part."""
     result = zeros(like)
     result.update({name: tensor for name, tensor in found.items() if tensor is not None})
     return result
 
 
 def present(found: Mapping[str, Tensor | None]) -> list[Tensor]:
-    """The gradients of those that took part."""
+    """Return the gradients of those that took part."""
     return [tensor for tensor in found.values() if tensor is not None]
 
 
 def shifted(point: Tensors, direction: Tensors, amount: float) -> Point:
-    """`point + amount * direction`, as new tensors: a probe never edits the weights it probes.
+    """Return `point + amount * direction` as new tensors: a probe never edits the weights it probes.
 
     This is the one copy of the weights that a probe makes.
     """
@@ -78,7 +78,7 @@ def shifted(point: Tensors, direction: Tensors, amount: float) -> Point:
 
 
 def scaled(tensors: list[Tensor], factor: float | Tensor) -> Sequence[Tensor]:
-    """`factor * tensor` for each of them, as new tensors; the factor may be a scalar on their device."""
+    """Return `factor * tensor` for each of them, as new tensors; the factor may be a scalar on their device."""
     if not tensors:
         return []
     if isinstance(factor, Tensor):
@@ -90,12 +90,12 @@ def scaled(tensors: list[Tensor], factor: float | Tensor) -> Sequence[Tensor]:
 
 
 def _number_may_be_a_tensor(like: Tensor) -> bool:
-    """Where that gives the same bits; on the CPU it saves half of the time, which torch spends on wrapping numbers."""
+    """Return whether a factor may be a tensor with the same bits; on the CPU that saves half of the time."""
     return like.device.type == "cpu" and like.dtype in (torch.float32, torch.float64)
 
 
 def total(parts: Iterable[Tensors]) -> dict[str, Tensor]:
-    """The sum of several sets of equally named tensors, added in the order given."""
+    """Return the sum of several sets of equally named tensors, added in the order given."""
     first, *others = parts
     result = dict(first)
     for other in others:
@@ -104,7 +104,7 @@ def total(parts: Iterable[Tensors]) -> dict[str, Tensor]:
 
 
 def summed(parts: Sequence[Vector[Tensor | None]]) -> Vector[Tensor | None]:
-    """The sum of gradients, where None means that a tensor took no part."""
+    """Return the sum of gradients, where None means that a tensor took no part."""
     result = parts[0]
     for part in parts[1:]:
         known = {name: g for name, g in result.items() if g is not None}
@@ -117,12 +117,12 @@ def summed(parts: Sequence[Vector[Tensor | None]]) -> Vector[Tensor | None]:
 
 
 def norm(tensors: Iterable[Tensor]) -> float:
-    """The L2 norm of all tensors together, as one vector; 0 for none."""
+    """Return the L2 norm of all tensors together, as one vector; 0 for none."""
     return float(unread_norm(list(tensors)))
 
 
 def unread_norm(tensors: list[Tensor]) -> Tensor:
-    """The same as a scalar tensor: on a GPU nobody has to wait for it yet."""
+    """Return the L2 norm as a scalar tensor, so that on a GPU nobody has to wait for it yet."""
     norms = torch._foreach_norm(tensors) if tensors else ()
     if len({each.device for each in norms}) != 1:
         return torch.nn.utils.get_total_norm(tensors)
@@ -132,7 +132,7 @@ def unread_norm(tensors: list[Tensor]) -> Tensor:
 
 
 def read(scalars: Sequence[Tensor]) -> list[float]:
-    """The values of several scalars in one go: on a GPU every reading waits for all that was asked of it before."""
+    """Return the values of several scalars at once: on a GPU every read waits for all that was asked of it before."""
     if len({scalar.device for scalar in scalars}) != 1:
         return [float(scalar) for scalar in scalars]
     values: list[float] = torch.stack([scalar.reshape(()) for scalar in scalars]).tolist()

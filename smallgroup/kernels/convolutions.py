@@ -14,7 +14,7 @@ many products it is split: one that sums over all pixels of a batch leaves threa
 
 
 def convolution(x: Tensor, matrix: Tensor, bias: Tensor | None, stride: int) -> Tensor:
-    """A convolution that keeps the size, or divides it by the stride."""
+    """Convolve images; the size stays, or is divided by the stride."""
     by_pixel = x.is_contiguous(memory_format=torch.channels_last)
     if x.device.type == "cpu" and by_pixel and stride == 1 and matrix.shape[-1] == 1 and matrix.shape[1] >= _MANY:
         y: Tensor = _Pointwise.apply(x, matrix, bias)  # type: ignore[no-untyped-call]
@@ -45,14 +45,14 @@ class _Pointwise(torch.autograd.Function):
 
 
 def _shares(x: Tensor) -> Tensor:
-    """All pixels in a few equal parts, [parts, pixels, channels]."""
+    """Split all pixels into a few equal parts, [parts, pixels, channels]."""
     pixels = x.numel() // x.shape[1]
     parts = next(parts for parts in range(_SHARES, 0, -1) if pixels % parts == 0)
     return x.permute(0, 2, 3, 1).reshape(parts, pixels // parts, -1)
 
 
 def depthwise(x: Tensor, weight: Tensor, stride: int, dilation: int) -> Tensor:
-    """Each channel with a filter of its own."""
+    """Convolve each channel with a filter of its own."""
     padding = dilation * (weight.shape[-1] // 2)
     if x.device.type != "cpu":
         return functional.conv2d(x, weight, None, stride, padding, dilation, len(weight))
@@ -98,7 +98,7 @@ class _Depthwise(torch.autograd.Function):
 
 
 def _turned(gradient: Tensor, weight: Tensor, dilation: int) -> Tensor:
-    """The gradient in the input, for stride 1."""
+    """Return the gradient in the input, for stride 1, as a convolution with the filter turned."""
     padding = dilation * (weight.shape[-1] // 2)
     return functional.conv2d(gradient, weight.flip(2, 3), None, 1, padding, dilation, len(weight))
 
@@ -110,7 +110,7 @@ def _torchs(
     steps: tuple[int, int] = (1, 1),
     needs: tuple[bool, bool] = (False, True),
 ) -> tuple[Tensor | None, Tensor | None]:
-    """The gradients as torch has them, for steps of a stride and a dilation; that of the filter unless told."""
+    """Return torch's own gradients for any stride and dilation; that of the filter only if it is wanted."""
     stride, dilation = steps
     padding = [dilation * (weight.shape[-1] // 2)] * 2
     dx, dw, _ = torch.ops.aten.convolution_backward(
@@ -120,7 +120,7 @@ def _torchs(
 
 
 def _spread(pixels: Tensor, x: Tensor, step: int) -> Tensor:
-    """Every step-th pixel of images like x; the others are zero."""
+    """Return images like x that have every step-th pixel, and zeros elsewhere."""
     if step == 1:
         return pixels
     images = torch.zeros_like(x)
@@ -129,7 +129,7 @@ def _spread(pixels: Tensor, x: Tensor, step: int) -> Tensor:
 
 
 def _sorted(x: Tensor, step: int, gap: int) -> Tensor:
-    """Each of the step x step images of every step-th pixel, beside one another with a gap of zeros between them.
+    """Return each of the step x step images of every step-th pixel, side by side with a gap of zeros between them.
 
     A filter with that dilation that reaches no farther than the gap is on this image one without.
     """

@@ -33,7 +33,7 @@ class Grouped(Pure):
     whole_nodes: ClassVar[bool] = True
 
     def convolutions(self, inputs: Sequence[Term], layers: Sequence[Convolution], stride: int) -> list[AnyTerm]:
-        """Layers of one kind in one call; a norm with weights or averages of its own has a call of its own."""
+        """Compute layers of one kind in one call; a norm with weights or averages of its own has a call of its own."""
         kinds: dict[tuple[object, ...], list[int]] = {}
         for place, layer in enumerate(layers):
             size = None if layer.filter is None else tuple(layer.filter.shape)
@@ -69,7 +69,7 @@ GROUPED = Grouped()
 
 
 def _rectified(inputs: Sequence[Term], sources: Sequence[int], known: dict[int, Tensor]) -> Tensor:
-    """The inputs of layers side by side, behind a ReLU; `known` keeps that of an input which several kinds share."""
+    """Return the inputs of layers side by side, after a ReLU; `known` keeps results that several kinds share."""
     first, *others = sources
     if any(source != first for source in others):
         return functional.relu(_beside_one_another([inputs[source] for source in sources]))
@@ -80,7 +80,7 @@ def _rectified(inputs: Sequence[Term], sources: Sequence[int], known: dict[int, 
 
 
 def _beside_one_another(terms: Sequence[Term]) -> Tensor:
-    """The images of several terms in one tensor; if they come from one call, that is it."""
+    """Return the images of several terms in one tensor; if they come from one call, it is its result."""
     parts = [term.part for term in terms if term.part is not None]
     if len(parts) == len(terms) == parts[0].parts:
         first = parts[0]
@@ -90,7 +90,7 @@ def _beside_one_another(terms: Sequence[Term]) -> Tensor:
 
 
 def _convolved(x: Tensor, layers: Sequence[Convolution], stride: int) -> list[AnyTerm]:
-    """Layers of one kind without state, each on its part of the channels."""
+    """Compute layers of one kind without state, each on its part of the channels."""
     number, first, step = len(layers), layers[0], stride
     if first.filter is not None:
         filters = torch.cat([layer.filter for layer in layers if layer.filter is not None])
@@ -181,12 +181,12 @@ class _Sum(torch.autograd.Function):
 
 
 def _product(weights: Tensor, rows: Tensor) -> Tensor:
-    """weights @ rows, in their precision: a search in bfloat16 would round a product of matrices, but not a sum."""
+    """Return weights @ rows in their precision: bfloat16 would round a product of matrices, but not a sum."""
     return (weights[:, None] * rows).sum(dim=0) if precision.current() == "bfloat16" else weights @ rows
 
 
 def _pixels(images: Tensor) -> Tensor:
-    """[n, h, w, c]: of images whose channels lie side by side, in the order of memory."""
+    """Return [n, h, w, c] of images whose channels lie side by side, in the order of memory."""
     return images.permute(0, 2, 3, 1)
 
 

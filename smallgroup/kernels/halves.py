@@ -10,7 +10,7 @@ from smallgroup.kernels.terms import differentiable_once
 
 
 def halves(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Every second pixel, and every second one of the image shifted by one.
+    """Return every second pixel, and every second one of the image shifted by one.
 
     A row or column of zeros stands in where an odd size leaves the shifted half one short.
     """
@@ -19,7 +19,7 @@ def halves(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def side_by_side(x: Tensor) -> Tensor:
-    """Both halves, one behind the other in the channels."""
+    """Return both halves, one after the other in the channels."""
     both: Tensor = _SideBySide.apply(x)  # type: ignore[no-untyped-call]
     return both
 

@@ -67,7 +67,7 @@ def require() -> None:
 
 @cache
 def identity() -> str:
-    """What the bits of the native path depend on beside the processor: sources, flags and compiler."""
+    """Return what the bits of the native path depend on besides the processor: sources, flags and compiler."""
     return json.loads(_sidecar(_place()).read_text(encoding="utf-8"))["identity"]  # type: ignore[no-any-return]
 
 
@@ -78,7 +78,7 @@ def _flags() -> list[str]:
 
 
 def _key() -> str:
-    """Another source, another torch, another processor: another build."""
+    """Return the name of a build: it differs by sources, torch and processor."""
     digest = hashlib.sha256(json.dumps([torch.__version__, sys.platform, _flags()]).encode())
     for file in sorted(SOURCES.iterdir()):
         digest.update(file.read_bytes())
@@ -98,7 +98,7 @@ def _sidecar(place: Path) -> Path:
 
 
 def _built() -> Path:
-    """The compiled library; whoever comes first compiles it, the others wait."""
+    """Return the compiled library; the first process compiles it, the others wait."""
     place = _place()
     make_own(place.parent)
     if _whole(place):
@@ -113,7 +113,7 @@ def _built() -> Path:
 
 
 def _wait_for(lock: IO[str]) -> None:
-    """Until nobody else builds; the system lets go of a lock when its owner ends, however it ends."""
+    """Wait until nobody else builds; the system releases a lock when its owner ends, however it ends."""
     deadline, told = time.monotonic() + _PATIENCE, False
     while True:
         try:
@@ -128,7 +128,7 @@ def _wait_for(lock: IO[str]) -> None:
 
 
 def _whole(place: Path) -> bool:
-    """Whether the library is there as it was built: a file that was cut off or changed is built again.
+    """Return whether the library is there as it was built: a file that was truncated or changed is built again.
 
     A library is code: one that another user may have written is refused.
     """
@@ -145,7 +145,7 @@ def _whole(place: Path) -> bool:
 
 
 def find_compiler() -> str:
-    """The program that CXX names; of several words, as with a cache in front, the one that is no option and there."""
+    """Return the program that CXX names; of several words the first one that exists and is no option."""
     words = shlex.split(os.environ.get("CXX", "")) or ["c++"]
     found = [word for word in words if not word.startswith("-") and shutil.which(word) is not None]
     if not found:
@@ -211,7 +211,7 @@ def _run_bound(command: list[str], environment: dict[str, str]) -> tuple[int, st
 
 
 def _last_line(text: str) -> str:
-    """Of what a compiler says, the first error; of a traceback, its end."""
+    """Return the first error of a compiler's output, or the end of a traceback."""
     lines = [line for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if " error: " in line]
     return (errors or lines[-1:] or ["no output"])[0]

@@ -34,7 +34,7 @@ class Native:
     whole_nodes: ClassVar[bool] = False
 
     def convolutions(self, inputs: Sequence[Term], layers: Sequence[Convolution], stride: int) -> list[AnyTerm]:
-        """Fused where a layer is depthwise or of one pixel; wider ones are torch's, which has good kernels for them."""
+        """Compute layers that are depthwise or of one pixel in fused form; wider ones by torch, which is fast there."""
         inputs = [self._differentiable(term) for term in inputs]
         results: list[AnyTerm | None] = [None] * len(layers)
         rectified: dict[int, Tensor] = {}
@@ -59,19 +59,19 @@ class Native:
         return [term for term in results if term is not None]
 
     def _differentiable(self, term: Term) -> Term:
-        """A term whose statistics are no constants, because convolutions do not look through them at the images."""
+        """Return a term whose statistics are no constants, because convolutions do not differentiate through them."""
         constant = term.statistics is not None and not term.statistics.requires_grad
         return Term(self.normalised(term)) if constant and term.value.requires_grad else term
 
     def pool(self, x: Tensor, *, average: bool, stride: int, normed: bool) -> Term:
-        """With statistics if a batch norm follows."""
+        """Pool images, with statistics if a batch norm follows."""
         y, statistics = _Pool.apply(x, stride, average)  # type: ignore[no-untyped-call]
         if normed:
             check_values(y)
         return Term(y, statistics if normed else None)
 
     def mix(self, terms: Sequence[AnyTerm], weights: Tensor, place: Place | None = None) -> Tensor:
-        """One pass over all terms, those that were left to it among them."""
+        """Mix all terms in one pass, including those that were left to it."""
         present = [(i, term) for i, term in enumerate(terms) if isinstance(term, Term)]
         deferred: dict[tuple[Any, ...], list[tuple[int, Deferred]]] = {}
         for i, term in enumerate(terms):
@@ -95,11 +95,11 @@ class Native:
         return mixed
 
     def cell(self, plan: CellTerms, inputs: Sequence[Tensor], weights: Tensor) -> list[Tensor] | None:
-        """One operator; of very many channels, torch's convolutions are faster."""
+        """Compute the cell as one operator; None for very many channels, where torch's convolutions are faster."""
         return compute(plan, inputs, weights) if inputs[0].shape[1] <= _MOST_CHANNELS else None
 
     def joined(self, parts: Sequence[Tensor], board: Board) -> Tensor:
-        """The board, if all parts are there."""
+        """Return the board if all parts are there."""
         if not board.holds(parts):
             return torch.cat(list(parts), dim=1)
         whole: Tensor = _Joined.apply(board, *parts)  # type: ignore[no-untyped-call]
@@ -155,7 +155,7 @@ class _Group:
         *,
         of_weights: bool,
     ) -> list[Tensor | None]:
-        """In the order of the tensors; with coefficients the gradients are those of a weighted sum of the results."""
+        """Return gradients in the order of the tensors; with coefficients, those of a weighted sum of the results."""
         dxs, dstatistics, daffines, dfilters, dmatrices = torch.ops.smallgroup.units_backward(
             gradients,
             results,
@@ -192,7 +192,7 @@ class _Tensors:
 
     @staticmethod
     def of(group: _Group, tensors: Iterator[Tensor]) -> "_Tensors":
-        """The next ones of a row of tensors, as `_grouped` has put them there."""
+        """Take the next tensors of a list, in the order in which `_grouped` has put them there."""
         inputs, layers = group.inputs, group.layers
         xs = [_laid_out(x) for x in islice(tensors, inputs)]
         return _Tensors(xs, *(list(islice(tensors, count)) for count in (inputs, inputs, layers, layers, layers)))
@@ -203,7 +203,7 @@ class _Tensors:
 
 
 def _grouped(inputs: Sequence[Term], layers: Sequence[Convolution], stride: int) -> tuple[_Group, list[Tensor]]:
-    """One group of layers, each with its input; an input that several share is taken once."""
+    """Group layers, each with its input; an input that several share is taken once."""
     unique: dict[int, Term] = {id(term.value): term for term in inputs}
     places = {key: i for i, key in enumerate(unique)}
     like = inputs[0].value
@@ -235,17 +235,17 @@ def _affine(norm: nn.BatchNorm2d) -> Tensor | None:
 
 
 def _or_nothing(tensor: Tensor | None, like: Tensor) -> Tensor:
-    """An empty tensor stands for None in lists of tensors."""
+    """Return an empty tensor for None, because lists of tensors cannot hold None."""
     return like.new_empty(0) if tensor is None else tensor
 
 
 def _nonempty(gradients: Sequence[Tensor], tensors: Sequence[Tensor]) -> list[Tensor | None]:
-    """None for the empty tensors that stand for nothing."""
+    """Return the tensors, with None for the empty ones."""
     return [g if t.numel() else None for g, t in zip(gradients, tensors, strict=True)]
 
 
 def _laid_out(x: Tensor) -> Tensor:
-    """Channels side by side; a slice of the channels of wider images is fine as it is."""
+    """Return images with their channels side by side; a slice of the channels of wider images stays as it is."""
     _, c, h, w = x.shape
     pixel = x.stride(3)
     if x.stride(1) == 1 and w > 1 and pixel >= c and x.stride(2) == w * pixel and x.stride(0) == h * w * pixel:
@@ -287,7 +287,7 @@ class _Units(torch.autograd.Function):
 
 
 def _slope(statistics: Tensor, gradient: Tensor | None, y: Tensor) -> Tensor:
-    """What the gradient of statistics adds to that of the images y they are of: coefficients, see `Slope` in C++."""
+    """Return what the gradient of statistics adds to that of their images y: coefficients, see `Slope` in C++."""
     mean, rstd, _ = statistics
     if gradient is None:
         return torch.stack([torch.ones_like(mean), *torch.zeros_like(statistics)])
@@ -336,7 +336,7 @@ class _Sum:
     """Where the sum is to be written."""
 
     def in_order(self, made: Sequence[Tensor]) -> list[Tensor]:
-        """As they stand in the sum."""
+        """Return the tensors in the order of the sum."""
         return [tensor for _, tensor in sorted(zip(self.places, made, strict=True), key=lambda pair: pair[0])]
 
 

@@ -19,7 +19,7 @@ _LARGE = 1 << 19
 
 
 def batch_norm(x: Tensor, affine: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
-    """x normalized, then scaled and shifted; and its [3, c] statistics, which are constants."""
+    """Return x normalized, then scaled and shifted, and its [3, c] statistics, which are constants."""
     found: tuple[Tensor, Tensor] = _BatchNorm.apply(x, *(affine or (None, None)))  # type: ignore[no-untyped-call]
     return found
 
@@ -49,7 +49,7 @@ def normalise(x: Tensor, scale: Tensor | None = None, shift: Tensor | None = Non
 def normalise_backward(
     gradient: Tensor, x: Tensor, scale: Tensor | None, statistics: Tensor, *, of_x: bool = True
 ) -> tuple[Tensor | None, Tensor, Tensor]:
-    """The gradients of x (if wanted), of the scale and of the shift."""
+    """Return the gradients of x (if wanted), of the scale and of the shift."""
     gradient, fold = like(x, gradient), _fold(x)
     ones = x.new_ones(fold * x.shape[1])
     if fold == 1:
@@ -71,7 +71,7 @@ def normalise_backward(
 
 
 def like(image: Tensor, gradient: Tensor) -> Tensor:
-    """In the layout of the images: of a slice of channels, torch's kernels are several times slower."""
+    """Return the tensor in the layout of the images: torch is several times slower on a slice of channels."""
     by_pixel = image.is_contiguous(memory_format=torch.channels_last)
     return gradient.contiguous(memory_format=torch.channels_last if by_pixel else torch.contiguous_format)
 
@@ -98,7 +98,7 @@ class _BatchNorm(torch.autograd.Function):
 
 
 def _fold(x: Tensor) -> int:
-    """How many pixels are taken for one."""
+    """Return how many pixels are folded into one."""
     _, c, h, w = x.shape
     by_pixel = x.is_contiguous(memory_format=torch.channels_last) and not x.is_contiguous()
     if x.device.type != "cpu" or not by_pixel or x.numel() < _LARGE:

@@ -21,7 +21,7 @@ class Pure:
     whole_nodes: ClassVar[bool] = False
 
     def convolutions(self, inputs: Sequence[Term], layers: Sequence[Convolution], stride: int) -> list[AnyTerm]:
-        """Each input is rectified once, whatever number of layers it has."""
+        """Compute all layers; each input is rectified once, whatever number of layers it has."""
         rectified: dict[int, Tensor] = {}
         results: list[AnyTerm] = []
         for layer in layers:
@@ -44,7 +44,7 @@ class Pure:
         return Term(y, y.new_empty(0) if normed else None)
 
     def mix(self, terms: Sequence[AnyTerm], weights: Tensor, place: Place | None = None) -> Tensor:  # noqa: ARG002
-        """Accumulated: neither products nor normalized terms are kept."""
+        """Accumulate the weighted terms, so that neither products nor normalized terms are kept."""
         present = [term for term in terms if isinstance(term, Term)]  # nothing is deferred here
         if weights.dim() > 1:
             return _by_image([self.normalised(term) for term in present], weights)
@@ -61,7 +61,7 @@ class Pure:
         return torch.cat(list(parts), dim=1)
 
     def normalised(self, term: AnyTerm) -> Tensor:
-        """By the statistics of the batch, if it is not yet."""
+        """Normalize a term by the statistics of the batch, if it is not normalized yet."""
         assert isinstance(term, Term)  # nothing is deferred here
         if term.statistics is None:
             return term.value
@@ -72,12 +72,12 @@ PURE = Pure()
 
 
 def has_state(norm: nn.BatchNorm2d) -> bool:
-    """Whether a norm is more than a function of the batch."""
+    """Return whether a norm is more than a function of the batch."""
     return norm.affine or norm.running_mean is not None
 
 
 def _normed(y: Tensor, layer: Convolution) -> Tensor:
-    """Through the norm of a layer, whose averages move."""
+    """Apply the norm of a layer, which updates its averages."""
     norm = layer.norm
     if y.device.type != "cpu":
         own: Tensor = norm(y)
@@ -127,7 +127,7 @@ class _Sum(torch.autograd.Function):
 
 
 def _by_image(values: Sequence[Tensor], weights: Tensor) -> Tensor:
-    """With weights of every image, [images, terms]."""
+    """Mix terms with weights for every image, [images, terms]."""
     first, *factors = weights.to(values[0])[..., None, None, None].unbind(dim=1)
     total = values[0] * first
     for value, factor in zip(values[1:], factors, strict=True):
@@ -136,7 +136,7 @@ def _by_image(values: Sequence[Tensor], weights: Tensor) -> Tensor:
 
 
 def _factors(weights: Tensor) -> list[Any]:
-    """As numbers, but on another device as tensors, so that nobody waits for it."""
+    """Return numbers, or on another device tensors, so that nobody waits for them."""
     return weights.tolist() if weights.device.type == "cpu" else list(weights.unbind())
 
 

@@ -19,7 +19,7 @@ _BACKENDS: dict[KernelPath, Backend] = {"torch": pure.PURE, "native": native.NAT
 
 
 def available() -> tuple[KernelPath, ...]:
-    """The paths of this machine; asking compiles the kernels, if that was not done before."""
+    """Return the paths of this machine; the first call compiles the kernels, if that was not done before."""
     return ("plain", "torch", "native") if library.load() is None else ("plain", "torch")
 
 
@@ -34,12 +34,12 @@ def current() -> KernelPath:
 
 
 def describe(path: KernelPath) -> str:
-    """The path as results record it: with what its bits depend on."""
+    """Return the path as results record it, with everything its bits depend on."""
     return f"native {library.identity()}" if path == "native" else path
 
 
 def in_words(path: KernelPath) -> str:
-    """The path as people are told about it; where it is not the fastest one, why not."""
+    """Return the path as people are told about it and, if it is not the fastest one, why not."""
     if path == "torch" and (problem := library.load()) is not None:
         return f"torch's, because native kernels are not available: {problem}"
     return {"plain": "torch's, layer by layer", "torch": "torch's", "native": "native, compiled on this machine"}[path]
@@ -60,7 +60,7 @@ def using(path: str = AUTO) -> Iterator[KernelPath]:
 
 
 def backend_for(x: Tensor) -> Backend | None:
-    """The functions for images like these; None: the plain path.
+    """Return the functions for images like these; None for the plain path.
 
     Kernels of our own are for the CPU: every other device has the path of torch's operators. Forward-mode
     differentiation, half precision, empty batches and tensors without values have the plain path only. Learners of a
@@ -79,5 +79,5 @@ def backend_for(x: Tensor) -> Backend | None:
 
 
 def _is_autocast(device: str) -> bool:
-    """Whether torch picks precisions for a type of device; it cannot for all of them."""
+    """Return whether torch picks precisions for a type of device; for some it cannot."""
     return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)

@@ -97,7 +97,7 @@ class Board:
         self.memory: Tensor | None = None
 
     def part(self, number: int, like: Tensor) -> Tensor:
-        """Memory for a part, of the size of these images; no view of the whole for autograd, which sees it joined."""
+        """Return memory for a part, of the size of these images; autograd sees the joined whole, no views."""
         n, c, h, w = like.shape
         if self.memory is None:
             shape = (n, self.parts * c, h, w)
@@ -107,7 +107,7 @@ class Board:
         return like.new_empty(0).set_(storage, start, place.shape, place.stride())
 
     def holds(self, parts: Sequence[Tensor]) -> bool:
-        """Whether these are its parts, in their order."""
+        """Return whether the board holds these parts, in their order."""
         if self.memory is None or len(parts) != self.parts:
             return False
         places = self.memory.chunk(self.parts, dim=1)
@@ -126,7 +126,7 @@ class Place(NamedTuple):
 
 
 def check_values(y: Tensor) -> None:
-    """A batch norm by the statistics of the batch, as torch has it."""
+    """Refuse images with a single value per channel, as torch's batch norm does."""
     if y.numel() <= y.shape[1]:
         raise ValueError(f"a batch norm needs more than one value per channel, but images are {tuple(y.shape)}")
 
@@ -158,25 +158,25 @@ class Backend(Protocol):
         ...
 
     def convolutions(self, inputs: Sequence[Term], layers: Sequence[Convolution], stride: int) -> list[AnyTerm]:
-        """The results of several layers, each on one of the inputs, which are all of one size."""
+        """Return the results of several layers, each on one of the inputs, which are all of one size."""
         ...
 
     def pool(self, x: Tensor, *, average: bool, stride: int, normed: bool) -> Term:
-        """3x3 pooling with a border of one pixel that does not count."""
+        """Apply 3x3 pooling with a border of one pixel that does not count."""
         ...
 
     def mix(self, terms: Sequence[AnyTerm], weights: Tensor, place: Place | None = None) -> Tensor:
-        """sum_i weights[i] terms[i]; the weights are [terms], or [images, terms]. Written to the place, or not."""
+        """Return sum_i weights[i] terms[i], written to the place if given; weights are [terms] or [images, terms]."""
         ...
 
     def cell(self, plan: CellTerms, inputs: Sequence[Tensor], weights: Tensor) -> list[Tensor] | None:
-        """All nodes of a cell, with a weight for every term; None: to be computed node by node."""
+        """Return all nodes of a cell, with a weight for every term; None if the cell is to be computed node by node."""
         ...
 
     def joined(self, parts: Sequence[Tensor], board: Board) -> Tensor:
-        """The parts side by side; those that were given a place may lie there already."""
+        """Return the parts side by side; those that were given a place may lie there already."""
         ...
 
     def normalised(self, term: AnyTerm) -> Tensor:
-        """The images a term stands for."""
+        """Return the images that a term stands for."""
         ...

@@ -32,7 +32,7 @@ class NotRegisteredError(ValueError):
 
 
 def load(path: Path) -> dict[str, Any]:
-    """The keys of a YAML file that a user names: a link or a pipe will do."""
+    """Read the keys of a YAML file that a user names; a link or a pipe will do."""
     with path.open("rb") as file:
         content = file.read(LARGEST + 1)
     if len(content) > LARGEST:
@@ -51,7 +51,7 @@ def keys_of_any(config: object) -> Mapping[str, Any]:
 
 
 def load_own(path: Path) -> dict[str, Any]:
-    """The keys of the file of a run, which an earlier version may have written.
+    """Read the keys of a run's own file, which an earlier version may have written.
 
     Plugins that it names are not imported: a folder may come from anywhere. Without what they register it is refused.
     """
@@ -79,7 +79,7 @@ def check_run(folder: Path) -> None:
 
 
 def _not_registered(keys: Mapping[str, Any]) -> str | None:
-    """What a config names that no registry has; a damaged file may have anything in place of a name."""
+    """Return a name in a config that no registry has; a damaged file may have anything in place of a name."""
     learners, options = keys.get("learners"), keys.get("methods")
     learners = learners if isinstance(learners, list) else []
     spaces = [keys.get("space"), *(part(learner, "space", None) for learner in learners)]

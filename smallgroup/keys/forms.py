@@ -24,12 +24,12 @@ SHORT = {
 
 
 def long_form(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Every key where it belongs; a key that is given in both places is refused."""
+    """Return every key in its section; a key that is given in both places is refused."""
     return overlaid({}, given)
 
 
 def overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """What a user gives in two places, in long form; of what both have, the upper one."""
+    """Merge what a user gives in two places, in long form; if both have a key, the upper one wins."""
     low, high = _in_sections(below), _in_sections(above)
     learners: object = None
     for given in (low, high):
@@ -44,7 +44,7 @@ def overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, An
 
 
 def _in_sections(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Short keys in their sections; `environment` in the file of a run says where it was made and is no setting."""
+    """Return short keys in their sections; `environment` in a run's file describes its machine and is no setting."""
     result = {key: value for key, value in given.items() if key != "environment"}
     if isinstance(result.get("space"), str):
         result["space"] = {"name": result["space"]}
@@ -66,7 +66,7 @@ def _in_sections(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _list_learners(below: object, method: object, given: object) -> object:
-    """The list of learners out of a number, a method for all of them, and the list there was before."""
+    """Return the list of learners from a number, a method for all of them, and the list there was before."""
     counted = isinstance(given, int) and not isinstance(given, bool)
     if given is not None and not counted:
         if not isinstance(given, list | tuple):
@@ -109,5 +109,5 @@ def different(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any
 
 
 def part(section: object, key: str, default: object) -> object:
-    """A key of a section, which may be a model, or anything that a user wrote in its place."""
+    """Return a key of a section, which may be a model, or anything that a user wrote in its place."""
     return section.get(key, default) if isinstance(section, Mapping) else getattr(section, key, default)

@@ -10,7 +10,7 @@ from smallgroup.spaces.config import for_space
 
 
 def on_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys in long form above those of their recipe."""
+    """Return keys in long form over those of their recipe."""
     below = of_recipe(given)
     space = part(given.get("space"), "name", None) or below["space"]["name"]
     result = recipes.merged(for_space(below, space), given)
@@ -20,7 +20,7 @@ def on_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def of_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of the recipe for such data, space and learners, those of other spaces among them."""
+    """Return the keys of the recipe for such data, space and learners, including those of other spaces."""
     name, what = variant(given)
     methods, below = _methods_of(given), recipes.keys(name, what)
     # Options of methods that nobody has are left out, and architectures first does not fit second order in a group.
@@ -38,7 +38,7 @@ def of_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def variant(given: Mapping[str, Any]) -> tuple[Any, dict[str, str]]:
-    """The recipe that keys in long form name, and what its variants depend on."""
+    """Return the recipe that keys in long form name, and what its variants depend on."""
     learners, methods = given.get("learners") or [{}, {}], _methods_of(given)
     name = given.get("recipe", recipes.DEFAULT)
     what = {
@@ -57,7 +57,7 @@ def _methods_of(given: Mapping[str, Any]) -> set[str]:
 
 
 def _in_group(learner: object, space: object, given: Mapping[str, Any]) -> object:
-    """A learner with a section `space` of its own: in the group's space, if it names none, and on the recipe."""
+    """Return a learner with a section `space` of its own: by default in the group's space, and over the recipe."""
     own = learner.get("space") if isinstance(learner, Mapping) else None
     if not isinstance(learner, Mapping) or not isinstance(own, Mapping):
         return learner

@@ -16,7 +16,7 @@ from smallgroup.spaces.config import SpaceSection
 
 
 def fields_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Every key of a model with its field, sections and what is in them."""
+    """Yield every key of a model with its field, sections and what is in them."""
     known = model.known_fields() if issubclass(model, SpaceSection) else model.model_fields
     for name, field in known.items():
         key = f"{prefix}{field.alias or name}"
@@ -27,7 +27,7 @@ def fields_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, F
 
 
 def keys_of(model: type[BaseModel]) -> list[str]:
-    """Every key of a config, sections and what is in them."""
+    """Return every key of a config, sections and what is in them."""
     return [key for key, _ in fields_of(model)]
 
 
@@ -69,7 +69,7 @@ def first_problem(model: type[BaseModel], error: ValidationError) -> str:
 
 
 def _known_keys(model: type[BaseModel], wanted: str) -> list[str]:
-    """Every key, at its place or at the top; of the options of methods, those of the method in `wanted`."""
+    """Return every key, in its section or at the top level; of method options, those of the method in `wanted`."""
     of_learners = [f"learners.{name}" for name in LearnerConfig.model_fields]
     room, _, rest = wanted.partition(".")
     method = rest.partition(".")[0]
@@ -80,7 +80,7 @@ def _known_keys(model: type[BaseModel], wanted: str) -> list[str]:
 
 
 def _no_key(model: type[BaseModel], path: str) -> str:
-    """What is said of a key that is not there; the place of a learner in the list does not matter."""
+    """Return the error text for an unknown key; the index of a learner in the list does not matter."""
     plain = ".".join(part for part in path.split(".") if not part.isdigit())[:80]
     known, section = _known_keys(model, plain), plain.rpartition(".")[0]
     # A key of the same section, if that is one.
@@ -89,7 +89,7 @@ def _no_key(model: type[BaseModel], path: str) -> str:
 
 
 def _no_section(model: type[BaseModel], path: str, value: object) -> str:
-    """What is said of a single value in place of a section."""
+    """Return the error text for a single value in place of a section."""
     plain = ".".join(part for part in path.split(".") if not part.isdigit())
     inside = [key.removeprefix(f"{plain}.") for key in _known_keys(model, plain) if key.startswith(f"{plain}.")]
     keys = [key for key in inside if "." not in key]

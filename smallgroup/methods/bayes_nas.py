@@ -42,7 +42,7 @@ class BayesNas(Method):
         check_number("operation_weight", self.operation_weight, positive=True)
 
     def initial(self, space: Space, generator: torch.Generator) -> dict[str, Tensor]:  # noqa: ARG002
-        """All gates are open, those of the n operations of an edge by 1/n."""
+        """Return the gates, all open: those of the n operations of an edge by 1/n."""
         alphas = {f"alpha_{name}": torch.ones(kind.shape) / kind.shape[1] for name, kind in space.kinds.items()}
         return alphas | {f"beta_{name}": torch.ones(len(kind.edges)) for name, kind in space.kinds.items()}
 
@@ -54,7 +54,7 @@ class BayesNas(Method):
         }
 
     def penalty(self, architecture: Architecture, costs: Callable[[], Mapping[str, Tensor]]) -> Tensor:  # noqa: ARG002
-        """The weighted group lasso; a gate is a group, because all cells of a kind share it."""
+        """Return the weighted group lasso; a gate is a group, because all cells of a kind share it."""
         parts = [
             self._weight(name) * (self._omega(name, gate) * gate.abs()).sum() for name, gate in architecture.items()
         ]
@@ -73,7 +73,7 @@ class BayesNas(Method):
         return Continue()
 
     def scores(self, architecture: Architecture) -> dict[str, Tensor]:
-        """gamma as a share; an edge that is switched off takes its operations along: 1 / (1 / gamma + 1 / gamma_e)."""
+        """Return gamma as a share; an edge that is off takes its operations along: 1 / (1 / gamma + 1 / gamma_e)."""
         found = {}
         for kind, alpha in self.logits(architecture).items():
             own, edge = (self._gamma(name, architecture) for name in (f"alpha_{kind}", f"beta_{kind}"))
@@ -82,7 +82,7 @@ class BayesNas(Method):
         return self.masked(found)
 
     def _gamma(self, name: str, architecture: Architecture) -> Tensor:
-        """Of the last update; before the first one gates are compared as they are."""
+        """Return gamma of the last update; before the first one, gates are compared as they are."""
         gate = architecture[name].detach().double().cpu().abs().clamp(_LEAST, 1 / _LEAST)
         return self.state.get(f"gamma_{name}", gate)
 
@@ -95,6 +95,6 @@ class BayesNas(Method):
 
 
 def updated(gamma: Tensor, curvature: Tensor, weight: float) -> Tensor:
-    """omega after a Laplace step; where the loss curves down, its curvature counts as none."""
+    """Return omega after a Laplace step; where the loss curves down, its curvature counts as none."""
     c = 1 / (1 / gamma + curvature.clamp_min(0) / weight)
     return (1 / gamma - c / gamma**2).clamp_min(0).sqrt().clamp_min(_LEAST)

@@ -32,6 +32,6 @@ class BetaDarts(Method):
         self.state["weight"] = torch.tensor(self.last_weight * progress.epoch / progress.epochs, dtype=torch.float64)
 
     def penalty(self, architecture: Architecture, costs: Callable[[], Mapping[str, Tensor]]) -> Tensor:  # noqa: ARG002
-        """The smooth maximum of the logits."""
+        """Return the smooth maximum of the logits."""
         parts = [alpha.logsumexp(dim=1).mean() for alpha in self.logits(architecture).values()]
         return float(self.state.get("weight", 0.0)) * torch.stack(parts).sum()

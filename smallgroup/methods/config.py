@@ -67,7 +67,7 @@ def check_space(name: str, space: SpaceConfig) -> None:
 
 
 def build_method(name: str, options: Mapping[str, Any]) -> "Method":
-    """A fresh instance of a method, if these are options of it."""
+    """Return a fresh instance of a method, if these are options of it."""
     known = method_options(name)
     given = {}
     for option, value in options.items():
@@ -84,7 +84,7 @@ def build_method(name: str, options: Mapping[str, Any]) -> "Method":
 
 
 def method_options(name: str) -> dict[str, Any]:
-    """The options of a method, and of what kind they are."""
+    """Return the options of a method with their types."""
     kinds = get_type_hints(METHODS[name])
     return {field.name: kinds[field.name] for field in fields(METHODS[name]) if field.init}
 

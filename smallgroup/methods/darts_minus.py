@@ -61,7 +61,7 @@ class AuxiliaryEdge(MixedEdge):
             self.auxiliary = FactorizedReduce(parts.channels, parts.channels, SEARCH)
 
     def finish(self, mixed: Tensor, inputs: Tensor, choice: Choice) -> Tensor:
-        """The mixed output and beta times the input; a derived cell in the supernet has no beta."""
+        """Return the mixed output and beta times the input; a derived cell in the supernet has no beta."""
         if choice.settings is None or self.auxiliary is None:
             return mixed
         beside: Tensor = self.auxiliary(inputs)

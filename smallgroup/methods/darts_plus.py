@@ -47,7 +47,7 @@ class DartsPlus(Method):
         return Stop(f"the order of operations has not changed for {self.patience} epochs") if settled else Continue()
 
     def _note_order(self, architecture: Architecture) -> bool:
-        """Whether the order of the operations that learn is another than when it was last noted, on any edge."""
+        """Return whether the order of the operations that learn has changed since it was last noted, on any edge."""
         changed = False
         for kind, alpha in self.logits(architecture).items():
             order = alpha.detach().cpu()[:, self.state[f"learnable_{kind}"]].argsort(dim=1, stable=True)

@@ -34,7 +34,7 @@ class DartsPt(Method):
             raise ValueError(f"0 < selection <= 1 must hold, but got selection={self.selection}")
 
     def initial(self, space: Space, generator: torch.Generator) -> dict[str, Tensor]:
-        """Also draw the order of edges, over all kinds of cells."""
+        """Initialize the architecture, and draw the order of edges over all kinds of cells."""
         architecture = super().initial(space, generator)
         edges = sum(len(kind.edges) for kind in space.kinds.values())
         self.state["order"] = torch.randperm(edges, generator=generator)
@@ -45,11 +45,11 @@ class DartsPt(Method):
         return not self.blank and progress.epoch <= self._first(progress)
 
     def _first(self, progress: Progress) -> int:
-        """The first epoch that decides edges."""
+        """Return the first epoch that decides edges."""
         return progress.epochs - math.ceil(self.selection * progress.epochs)
 
     def mix(self, architecture: Architecture, noise: Noise, phase: Phase | None) -> dict[str, Mixture]:  # noqa: ARG002
-        """The softmax of what is left, without what is hidden; it is not divided by the new sum."""
+        """Return the softmax of what is left, without what is hidden; it is not divided by the new sum."""
         found = {}
         for kind, alpha in self.logits(architecture).items():
             w = (torch.where(alpha > -torch.inf, 0 * alpha.nan_to_num(), alpha) if self.blank else alpha).softmax(dim=1)
@@ -90,7 +90,7 @@ class DartsPt(Method):
         return bool(self.state[f"real_{kind}"][operation])
 
     def _without(self, kind: str, edge: int, operations: int | slice, epoch: EpochEnd) -> Measured:
-        """Error and loss with operations of an edge hidden."""
+        """Return error and loss with some operations of an edge hidden."""
         assert epoch.measure is not None  # asked for above
         hidden = torch.zeros_like(self.mask(kind))
         hidden[edge, operations] = True
@@ -106,7 +106,7 @@ class DartsPt(Method):
         self.state |= {f"real_{name}": real(kind) for name, kind in space.kinds.items()}
 
     def scores(self, architecture: Architecture) -> dict[str, Tensor]:
-        """What is decided, by how much its edge is missed; before that the softmax."""
+        """Return the decided operations, by how much their edge is missed; before a decision the softmax."""
         scores = super().scores(architecture)
         strengths = {kind: self.state.get(f"strength_{kind}", torch.ones(())) for kind in scores}
         return {kind: table * strengths[kind].to(table).reshape(-1, 1) for kind, table in scores.items()}

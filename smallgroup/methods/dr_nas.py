@@ -59,14 +59,14 @@ class DrNas(Method):
         return len(self.parts)
 
     def start(self, space: Space) -> None:
-        """Without `none`, unless it is asked for."""
+        """Start without `none`, unless it is asked for."""
         super().start(space)
         self.state["stage"] = torch.tensor(0)
         for name, kind in space.kinds.items():
             self.keep(name, self.mask(name) & torch.tensor([self.none or one != "none" for one in kind.operations]))
 
     def draw(self, architecture: Architecture, phase: Phase | None, generator: torch.Generator) -> Noise:
-        """The sample itself; none in evaluation. Of removed operations nothing: a part of a sample is Dirichlet too."""
+        """Draw the sample itself; none in evaluation. Leave removed operations out: a part is Dirichlet too."""
         if phase is None:
             return {}
         found = {}
@@ -77,7 +77,7 @@ class DrNas(Method):
         return found
 
     def relax(self, alpha: Tensor, noise: Tensor | None, phase: Phase | None) -> Tensor:  # noqa: ARG002
-        """The sample x with dx_i/dc_j = g_j (delta_ij - x_i), g that of a beta distribution; in evaluation the mean."""
+        """Return a sample x, dx_i/dc_j = g_j (delta_ij - x_i), g of a beta distribution; in evaluation the mean."""
         c = concentration(alpha)
         if noise is None:
             return c / c.sum(dim=1, keepdim=True)
@@ -89,19 +89,19 @@ class DrNas(Method):
         return noise + change - noise * change.sum(dim=1, keepdim=True)
 
     def penalty(self, architecture: Architecture, costs: Callable[[], Mapping[str, Tensor]]) -> Tensor | None:  # noqa: ARG002
-        """The weighted divergence, a mean over edges summed over kinds of cells."""
+        """Return the weighted divergence, a mean over edges summed over kinds of cells."""
         if self.divergence == 0:
             return None
         parts = [_divergence(concentration(alpha)).mean() for alpha in self.logits(architecture).values()]
         return self.divergence * torch.stack(parts).sum()
 
     def build_edge(self, parts: EdgeParts) -> nn.Module:
-        """With the operations on the part of the channels that the stage has."""
+        """Build an edge with the operations on the part of the channels that the stage has."""
         part = self.parts[int(self.state["stage"])]
         return MixedEdge(parts) if part == 1 else PartialEdge(parts, part)
 
     def end_epoch(self, epoch: EpochEnd) -> Decision:
-        """At the end of a stage keep the strongest operations, and build the network of the next."""
+        """Keep the strongest operations at the end of a stage, and build the network of the next."""
         stage = epoch.progress.stage
         if not epoch.progress.last_epoch or stage + 1 >= self.stages:
             return Continue()
@@ -112,12 +112,12 @@ class DrNas(Method):
 
 
 def concentration(alpha: Tensor) -> Tensor:
-    """elu(alpha) + 1; 0 for what has been removed."""
+    """Return elu(alpha) + 1; 0 for removed operations."""
     return functional.elu(alpha) + 1
 
 
 def _divergence(c: Tensor) -> Tensor:
-    """KL(Dir(c) || Dir(1)) of each row; concentrations of 0 do not count."""
+    """Return KL(Dir(c) || Dir(1)) of each row; concentrations of 0 do not count."""
     there = c > 0
     safe = torch.where(there, c, 1.0)  # whose part below is 0
     total, count = torch.where(there, c, 0.0).sum(dim=1), there.sum(dim=1).to(c)

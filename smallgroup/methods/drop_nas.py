@@ -38,7 +38,7 @@ class DropNas(Method):
         self.state |= {f"learnable_{name}": learnable(kind) for name, kind in space.kinds.items()}
 
     def draw(self, architecture: Architecture, phase: Phase | None, generator: torch.Generator) -> Noise:
-        """One for what is kept, zero for what is dropped; nothing is in evaluation."""
+        """Return one for each kept operation and zero for each dropped one; in evaluation nothing is dropped."""
         found = {}
         for kind, alpha in self.logits(architecture).items():
             present = self.mask(kind).clone()
@@ -49,7 +49,7 @@ class DropNas(Method):
         return found
 
     def _kept(self, group: Tensor, generator: torch.Generator) -> Tensor:
-        """[edges, operations]: what of a group stays; edges that would lose all of it are drawn again."""
+        """Return a mask [edges, operations] of what stays of a group; edges that would lose it all are drawn again."""
         probability = self.rate ** (1 / group.sum(dim=1, keepdim=True).clamp_min(1))
         kept, again = torch.zeros_like(group), group.any(dim=1)
         while bool(again.any()):
@@ -59,12 +59,12 @@ class DropNas(Method):
         return kept
 
     def relax(self, alpha: Tensor, noise: Tensor | None, phase: Phase | None) -> Tensor:  # noqa: ARG002
-        """The softmax over what is kept."""
+        """Return the softmax over what is kept."""
         assert noise is not None  # `draw` makes it
         return alpha.masked_fill(noise == 0, -torch.inf).softmax(dim=1)
 
     def after_step(self, architecture: Architecture, before: Architecture, noise: Noise) -> None:
-        """Dropped logits stay; kept ones are shifted so that the sum of their exponentials does."""
+        """Keep dropped logits, and shift the others so that the sum of their exponentials stays."""
         for kind, kept in noise.items():
             alpha, old = architecture[f"alpha_{kind}"], before[f"alpha_{kind}"]
             dropped = kept == 0
@@ -72,5 +72,5 @@ class DropNas(Method):
             alpha.copy_(torch.where(dropped, old, alpha + sizes[0] - sizes[1]))
 
     def scores(self, architecture: Architecture) -> dict[str, Tensor]:
-        """Edges compete by raw alpha, as a share: the sigmoid, which keeps the order."""
+        """Return raw alpha as a share by the sigmoid, which keeps the order in which edges compete."""
         return self.masked({kind: alpha.double().sigmoid() for kind, alpha in self.logits(architecture).items()})

@@ -42,18 +42,18 @@ class Dsnas(GumbelDraws):
         check_number("cost_limit", self.cost_limit)
 
     def initial(self, space: Space, generator: torch.Generator) -> dict[str, Tensor]:
-        """Normal numbers of mean 1 and deviation 0.01."""
+        """Draw normal numbers of mean 1 and deviation 0.01."""
         return around_one(super().initial(space, generator))
 
     def relax(self, alpha: Tensor, noise: Tensor | None, phase: Phase | None) -> Tensor:  # noqa: ARG002
-        """One at the drawn operation, whose gradient is that of its log-probability."""
+        """Return one at the drawn operation, with the gradient of its log-probability."""
         assert noise is not None  # `draw` makes it
         chosen = drawn(alpha, noise)
         log_p = alpha.log_softmax(dim=1).gather(1, chosen[:, None])
         return one_hot(chosen, alpha) * (1 + log_p - log_p.detach())
 
     def penalty(self, architecture: Architecture, costs: Callable[[], Mapping[str, Tensor]]) -> Tensor | None:
-        """What is expected above the limit; published: when the drawn network exceeds it."""
+        """Return the expected cost above the limit; as published, if the drawn network exceeds the limit."""
         if self.cost_weight == 0:
             return None
         return self.cost_weight * (expected_cost(self.scores(architecture), costs()) - self.cost_limit).relu()

@@ -7,6 +7,6 @@ from torch import Tensor
 
 
 def expected_cost(probabilities: Mapping[str, Tensor], costs: Mapping[str, Tensor]) -> Tensor:
-    """sum p_i cost_i over all operations of all edges; -inf marks an operation that has been removed."""
+    """Return sum p_i cost_i over all operations of all edges; -inf marks a removed operation."""
     parts = [(p.masked_fill(p == -torch.inf, 0.0) * costs[kind].to(p)).sum() for kind, p in probabilities.items()]
     return torch.stack(parts).sum()

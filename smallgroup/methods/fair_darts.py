@@ -49,7 +49,7 @@ class FairDarts(Method):
 
 
 def _chosen(table: Tensor, mask: Tensor) -> Tensor:
-    """The entries where a mask is true. The mask is in main memory: to count its entries on a GPU would be to wait."""
+    """Return the entries where a mask is true. The mask is in main memory: counting on a GPU would wait."""
     if table.device.type == "cpu":
         return table[mask]
     return table.reshape(-1).index_select(0, places_on(mask.reshape(-1).nonzero()[:, 0].tolist(), table.device))

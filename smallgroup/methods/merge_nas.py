@@ -25,7 +25,7 @@ class MergeNas(Method):
     name: ClassVar[str] = "merge-nas"
 
     def build_edge(self, parts: EdgeParts) -> nn.Module:
-        """With one kernel, where there is more than one convolution to merge."""
+        """Build an edge with one kernel if it has more than one convolution to merge."""
         found = [_kernel_part(name) for name in parts.operations]
         alike = [one.depthwise for one in found if one is not None]
         return MergedEdge(parts) if len(alike) > 1 and len(set(alike)) == 1 else MixedEdge(parts)
@@ -44,7 +44,7 @@ class KernelPart(NamedTuple):
         return (self.kernel - 1) * self.dilation + 1
 
     def mask(self, size: int, like: Tensor) -> Tensor:
-        """[size, size]: one where the kernel is used, around its middle."""
+        """Return a mask [size, size]: one where the kernel is used, around its middle."""
         first = (size - self.span) // 2
         used = torch.zeros(size, size, dtype=like.dtype, device=like.device)
         used[first : first + self.span : self.dilation, first : first + self.span : self.dilation] = 1
@@ -80,6 +80,6 @@ class MergedEdge(MixedEdge):
 
 
 def _kernel_part(operation: str | None) -> KernelPart | None:
-    """That of an operation that can be merged; None for others."""
+    """Return the kernel part of an operation that can be merged; None for others."""
     found = re.fullmatch(r"(sep|dil|nor)_conv_(\d)x\2", operation or "")
     return None if found is None else KernelPart(int(found[2]), 2 if found[1] == "dil" else 1, found[1] != "nor")

@@ -39,7 +39,7 @@ class NoisyDarts(Method):
             raise ValueError(f"drop_path must be at least 0 and below 1, but got {self.drop_path}")
 
     def transform(self, operation: str, output: Tensor, generator: torch.Generator, phase: Phase | None) -> Tensor:  # noqa: ARG002
-        """The noise of a pass is that of its first call in a step, which every probe replays."""
+        """Add noise to an output. The noise is that of the first call in a step, which every probe replays."""
         if phase is None:
             return output
         deviation = self.recall(generator, lambda: output.detach().std())

@@ -65,7 +65,7 @@ class Oles(Method):
 
 
 def _cosine(training: Sequence[Tensor | None], validation: Sequence[Tensor | None]) -> Tensor | None:
-    """The mean over filters; None without any. A bias before a batch norm has no gradient but rounding."""
+    """Return the mean cosine over filters; None without any. A bias before a batch norm has rounding as gradient."""
     found = [
         cosine_similarity(a.flatten().double(), b.flatten().double(), dim=0)
         for a, b in zip(training, validation, strict=True)

@@ -9,15 +9,15 @@ SKIP = "skip_connect"
 
 
 def has_weights(operation: str) -> bool:
-    """Whether an operation is one that learns: neither `none`, nor a skip connection, nor pooling."""
+    """Return whether an operation is one that learns: neither `none`, nor a skip connection, nor pooling."""
     return operation not in ("none", SKIP) and "pool" not in operation
 
 
 def real(kind: Kind) -> Tensor:
-    """[operations]: True for all but `none`."""
+    """Return a mask [operations]: True for all but `none`."""
     return torch.tensor([operation != "none" for operation in kind.operations])
 
 
 def learnable(kind: Kind) -> Tensor:
-    """[operations]: True for those that learn."""
+    """Return a mask [operations]: True for those that learn."""
     return torch.tensor([has_weights(operation) for operation in kind.operations])

@@ -125,7 +125,7 @@ class PDarts(Method):
 
 
 def strongest(scores: Tensor, count: int) -> Tensor:
-    """[edges, operations]: True for the so many highest scores of each edge; of equal ones the first go."""
+    """Return a mask [edges, operations]: True for the so many highest scores of each edge; of equal ones the first."""
     removed = scores.sort(dim=1, stable=True).indices[:, : max(0, scores.shape[1] - count)]
     return torch.ones_like(scores, dtype=torch.bool).scatter(1, removed, False)
 

@@ -37,12 +37,12 @@ class Parsec(GumbelDraws):
         return self.children
 
     def relax(self, alpha: Tensor, noise: Tensor | None, phase: Phase | None) -> Tensor:  # noqa: ARG002
-        """The sampled operation of each edge, without a gradient: that is the log-probability's."""
+        """Return the sampled operation of each edge, without a gradient: that is the log-probability's."""
         assert noise is not None  # `draw` makes it
         return one_hot(drawn(alpha, noise), alpha)
 
     def log_probability(self, architecture: Architecture, noise: Noise) -> Tensor:
-        """Of the sampled operations of all edges."""
+        """Return the log-probability of the sampled operations of all edges."""
         parts = [
             alpha.log_softmax(dim=1).gather(1, drawn(alpha, noise[kind])[:, None]).sum()
             for kind, alpha in self.logits(architecture).items()
@@ -50,6 +50,6 @@ class Parsec(GumbelDraws):
         return torch.stack(parts).sum()
 
     def combine(self, losses: Tensor, log_probabilities: Tensor, size: int) -> Tensor:
-        """Minus the log of the marginal likelihood of a batch, per image."""
+        """Return minus the log of the marginal likelihood of a batch, per image."""
         terms = log_probabilities - log_probabilities.detach() - size * losses
         return (math.log(len(losses)) - terms.logsumexp(dim=0)) / size

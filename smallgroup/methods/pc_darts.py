@@ -85,7 +85,7 @@ class PartialEdge(MixedEdge):
         self.groups, self.first = part, first
 
     def beside(self, inputs: Tensor) -> Tensor | None:
-        """The other channels, through 2x2 max pooling where the edge halves the size."""
+        """Return the other channels, through 2x2 max pooling where the edge halves the size."""
         if self.groups == 1 or self.first is None:  # there is nothing to pass by, and nothing to shuffle
             return None
         rest = inputs[:, self.first :]
@@ -97,7 +97,7 @@ class PartialEdge(MixedEdge):
 
 
 def shuffled(x: Tensor, groups: int) -> Tensor:
-    """Channel c = g n + i of `groups` groups of n goes to place i groups + g."""
+    """Move channel c = g n + i of `groups` groups of n to place i groups + g."""
     batch, channels, height, width = x.shape
     if x.device.type != "cpu":  # the layout stays: every convolution that follows would have to change it back
         pixels = x.permute(0, 2, 3, 1).reshape(batch, height, width, groups, channels // groups)
@@ -107,7 +107,7 @@ def shuffled(x: Tensor, groups: int) -> Tensor:
 
 
 def _nodes(kind: Kind) -> Tensor:
-    """How many edges lead to each node; they stand side by side."""
+    """Return how many edges lead to each node; they lie side by side."""
     nodes = [node for _, node in kind.edges]
     counts = [nodes.count(node) for node in dict.fromkeys(nodes)]
     if nodes != sorted(nodes):

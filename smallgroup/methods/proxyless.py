@@ -51,13 +51,13 @@ class Proxyless(Method):
         self.state |= {f"real_{name}": real(kind) for name, kind in space.kinds.items()}
 
     def draw(self, architecture: Architecture, phase: Phase | None, generator: torch.Generator) -> Noise:
-        """Gumbel noise by which an operation is drawn, and that by which the two are it is drawn from."""
+        """Draw Gumbel noise by which an operation is drawn, and noise that draws the two it is drawn from."""
         logits = self.logits(architecture)
         both = [gumbel(logits, phase, generator) for _ in range(1 if self.gates == "full" else 2)]
         return {**both[0], **{_PAIR + kind: noise for one in both[1:] for kind, noise in one.items()}}
 
     def mix(self, architecture: Architecture, noise: Noise, phase: Phase | None) -> dict[str, Mixture]:  # noqa: ARG002
-        """One at the drawn operation. The others run only if somebody differentiates in the gates."""
+        """Return one at the drawn operation. The others run only if the gates are differentiated."""
         found = {}
         for kind, alpha in self.logits(architecture).items():
             among = self._among(alpha, noise.get(_PAIR + kind))
@@ -71,7 +71,7 @@ class Proxyless(Method):
         return found
 
     def _among(self, alpha: Tensor, pair: Tensor | None) -> Tensor:
-        """[edges, operations]: which operations a gate is open for: all that are left, or two of them."""
+        """Return a mask [edges, operations] of what a gate is open for: all that are left, or two of them."""
         there = alpha > -torch.inf
         if pair is None:
             return there
@@ -79,7 +79,7 @@ class Proxyless(Method):
         return there & torch.zeros_like(there).scatter(1, two, True)
 
     def penalty(self, architecture: Architecture, costs: Callable[[], Mapping[str, Tensor]]) -> Tensor | None:
-        """The expected cost, relative to that of equal probabilities."""
+        """Return the expected cost, relative to that of equal probabilities."""
         if self.cost_weight == 0:
             return None
         p, table = self.scores(architecture), costs()
@@ -93,7 +93,7 @@ class Proxyless(Method):
         return (progress.step + 1) % self.every == 0
 
     def after_step(self, architecture: Architecture, before: Architecture, noise: Noise) -> None:
-        """With two gates, shift both logits so that the sum of their exponentials stays."""
+        """Shift both logits with two gates, so that the sum of their exponentials stays."""
         if self.gates == "full":
             return
         for kind, old in self.logits(before).items():

@@ -71,7 +71,7 @@ class RDarts(Method):
         self.state["drop_path"] = torch.tensor(progress.between(0.0, self.drop_path), dtype=torch.float64)
 
     def build_edge(self, parts: EdgeParts) -> nn.Module:
-        """An edge that can be dropped as a whole."""
+        """Build an edge that can be dropped as a whole."""
         return _DroppedEdge(parts) if self.drop_path else MixedEdge(parts)
 
     def transform(self, operation: str, output: Tensor, generator: torch.Generator, phase: Phase | None) -> Tensor:  # noqa: ARG002
@@ -102,7 +102,7 @@ class RDarts(Method):
         return Rollback(reason, then, {"weight_decay": min(self.growth * decay, self.most_decay)})
 
     def _risen(self, values: Tensor) -> float | None:
-        """The ratio of the mean over the last measurements to that of some time before, if it is too large."""
+        """Return the ratio of the mean over the last measurements to that of some time before, if it is too large."""
         if len(values) <= self.back:
             return None
         now, then = values[-self.window :].mean(), values[: -self.back][-self.window :].mean()
@@ -113,5 +113,5 @@ class _DroppedEdge(MixedEdge):
     """A mixed edge whose output goes through the transform as a whole."""
 
     def finish(self, mixed: Tensor, inputs: Tensor, choice: Choice) -> Tensor:  # noqa: ARG002
-        """A derived cell in the supernet has no transform."""
+        """Drop the output of the edge; a derived cell in the supernet has no transform."""
         return mixed if choice.transform is None else choice.transform(_EDGE, mixed)

@@ -81,7 +81,7 @@ class Relaxed:
         self._build({kind: method.mask(kind) for kind in space.kinds})
 
     def _build(self, masks: Masks) -> None:
-        """The supernet of a stage. Operations that are removed later stay in it, and do not run."""
+        """Build the supernet of a stage. Operations that are removed later stay in it, and do not run."""
         self._built = {kind: mask.clone() for kind, mask in masks.items()}
         self.supernet = self.space.supernet(self.method.build_edge, self._built)
         check_parameters(sum(parameter.numel() for parameter in self.supernet.parameters()))
@@ -117,7 +117,7 @@ class Relaxed:
     def __call__(
         self, weights: Mapping[str, Tensor], architecture: Architecture, inputs: Tensor, *, phase: Phase | None = None
     ) -> Tensor:
-        """Logits, [batch, classes]; of a method with several samples [samples, batch, classes]."""
+        """Compute logits, [batch, classes]; of a method with several samples [samples, batch, classes]."""
         channels = self.space.images.channels
         if inputs.dim() != 4 or inputs.shape[1] != channels:
             raise ValueError(f"images must be [batch, {channels}, height, width], but got {tuple(inputs.shape)}")
@@ -131,7 +131,7 @@ class Relaxed:
         return logits[0] if len(logits) == 1 else torch.stack(logits)
 
     def _with_frozen(self, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """The weights, those as constants that the method has frozen: without a gradient no optimizer moves them."""
+        """Return the weights, frozen ones as constants: without a gradient no optimizer moves them."""
         if (frozen := self.method.frozen) is None:
             return weights
         names = {name for own, stays in zip(self._operations, frozen.tolist(), strict=True) if stays for name in own}
@@ -193,7 +193,7 @@ class Relaxed:
         return self.method.penalty(architecture, lambda: self._costs_beside(architecture))
 
     def _costs_beside(self, architecture: Architecture) -> dict[str, Tensor]:
-        """The costs on the device of an architecture."""
+        """Return the costs on the device of the architecture."""
         device = next(iter(architecture.values())).device
         return {kind: table.to(device) for kind, table in self.costs.items()}
 
@@ -259,7 +259,7 @@ class Relaxed:
         return stream(self.seed, self.learner, purpose, self.stage, self.step, *key)
 
     def _bind(self, mixtures: Mapping[str, Mixture], phase: Phase | None, sample: int) -> None:
-        """What the method cannot forget: removed operations do not run, and transforms have streams of their own."""
+        """Connect the method to its network: removed operations do not run, transforms have streams of their own."""
         for kind, mixture in mixtures.items():
             mask = self.method.mask(kind)
             mixture.kept = (mask if mixture.kept is None else mask & torch.tensor(mixture.kept)).tolist()

@@ -18,7 +18,7 @@ TRAINING: tuple[Phase, ...] = ("v", "w", "w_unlabeled")
 
 
 def gumbel(logits: Mapping[str, Tensor], phase: Phase | None, generator: torch.Generator) -> dict[str, Tensor]:
-    """Gumbel noise G = -log(E), E exponential; never infinite, because E is kept off zero. None in evaluation."""
+    """Draw Gumbel noise G = -log(E), E exponential; never infinite, because E is kept off zero. None in evaluation."""
     if phase is None:
         return {kind: torch.zeros_like(alpha) for kind, alpha in logits.items()}
     return {
@@ -40,7 +40,7 @@ class GumbelDraws(Method):
     """A method whose random numbers are Gumbel noise for every operation."""
 
     def draw(self, architecture: Architecture, phase: Phase | None, generator: torch.Generator) -> Noise:
-        """Gumbel noise; zeros in evaluation, where the most probable operation is the strongest."""
+        """Draw Gumbel noise; zeros in evaluation, where the most probable operation is the strongest."""
         return gumbel(self.logits(architecture), phase, generator)
 
 

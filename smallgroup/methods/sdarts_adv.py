@@ -37,7 +37,7 @@ class SdartsAdv(SdartsRs):
         phase: Phase,  # noqa: ARG002
         loss: Callable[[Noise], Tensor],
     ) -> Noise:
-        """The perturbation under which the loss of the phase is high."""
+        """Return the perturbation under which the loss of the phase is high."""
         epsilon, delta = self.epsilon, dict(noise)
         for _ in range(self.ascents):
             leaves = {kind: d.detach().requires_grad_() for kind, d in delta.items()}

@@ -44,7 +44,7 @@ class SdartsRs(Method):
         )
 
     def draw(self, architecture: Architecture, phase: Phase | None, generator: torch.Generator) -> Noise:
-        """delta, in the phases that train weights."""
+        """Draw delta in the phases that train weights."""
         if phase not in TRAINING:
             return {}
         return {
@@ -53,7 +53,7 @@ class SdartsRs(Method):
         }
 
     def relax(self, alpha: Tensor, noise: Tensor | None, phase: Phase | None) -> Tensor:  # noqa: ARG002
-        """The softmax, perturbed and projected; a row that is cut off to zero has 1 where it was largest."""
+        """Return the softmax, perturbed and projected; a row that is cut off to zero has 1 where it was largest."""
         w = alpha.softmax(dim=1)
         if noise is None:
             return w

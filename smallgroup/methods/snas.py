@@ -43,7 +43,7 @@ class Snas(CooledDraws):
         check_number("cost_weight", self.cost_weight)
 
     def initial(self, space: Space, generator: torch.Generator) -> dict[str, Tensor]:
-        """Normal numbers of mean 1 and deviation 0.01."""
+        """Draw normal numbers of mean 1 and deviation 0.01."""
         return around_one(super().initial(space, generator))
 
     def relax(self, alpha: Tensor, noise: Tensor | None, phase: Phase | None) -> Tensor:  # noqa: ARG002
@@ -52,7 +52,7 @@ class Snas(CooledDraws):
         return ((alpha + noise) / self.temperature).softmax(dim=1)
 
     def penalty(self, architecture: Architecture, costs: Callable[[], Mapping[str, Tensor]]) -> Tensor | None:
-        """The weighted log of the expected cost."""
+        """Return the weighted log of the expected cost."""
         if self.cost_weight == 0:
             return None
         return self.cost_weight * expected_cost(self.scores(architecture), costs()).log()

@@ -19,7 +19,7 @@ _PATIENCE = 5.0
 
 
 def pass_time(logits_of: Callable[[Tensor], Tensor], weights: Sequence[Tensor], image: Tensor) -> PassTime:
-    """Seconds of a pass with its way back to the weights, by the number of images."""
+    """Return the seconds of a forward and backward pass, by the number of images."""
 
     def take(images: int) -> None:
         with torch.enable_grad():
@@ -35,7 +35,7 @@ def pass_time(logits_of: Callable[[Tensor], Tensor], weights: Sequence[Tensor], 
 
 
 def typical_time(take: Callable[[], object], clock: Callable[[], float] = time.monotonic) -> float:
-    """The median time of three, or of fewer if they are long; the first is a warm-up where it is short."""
+    """Return the median time of three, or of fewer if they are long; the first is a warm-up where it is short."""
     times = [_seconds(take, clock)]
     while len(times) < 4 and sum(times) < _PATIENCE:
         times.append(_seconds(take, clock))

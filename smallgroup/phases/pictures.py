@@ -26,7 +26,7 @@ def pictures_of(images: Images, places: Sequence[int]) -> list[dict[str, str]]:
 
 
 def thumbnail(pixels: Tensor) -> str:
-    """A small PNG in base64, of uint8 [channels, height, width]."""
+    """Return a small PNG in base64, of uint8 [channels, height, width]."""
     values = pixels.permute(1, 2, 0).contiguous().numpy()
     picture = Image.fromarray(values[:, :, 0] if values.shape[2] == 1 else values)
     picture.thumbnail((LARGEST, LARGEST))

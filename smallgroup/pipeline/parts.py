@@ -68,7 +68,7 @@ class RunParts:
     """Of all networks that were measured for a limit on latency."""
 
     def begun(self) -> RunPlan | None:
-        """The plan of the run to resume; None if it is a new one."""
+        """Return the plan of the run to resume; None for a new run."""
         check_for_run(self.folder)
         for name in (PLAY_OFF, TRAINING, *BASELINES):
             check_not_link(self.folder / name)
@@ -126,7 +126,7 @@ class RunParts:
         return plan
 
     def _take_up_sizes(self, plan: RunPlan) -> None:
-        """A begun search has the length that its time budget gave it, whatever the config says that is given again."""
+        """Take the length of an interrupted search from its folder: its time budget set it, not the config."""
         if plan.seconds is None:
             return
         own = resolve(load_own(self.folder / CONFIG))
@@ -149,7 +149,7 @@ class RunParts:
             )
 
     def _rest(self, plan: RunPlan, budget: Budget | None, found: SearchResult) -> Budget | None:
-        """What is left for the trainings; of a resumed run, what the search did not take of the whole budget."""
+        """Return the time left for the trainings; of a resumed run, what the search left of the whole budget."""
         if plan.seconds is None or budget is not None:
             return budget
         return Budget(max(0.0, OVERHEAD * plan.seconds - plan.measuring_seconds - found.seconds), plan.clock)
@@ -157,7 +157,7 @@ class RunParts:
     # The trainings.
 
     def _sized(self, cell: Genotype, plan: RunPlan, budget: Budget | None) -> Config:
-        """The config of the training of a cell: as long and as large as its part of the time allows.
+        """Return the config of the training of a cell: as long and as large as its part of the time allows.
 
         The choice is written down at once: it is kept if the run is interrupted before the training begins.
         """

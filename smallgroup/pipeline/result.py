@@ -37,7 +37,7 @@ class BaselineComparison:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As it stands in the file."""
+        """Return the comparison as the file has it."""
         found = self.comparison
         verdict = None if found is None else found.verdict
         return {

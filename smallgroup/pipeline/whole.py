@@ -95,12 +95,12 @@ def run(
 
 
 def says_answer(given: Mapping[str, Any]) -> bool:
-    """Whether keys, as a user gives them, say how the group answers."""
+    """Return whether keys, as a user gives them, set the rule by which the group answers."""
     return "answer" in (long_form(given).get("search") or {})
 
 
 def _answering(config: Config, answer: AnswerRule | None) -> Config:
-    """The config with the rule by which the group answers."""
+    """Return the config with the rule by which the group answers."""
     if answer is None:
         undecided = config.recipe == "quick" and config.search.answer == "retained"
         answer = "play-off" if undecided else config.search.answer

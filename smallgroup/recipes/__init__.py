@@ -32,13 +32,13 @@ def about(name: str) -> str:
 
 
 def text(name: str) -> str:
-    """The file, with its lines of help."""
+    """Return the text of the recipe's file, with its help lines."""
     check_choice("recipe", name, names())
     return files(__name__).joinpath(f"{name}.yaml").read_text(encoding="utf-8")
 
 
 def keys(name: str, what: Mapping[str, str]) -> dict[str, Any]:
-    """The keys of a recipe for a dataset, a space, a method and `learners` (alone or group)."""
+    """Return the keys of a recipe for a dataset, a space, a method and `learners` (alone or group)."""
     result: dict[str, Any] = {}
     for _, layer in layers(name, what):
         result = merged(result, layer)
@@ -46,7 +46,7 @@ def keys(name: str, what: Mapping[str, str]) -> dict[str, Any]:
 
 
 def layers(name: str, what: Mapping[str, str]) -> list[tuple[str, Mapping[str, Any]]]:
-    """The keys of a recipe and those of its variants that fit, later ones above earlier ones, each with its name."""
+    """Return the keys of a recipe and of its fitting variants, later ones over earlier ones, each with its name."""
     check_choice("recipe", name, names())
     recipe = _read(name)
     found: list[tuple[str, Mapping[str, Any]]] = [(f"recipe {name}", recipe["config"])]
@@ -59,7 +59,7 @@ def layers(name: str, what: Mapping[str, str]) -> list[tuple[str, Mapping[str, A
 
 @cache
 def options_of(method: str) -> tuple[Mapping[str, Any], ...]:
-    """The options of a method as recipes and their variants have them: those are known to be sound."""
+    """Return the options of a method as recipes and their variants have them: those are known to be valid."""
     parts = [part for name in names() for part in (_read(name), *_read(name).get("variants", ()))]
     sections = [part["config"].get("methods", {}) for part in parts]
     return tuple(section[method] for section in sections if method in section)
@@ -130,7 +130,7 @@ def references() -> tuple[ReferenceFigure, ...]:
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Sections key by key; of what both have, the upper one."""
+    """Merge sections key by key; if both have a key, the upper one wins."""
     result = dict(below)
     for key, value in above.items():
         here = result.get(key)

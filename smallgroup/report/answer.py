@@ -19,7 +19,7 @@ from smallgroup.spaces.ground_truth import accuracy_on, caveat_of, cells_compare
 
 
 def answer(run: Run, prefix: str = "", told: Markup | None = None) -> Markup:
-    """The cell that was found or trained, its numbers, why this one, what teaching changed, and what to do next."""
+    """Draw the cell that was found or trained, its numbers, why this one, what teaching changed, what to do next."""
     return render(
         "answer.html",
         anchor=f"{prefix}answer",
@@ -36,7 +36,7 @@ def answer(run: Run, prefix: str = "", told: Markup | None = None) -> Markup:
 
 
 def drawn_cells(run: Run) -> dict[str, DrawnCell]:
-    """The cell of the answer, with the scores that it was derived from where a line of metrics has them."""
+    """Return the cell of the answer, with the scores that it was derived from where a line of metrics has them."""
     if run.cell is None:
         return {}
     scores = None
@@ -48,13 +48,13 @@ def drawn_cells(run: Run) -> dict[str, DrawnCell]:
 
 
 def cells_of(run: Run) -> list[Drawing]:
-    """The drawings of the cell of the answer."""
+    """Return the drawings of the cell of the answer."""
     whose = "the network" if run.kind == "training" else run.whose
     return [draw_cell(cell, whose) for cell in drawn_cells(run).values()]
 
 
 def captioned(run: Run) -> list[tuple[str, Markup]]:
-    """The drawings of its cell, each after its title."""
+    """Return the drawings of the run's cell, each after its title."""
     return [(drawing.title.capitalize(), svg(drawing)) for drawing in cells_of(run)]
 
 
@@ -104,7 +104,7 @@ def _search_facts(run: Run) -> list[Fact]:
 
 
 def _answering(run: Run) -> Fact:
-    """Whose cell it is; a rule other than the paper's is named, and what it does."""
+    """Return whose cell it is, and the rule if it is not the paper's."""
     retained = run.retained
     if not run.result or run.rule == "retained":
         return Fact(
@@ -117,13 +117,13 @@ def _answering(run: Run) -> Fact:
 
 
 def _balanced(title: str, result: Mapping[str, Any], file: str) -> list[Fact]:
-    """The mean of the errors on each class; nothing for results of earlier versions."""
+    """Return the mean of the errors on each class; nothing for results of earlier versions."""
     error = number_at(result, "balanced_error")
     return [] if error is None else [Fact(title, percent(error), f"{file}: balanced_error", "mean over the classes")]
 
 
 def _beside(run: Run, name: str) -> str:
-    """How the training of a baseline compares with that of the cell found."""
+    """Return how the training of a baseline compares with that of the cell found."""
     own, other = (number_at(run.parts[part].result, "steps") for part in ("training", name))
     if own is None or other is None:
         return "training not finished yet"
@@ -143,7 +143,7 @@ def _true_facts(run: Run) -> list[Fact]:
 
 
 def _percentiles(run: Run, column: str) -> str | None:
-    """How the cell compares with others; with a prediction, how far that is to be believed."""
+    """Return how the cell compares with others; for a prediction, how far it can be trusted."""
     percentile = number_at(run.result, "percentile", column)
     at_cost = number_at(run.result, "percentile_at_cost", column)
     parts = []
@@ -228,7 +228,7 @@ def _training_facts(run: Run) -> list[Fact]:
 
 
 def _networks(result: Mapping[str, Any]) -> list[Fact]:
-    """Every network of a group, by its validation loss, which chose one of them, and its test error."""
+    """Return every network of a group with its validation loss, by which one was chosen, and its test error."""
     group = result.get("group")
     if not isinstance(group, list):
         return []
@@ -252,7 +252,7 @@ class Reason:
 
 
 def why(run: Run) -> Reason | None:
-    """Why this learner, or why this cell."""
+    """Return why this learner or this cell was chosen."""
     if run.kind != "search" or run.retained is None:
         return None
     if run.result and run.rule != "retained":
@@ -281,7 +281,7 @@ def why(run: Run) -> Reason | None:
 
 
 def contributed(setting: SeedPairs) -> Markup | None:
-    """What teaching changed, where runs without it are given."""
+    """Return what teaching changed, where runs without it are given."""
     gained = contributions(setting)
     if not gained:
         return None

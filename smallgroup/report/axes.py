@@ -15,7 +15,7 @@ LEAST_LOG = 0.5
 
 
 def in_digits(value: float, digits: int = EXACT) -> str:
-    """A number rounded to so many digits, without zeros at its end."""
+    """Return a number rounded to so many digits, without trailing zeros."""
     if value == 0:
         return "0"
     if abs(value) >= 10000 or abs(value) < 0.001:
@@ -25,7 +25,7 @@ def in_digits(value: float, digits: int = EXACT) -> str:
 
 
 def tick_labels(ticks: Sequence[float]) -> list[str]:
-    """Each tick as what it is: with as many digits as tell it to a thousandth of the way to the next."""
+    """Return a label per tick, with as many digits as tell it to a thousandth of the way to the next."""
     way = min((after - before for before, after in pairwise(ticks)), default=max(map(abs, ticks), default=0.0))
     words: list[str] = []
     for digits in range(4, 17):
@@ -65,7 +65,7 @@ def _spanned(low: float, high: float) -> tuple[float, float]:
 
 
 def _rounded_between(low: float, high: float) -> list[float]:
-    """Three numbers evenly between two logarithms, with as few digits as leave them about where they are."""
+    """Return three numbers spaced evenly between two logarithms, with as few digits as leave them about there."""
     places = [low + share * (high - low) for share in (0.1, 0.5, 0.9)]
     numbers: list[float] = []
     for digits in range(1, 16):

@@ -59,7 +59,7 @@ class DrawnCell:
 
 
 def drawn(genotype: Genotype, scores: Mapping[str, StrengthTable] | None = None) -> dict[str, DrawnCell]:
-    """By kind, what is to be drawn of a genotype."""
+    """Return the drawable cells of a genotype, by kind."""
     definition = definition_of(genotype.space)
     kinds = definition.kinds
 
@@ -81,7 +81,7 @@ def drawn(genotype: Genotype, scores: Mapping[str, StrengthTable] | None = None)
 
 
 def shares_of(operations: Sequence[str], row: Sequence[float | None]) -> tuple[tuple[str, float], ...]:
-    """Scores of an edge as shares, the highest first; what has been removed is left out."""
+    """Return scores of an edge as shares, the highest first, without removed operations."""
     known = [(name, max(0.0, value)) for name, value in zip(operations, row, strict=False) if value is not None]
     total = sum(value for _, value in known)
     if total <= 0:
@@ -90,7 +90,7 @@ def shares_of(operations: Sequence[str], row: Sequence[float | None]) -> tuple[t
 
 
 def slots_of(cells: Sequence[DrawnCell]) -> tuple[int, ...]:
-    """The rows that each node needs, so that every one of some cells fits."""
+    """Return the rows that each node needs, so that each of some cells fits."""
     most = max(len(cell.nodes) for cell in cells)
     return tuple(max(len(cell.nodes[i]) if i < len(cell.nodes) else 0 for cell in cells) for i in range(most))
 
@@ -109,7 +109,7 @@ def width_of(way: "Way | None") -> float:
 
 
 def draw_cell(cell: DrawnCell, whose: str, slots: Sequence[int] | None = None, frame: str = "") -> Drawing:
-    """The drawing of a cell; `frame` names the data by which a script shows its other epochs."""
+    """Draw a cell; `frame` names the data by which a script shows its other epochs."""
     slots = slots_of([cell]) if slots is None else slots
     first = len(cell.inputs)
     lanes = first + len(slots)
@@ -179,7 +179,7 @@ def _places(slots: Sequence[int], first: int) -> _Places:
 
 
 def _ends(cell: DrawnCell, rows: Sequence[tuple[int, int, float]], bottom: float) -> dict[int, float]:
-    """Where each lane is taken for the last time."""
+    """Return where each lane is used for the last time."""
     ends = {}
     for node, row, y in rows:
         ways = cell.nodes[node - len(cell.inputs)] if node - len(cell.inputs) < len(cell.nodes) else ()
@@ -199,7 +199,7 @@ def _lanes(lanes: int, first: int, places: _Places, ends: Mapping[int, float]) -
 
 
 def _way(way: Way | None, node: int, y: float, between: tuple[float, float], *, scripted: bool) -> Group:
-    """One row. An empty one is drawn as well, and hidden, for the epochs in which it is not."""
+    """Draw one row. An empty row is drawn too, and hidden, for the epochs in which it is used."""
     pill, bus = between
     name = way.operation if way else "none"
     colour, share = palette.operation(name), way.share if way else None
@@ -225,7 +225,7 @@ def _way(way: Way | None, node: int, y: float, between: tuple[float, float], *, 
 
 
 def _gauge(x: float, y: float, share: float | None, operations: int) -> list[Shape]:
-    """A share as a bar, with a tick at the uniform level; empty for epochs in which it is not known."""
+    """Draw a share as a bar, with a tick at the uniform level; empty for epochs in which it is not known."""
     level = x + GAUGE / max(1, operations)
     known = share is not None
     return [

@@ -82,7 +82,7 @@ class Chart:
 
 
 def draw_chart(chart: Chart, *, legend: bool = False) -> Drawing:
-    """The drawing; a legend is for files, where no page has one beside it."""
+    """Draw a chart; a legend is for files, which have no page beside them."""
     epochs, values = chart.epochs, chart.values
     low, high, ticks = axis_of(values, chart.unit, log=chart.log)
     first, last = epochs[0], max(epochs[-1], epochs[0] + 1)
@@ -145,7 +145,7 @@ def axis_words(chart: Chart) -> str:
 
 
 def spanned(chart: Chart) -> str:
-    """From where to where the values go."""
+    """Return the range of the values as text."""
     unit = f" {chart.unit}" if chart.unit else ""
     return f"values from {in_digits(min(chart.values))} to {in_digits(max(chart.values))}{unit}"
 

@@ -71,7 +71,7 @@ def teaching_section(run: Run, twin: Run | None, prefix: str) -> Markup | None:
 
 
 def _rebuilt(run: Run, found: TeachingByClass) -> str:
-    """A sentence on networks that were built anew; empty if none was."""
+    """Return a sentence on networks that were rebuilt; empty if none was."""
     if not run.rebuilds:
         return ""
     many = "s" * (len(run.rebuilds) > 1)
@@ -127,7 +127,7 @@ def _told(run: Run, found: TeachingByClass, one: ClassView, labels: Sequence[str
 
 
 def _who(run: Run, shares: Sequence[float], place: int) -> tuple[int, str, str]:
-    """A learner and its share, and who has the same: with three and more, two may be the strongest."""
+    """Return a learner, its share, and those with an equal share: with three and more, two may be the strongest."""
     others = [str(run.learners[i]) for i, share in enumerate(shares) if share == shares[place] and i != place]
     return run.learners[place], f"{shares[place]:.0f} %", f" (as {', '.join(others)})" if others else ""
 
@@ -154,13 +154,13 @@ def _by_moment(run: Run, found: TeachingByClass, shown: Sequence[ClassView], rol
 
 
 def _line_of(run: Run, learner: int, epoch: int) -> str:
-    """Where the numbers of a learner and an epoch come from."""
+    """Return the source of the numbers of a learner and an epoch."""
     row = run.row(learner, epoch)
     return "metrics.jsonl" if row is None else f"metrics.jsonl line {row.line}"
 
 
 def gallery_section(run: Run, prefix: str) -> Markup | None:
-    """Unlabeled images on which learners disagree most."""
+    """Draw the unlabeled images on which learners disagree most."""
     entries = run.gallery.get("images")
     if not isinstance(entries, list):
         return None
@@ -192,7 +192,7 @@ def _picture(run: Run, entry: object) -> dict[str, object] | None:
 
 
 def _shown(entry: object) -> dict[str, object] | None:
-    """The picture of an entry and what it is called; None where it is no picture."""
+    """Return the picture of an entry and its title; None if it is no picture."""
     picture, name = at(entry, "picture"), at(entry, "name")
     if not is_png(picture):
         return None
@@ -226,7 +226,7 @@ def mistakes_section(run: Run, prefix: str) -> Markup | None:
 
 
 def is_png(picture: object) -> bool:
-    """Whether a text is a small PNG in base64, and nothing else."""
+    """Return whether a text is a small PNG in base64 and nothing else."""
     if not isinstance(picture, str) or len(picture) > LARGEST_IMAGE:
         return False
     try:
@@ -240,7 +240,7 @@ def _class(run: Run, number: int) -> str:
 
 
 def _bars(run: Run, learner: int, label: Sequence[object]) -> list[tuple[str, str, str]]:
-    """The class, the share and the look of each bar."""
+    """Return the class, the share and the look of each bar."""
     bars = []
     for pair in label[:3]:
         if not isinstance(pair, list) or len(pair) != 2:
@@ -254,7 +254,7 @@ def _bars(run: Run, learner: int, label: Sequence[object]) -> list[tuple[str, st
 
 
 def confusion_section(run: Run, prefix: str) -> Markup | None:
-    """What the trained network takes for what."""
+    """Draw the classes that the trained network confuses."""
     table = run.result.get("confusion")
     errors = run.result.get("class_errors")
     if not isinstance(errors, dict) or not errors:

@@ -57,7 +57,7 @@ def weight(run: Run) -> float | None:
 
 
 def pairs_of(runs: Sequence[Run]) -> list[RunPair]:
-    """Every search with teaching that has a twin without."""
+    """Return every search with teaching that has a twin without."""
     found = []
     searches = [run for run in runs if run.kind == "search" and run.given.config]
     for taught in searches:
@@ -70,12 +70,12 @@ def pairs_of(runs: Sequence[Run]) -> list[RunPair]:
 
 
 def twin_of(run: Run, pairs: Sequence[RunPair]) -> Run | None:
-    """The run without teaching that belongs to one."""
+    """Return the run without teaching that belongs to one."""
     return next((pair.alone for pair in pairs if pair.taught is run), None)
 
 
 def settings_of(pairs: Sequence[RunPair]) -> list[SeedPairs]:
-    """Pairs by what they search, in the order in which they are given; another lambda is another setting."""
+    """Return pairs by what they search, in the order in which they are given; another lambda is another setting."""
     found: list[tuple[dict[str, Any], dict[int, RunPair], list[RunPair]]] = []
     for pair in pairs:
         config = _search_part(pair.taught.given.config)
@@ -107,7 +107,7 @@ def _without_lambda(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def contributions(setting: SeedPairs) -> list[Contribution]:
-    """What teaching changed, for each measure that all pairs have."""
+    """Return what teaching changed, for each measure that all pairs have."""
     own = setting.pairs
     measures: list[tuple[str, str, bool, RunValue]] = [
         ("validation error of the retained learner", "points", True, lambda run: final(run, "validation_error")),
@@ -140,7 +140,7 @@ def _mean_error(run: Run) -> float | None:
 
 
 def differently_trained(setting: SeedPairs) -> str:
-    """A sentence on cells that were both tested, but not trained the same way; empty if there are none."""
+    """Return a sentence on cells that were both tested, but not trained the same way; empty if there are none."""
     pairs = setting.pairs.values()
     tested = [pair for pair in pairs if _test_error(pair.taught) is not None and _test_error(pair.alone) is not None]
     other = [pair for pair in tested if not _same_training(pair)]
@@ -155,7 +155,7 @@ def differently_trained(setting: SeedPairs) -> str:
 
 
 def head_start(setting: SeedPairs) -> str:
-    """A sentence on steps in which W learns without teaching, but waits with it; empty if there are none."""
+    """Return a sentence on steps in which W learns without teaching, but waits with it; empty if there are none."""
     known = (pair.taught.given.steps for pair in setting.pairs.values())
     steps = next((one for one in known if one is not None), None)
     if steps is None or steps.v_alone == 0:
@@ -186,14 +186,14 @@ def _test_error(run: Run) -> float | None:
 
 
 def differing_keys(runs: Sequence[Run]) -> dict[str, list[Any]]:
-    """The keys of the configs that are not the same in all runs, with the value of each."""
+    """Return the keys of the configs that are not the same in all runs, with the value of each."""
     flat = [flattened(run.given.config) for run in runs]
     keys = dict.fromkeys(key for one in flat for key in one)
     return {key: [one.get(key) for one in flat] for key in keys if len({repr(one.get(key)) for one in flat}) > 1}
 
 
 def flattened(config: object, prefix: str = "") -> dict[str, Any]:
-    """Keys of sections joined by dots; lists as they are."""
+    """Return keys of sections joined by dots; lists as they are."""
     if not isinstance(config, Mapping):
         return {prefix.rstrip("."): config}
     found: dict[str, Any] = {}

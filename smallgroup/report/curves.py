@@ -16,7 +16,7 @@ RowValue = Callable[[MetricsRow], float | None]
 
 
 def thinned(epochs: Sequence[int], most: int = MOST) -> list[int]:
-    """At most about so many of them, evenly, the first and the last among them."""
+    """Return at most so many of them, evenly spaced, with the first and the last."""
     if len(epochs) <= most:
         return list(epochs)
     step = -(-len(epochs) // most)
@@ -26,7 +26,7 @@ def thinned(epochs: Sequence[int], most: int = MOST) -> list[int]:
 def series_of(
     run: Run, learner: int, name: str, source: str, measure: RowValue, *, colour: int = 0, dash: int = 0
 ) -> Series | None:
-    """One line of a learner; None where it has no number."""
+    """Return one line of a chart for a learner; None if it has no number."""
     points = []
     for epoch in thinned(run.epochs):
         row = run.row(learner, epoch)
@@ -37,12 +37,12 @@ def series_of(
 
 
 def key(*path: str) -> RowValue:
-    """The number below some keys of a row."""
+    """Return a reader of the number below some keys of a row."""
     return lambda row: row.number(*path)
 
 
 def mean_entropy(kind: str) -> RowValue:
-    """Of the edges of a kind of cell."""
+    """Return a reader of the mean entropy of the edges of a kind of cell."""
 
     def measure(row: MetricsRow) -> float | None:
         values = row.numbers("edge_entropy", kind)
@@ -58,20 +58,20 @@ def gap(row: MetricsRow) -> float | None:
 
 
 def charts_of(run: Run) -> list[Chart]:
-    """Every chart that has a line."""
+    """Return every chart that has a line."""
     made = _search(run) if run.kind == "search" else _training(run)
     return [_broken(chart, run) for chart in made if chart.series and chart.values]
 
 
 def _broken(chart: Chart, run: Run) -> Chart:
-    """With a line where networks were built anew: what follows is measured on others."""
+    """Return the chart with a line where networks were rebuilt: later values are of others."""
     if not run.rebuilds:
         return chart
     return replace(chart, about=f"{chart.about} {REBUILT}", breaks=tuple(run.rebuilds))
 
 
 def _per_learner(run: Run, *wanted: tuple[str, str, RowValue]) -> tuple[Series, ...]:
-    """For each learner a line of each (title, source, measure); a learner has a color, a measure its dashes."""
+    """Return a line per learner for each (title, source, measure); a learner has a color, a measure its dashes."""
     made: list[Series] = []
     for dash, (title, source, measure) in enumerate(wanted):
         lines = [
@@ -257,7 +257,7 @@ def _training(run: Run) -> Iterator[Chart]:
 
 
 def _columns(run: Run) -> list[str]:
-    """Datasets of which true accuracies are known."""
+    """Return the datasets of which true accuracies are known."""
     return sorted({str(column) for row in run.rows for column in section_at(row.values, "true_accuracy")})
 
 
@@ -274,7 +274,7 @@ def _kinds(run: Run) -> list[str]:
 
 
 def overlays(runs: Sequence[Run]) -> list[Chart]:
-    """Several runs in one chart: of each its retained learner, or its network."""
+    """Draw several runs in one chart: the retained learner or the network of each."""
     wanted = [
         ("w_error", "Error of W, retained learner", "%", key("w_error")),
         ("w_validation_loss", "Validation loss of W, retained learner", "nats", key("w_validation_loss")),

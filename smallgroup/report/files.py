@@ -19,7 +19,7 @@ from smallgroup.spaces import SPACES
 
 
 def drawings_of(runs: Sequence[Run]) -> Iterator[tuple[str, Drawing]]:
-    """Every drawing with a name for its file; those of several runs have the number of theirs in front."""
+    """Yield every drawing with a name for its file; those of several runs have the number of theirs in front."""
     for place, run in enumerate(runs):
         front = f"{place}-{run.name}-" if len(runs) > 1 else ""
         yield from ((f"{front}found-{number}", drawing) for number, drawing in enumerate(cells_of(run)))
@@ -36,7 +36,7 @@ def drawings_of(runs: Sequence[Run]) -> Iterator[tuple[str, Drawing]]:
 
 
 def write_drawings(runs: Sequence[Run], folder: Path, ending: str) -> list[Path]:
-    """All of them as `svg` or `pdf`."""
+    """Write all drawings as `svg` or `pdf`, and return their files."""
     folder.mkdir(parents=True, exist_ok=True)
     made = []
     for name, drawing in drawings_of(runs):
@@ -50,5 +50,5 @@ def write_drawings(runs: Sequence[Run], folder: Path, ending: str) -> list[Path]
 
 
 def plain(name: str) -> str:
-    """A name that every file system takes, whatever a run was called."""
+    """Return a name that every file system accepts, whatever the run's name is."""
     return re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._")[:100] or "drawing"

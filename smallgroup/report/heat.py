@@ -21,7 +21,7 @@ SHORT = {"none": "none", "skip_connect": "skip"}
 
 
 def draw_heat(kind: "Kind", tables: Mapping[int, StrengthTable], whose: str, frame: str = "") -> Drawing:
-    """The shares of every operation of every edge; `tables` are the scores by epoch."""
+    """Draw the shares of every operation of every edge; `tables` are the scores by epoch."""
     epochs = sorted(tables)
     strip = max(STRIP, LABELS / len(kind.operations))
     band = strip * len(kind.operations)
@@ -64,7 +64,7 @@ def _shares(kind: "Kind", row: Sequence[float | None]) -> list[float]:
 
 
 def _column(kind: "Kind", table: StrengthTable, edge: int) -> list[float | None]:
-    """The share of each operation of an edge in an epoch; None for one that has been removed."""
+    """Return the share of each operation of an edge in an epoch; None for one that has been removed."""
     row = table[edge] if edge < len(table) else ()
     shares = dict(shares_of(kind.operations, row))
     known = [place < len(row) and row[place] is not None for place in range(len(kind.operations))]
@@ -72,7 +72,7 @@ def _column(kind: "Kind", table: StrengthTable, edge: int) -> list[float | None]
 
 
 def _png(rows: Sequence[Sequence[tuple[int, int, int] | None]]) -> str:
-    """One pixel per field; what has been removed is transparent."""
+    """Return an image with one pixel per field; removed operations are transparent."""
     picture = Image.new("RGBA", (len(rows[0]), len(rows)))
     picture.putdata([(*colour, 255) if colour else (0, 0, 0, 0) for row in rows for colour in row])
     with BytesIO() as file:

@@ -13,7 +13,7 @@ Step = tuple[str, list[str]]
 
 
 def next_steps(run: Run) -> Markup | None:
-    """The commands that follow, ready to copy."""
+    """Return the commands that follow, ready to copy."""
     lines = steps_of(run)
     if not lines:
         return None

@@ -20,7 +20,7 @@ PARTS = {
 
 
 def seconds_by_part(run: Run) -> dict[str, float]:
-    """Summed over the lines of times.jsonl."""
+    """Return the seconds of each part, summed over the lines of times.jsonl."""
     totals: dict[str, float] = {}
     for line in run.times:
         for name, value in section_at(line, "seconds").items():
@@ -58,7 +58,7 @@ def time_section(run: Run, prefix: str) -> Markup | None:
 
 
 def config_section(run: Run, prefix: str) -> Markup:
-    """The resolved config, what differs from the recipe, versions, hardware, seeds, warnings."""
+    """Draw the resolved config, its differences from the recipe, versions, hardware, seeds and warnings."""
     config, departures = run.given.config, flattened(run.given.departures) if run.given.departures else {}
     usual = flattened(run.given.recipe)
     return render(
@@ -100,7 +100,7 @@ def _entries(document: Mapping[str, object], key: str) -> list[tuple[str, str]]:
 
 
 def warnings_of(run: Run) -> list[str]:
-    """What the run itself said, each once with when; and what could not be read of it."""
+    """Return the warnings of the run, each once with its time, and what could not be read."""
     first: dict[tuple[int, str], str] = {}
     for row in run.rows:
         for sign, sentence in section_at(row.values, "warnings").items():
@@ -110,7 +110,7 @@ def warnings_of(run: Run) -> list[str]:
 
 
 def events_of(run: Run) -> list[str]:
-    """What a method did as it should: networks that were built anew, epochs taken back, searches that it ended."""
+    """Return expected events of a method: rebuilt networks, epochs taken back, searches that it ended."""
     found = []
     for row in sorted((*run.rows, *run.taken_back), key=lambda row: row.line):
         where = f"learner {row.learner}, epoch {row.epoch} (metrics.jsonl line {row.line})"
@@ -121,7 +121,7 @@ def events_of(run: Run) -> list[str]:
 
 
 def missing_of(run: Run) -> list[str]:
-    """A sentence on files that are not there; none if all are."""
+    """Return a sentence on missing files; none if all are there."""
     if not run.missing:
         return []
     tells = "it tells" if len(run.missing) == 1 else "they tell"

@@ -31,7 +31,7 @@ WHOLE = 4
 
 
 def policy(*, live: bool) -> str:
-    """The content security policy of a page: its own style sheet and script by their hashes, and nothing else.
+    """Return the content security policy of a page: its own style sheet and script by their hashes, and nothing else.
 
     There is no `unsafe-inline`: a script, an event handler or a style that gets into the page by other ways does not
     run or apply.
@@ -48,7 +48,7 @@ def policy(*, live: bool) -> str:
 
 
 def problem_page(problem: str) -> str:
-    """A page in the place of one that cannot be drawn: it says why."""
+    """Return a page that says why the report cannot be drawn."""
     return str(render("problem.html", problem=problem, policy=policy(live=True), style=_style()))
 
 
@@ -67,12 +67,12 @@ class Drawn:
 
 
 def page(runs: Sequence[Run], *, live: bool = False) -> str:
-    """The report of a run, or of several side by side."""
+    """Draw the report of a run, or of several side by side."""
     return drawn(runs, live=live).text
 
 
 def drawn(runs: Sequence[Run], *, live: bool = False) -> Drawn:
-    """A page of at most `LARGEST` bytes: of many epochs, learners and runs it shows less, and says what."""
+    """Draw a page of at most `LARGEST` bytes: with many epochs, learners and runs it shows less, and says what."""
     size = 0
     for detail in DETAILS:
         if size > 2 * LARGEST and detail != DETAILS[-1]:
@@ -113,7 +113,7 @@ class _Shown:
             self.panels.append((run.name, joined([header(run, "h3"), *parts]), frames))
 
     def drawn(self, panels: int, *, live: bool) -> Drawn:
-        """With the first of its panels."""
+        """Draw the page with the first of its panels."""
         shown = self.panels[:panels]
         each = [(name, markup) for name, markup, _ in shown]
         main = render("main.html", header=self.top[0], left_out=self._left_out(panels), parts=self.top[1:], panels=each)
@@ -124,7 +124,7 @@ class _Shown:
         return Drawn(str(_whole_page(self.runs, main, data, live=live)), str(main), data)
 
     def _left_out(self, panels: int) -> str:
-        """What the page would hold if it were larger."""
+        """Return what was left out of the page to keep it small."""
         words = []
         if self.detail != DETAILS[0]:
             fewer = f" and tables of numbers have about {self.detail.rows}" * (self.detail.rows < DETAILS[0].rows)
@@ -156,7 +156,7 @@ def _whole_page(runs: Sequence[Run], main: Markup, data: dict[str, Any], *, live
 
 
 def run_sections(run: Run, frames: Frames, prefix: str, twin: Run | None, gained: Markup | None) -> list[Markup]:
-    """Everything about one run, links to its parts first; `prefix` keeps its anchors apart from those of others."""
+    """Draw everything about one run, links to its parts first; `prefix` separates its anchors from those of others."""
     search, training = run.kind == "search", run.parts.get("training")
     tested, own = (run, "") if training is None else (training, "training-")
     parts: list[tuple[str, str, Markup | None]] = [
@@ -187,7 +187,7 @@ def run_sections(run: Run, frames: Frames, prefix: str, twin: Run | None, gained
 
 
 def header(run: Run, level: str = "h1") -> Markup:
-    """What the run is, in two lines."""
+    """Draw the title of a run, in two lines."""
     config = run.given.config
     words = [run.dataset]
     if run.kind == "search" and run.learners:

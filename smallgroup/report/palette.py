@@ -44,17 +44,17 @@ _SCALE = ((0, 32, 77), (66, 78, 108), (124, 123, 120), (186, 173, 104), (255, 23
 
 
 def series(index: int) -> str:
-    """The name of the color of a learner or a run."""
+    """Return the name of the color of a learner or a run."""
     return f"l{index % len(LEARNERS)}"
 
 
 def dash(index: int) -> str:
-    """The dashes of a line: none of the first ones has those of another."""
+    """Return the dash pattern of a line; the first ones are distinct."""
     return DASHES[index % len(DASHES)]
 
 
 def paint(name: str, *, standalone: bool) -> str:
-    """A color by name, as a variable of the page or, in a file of its own, as it is on light paper."""
+    """Return a color by name, as a variable of the page or, in a separate file, as on light paper."""
     if name.startswith("#") or name == "none":
         return name
     if not standalone:
@@ -63,12 +63,12 @@ def paint(name: str, *, standalone: bool) -> str:
 
 
 def operation(name: str) -> str:
-    """The color of an operation; that of one that is not built in is a function of its name."""
+    """Return the color of an operation; that of one that is not built in is a function of its name."""
     return OPERATIONS.get(name) or _SPARE[zlib.crc32(name.encode()) % len(_SPARE)]
 
 
 def on(colour: str) -> str:
-    """Black or white, whichever is easier to read on a color."""
+    """Return black or white, whichever is easier to read on a color."""
     return "#000000" if (luminance(colour) + 0.05) / 0.05 >= 1.05 / (luminance(colour) + 0.05) else "#ffffff"
 
 
@@ -80,7 +80,7 @@ def luminance(colour: str) -> float:
 
 
 def scaled(share: float) -> tuple[int, int, int]:
-    """A share from 0 to 1 as a color."""
+    """Return a share from 0 to 1 as a color."""
     place = min(max(share, 0.0), 1.0) * (len(_SCALE) - 1)
     low = min(int(place), len(_SCALE) - 2)
     part = place - low
@@ -94,12 +94,12 @@ def hexed(colour: tuple[int, int, int]) -> str:
 
 
 def shade(share: float) -> str:
-    """The class of a field that has the color of a share from 0 to 1, in whole percents."""
+    """Return the CSS class of a field with the color of a share from 0 to 1, in whole percent."""
     return f"s{round(100 * min(max(share, 0.0), 1.0))}"
 
 
 def shades() -> str:
-    """What the classes of shares look like: as the background of a field, as a bar, and the colors of learners.
+    """Return the CSS of the classes of shares: as the background of a field, as a bar, and the colors of learners.
 
     They are in the style sheet because the page's content security policy forbids style attributes.
     """
@@ -111,7 +111,7 @@ def shades() -> str:
 
 
 def variables() -> str:
-    """Every name as a variable, for light paper, for dark, and again light for printing."""
+    """Return every color as a CSS variable, for light mode, for dark mode, and again light for printing."""
     every = {**NEUTRAL, **{f"l{i}": pair for i, pair in enumerate(LEARNERS)}}
     light, dark = ("".join(f"--{name}:{pair[i]};" for name, pair in every.items()) for i in (0, 1))
     return (

@@ -36,7 +36,7 @@ def write_pdf(drawing: Drawing, path: Path) -> None:
 
 
 def flat(shapes: Sequence[Shape]) -> list[Polyline | Box | Disc | Label | Raster]:
-    """All shapes in the order in which they are drawn; rows that no epoch fills are not."""
+    """Return all shapes in drawing order, without rows that no epoch fills."""
     found: list[Polyline | Box | Disc | Label | Raster] = []
     for shape in shapes:
         if isinstance(shape, Group):

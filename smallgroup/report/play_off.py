@@ -10,7 +10,7 @@ from smallgroup.runtime.bounds import MOST
 
 
 def play_off_section(run: Run, prefix: str = "") -> Markup | None:
-    """A table of the candidates, those that came furthest first; None where there was no play-off."""
+    """Return a table of the candidates, those that came furthest first; None where there was no play-off."""
     found = at(run.result, "answer", "candidates")
     if not isinstance(found, list) or not found:
         return None
@@ -20,14 +20,14 @@ def play_off_section(run: Run, prefix: str = "") -> Markup | None:
 
 
 def _place(candidate: Mapping[str, Any]) -> tuple[float, float, float]:
-    """More rounds first, then the lower error."""
+    """Return a sort key: more rounds first, then the lower error."""
     rounds, error = whole(candidate.get("rounds")) or 0, number_at(candidate, "validation_error")
     loss = number_at(candidate, "validation_loss")
     return -rounds, 101.0 if error is None else error, 0.0 if loss is None else loss
 
 
 def _row(candidate: Mapping[str, Any]) -> list[str]:
-    """Its name, and what the columns after it say."""
+    """Return a candidate's name and its columns."""
     seconds, steps = number_at(candidate, "seconds"), number_at(candidate, "steps")
     return [
         str(candidate.get("source", "")),

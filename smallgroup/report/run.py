@@ -55,7 +55,7 @@ class MetricsRow:
         return whole(self.values.get("learner")) or 0
 
     def number(self, *path: str) -> float | None:
-        """A number, or None where there is none that can be used."""
+        """Return a number, or None if there is no usable one."""
         return number_at(self.values, *path)
 
     def numbers(self, *path: str) -> list[float] | None:
@@ -165,7 +165,7 @@ class Run:
         return max(known, key=lambda one: one[0], default=(None, RESULT))
 
     def row(self, learner: int, epoch: int) -> MetricsRow | None:
-        """The line of a learner and an epoch."""
+        """Return the line of a learner and an epoch."""
         return self._by_place.get((learner, epoch))
 
     @cached_property
@@ -247,14 +247,14 @@ class Run:
         return str(self.result.get("space") or at(self.given.config, "space", "name") or "")
 
     def method(self, learner: int) -> str:
-        """That of a learner, as the config has it."""
+        """Return the method of a learner, as the config has it."""
         own = at(self.given.config, "learners")
         if isinstance(own, list) and learner < len(own):
             return str(at(own[learner], "method") or "")
         return ""
 
     def genotype(self, row: MetricsRow) -> Genotype | None:
-        """The cell that a row derives."""
+        """Return the cell that a row's scores derive."""
         return _genotype(self.space(row.learner), row.values.get("genotype"))
 
     @cached_property
@@ -307,7 +307,7 @@ def read_run(folder: Path, given: Given | None = None, parts: Mapping[str, Run] 
 
 
 def told_apart(runs: Sequence[Run]) -> list[Run]:
-    """The same runs, each called by the shortest end of its path that no other has."""
+    """Return the same runs, each named by the shortest unique end of its path."""
     paths = [run.folder.absolute().parts for run in runs]
 
     def label(own: tuple[str, ...]) -> str:
@@ -320,7 +320,7 @@ def told_apart(runs: Sequence[Run]) -> list[Run]:
 
 
 def at(value: object, *path: str) -> Any:  # noqa: ANN401 -- what a file holds
-    """What lies below some keys; None if nothing does."""
+    """Return the value below some keys; None if there is none."""
     for key in path:
         if not isinstance(value, Mapping):
             return None
@@ -329,20 +329,20 @@ def at(value: object, *path: str) -> Any:  # noqa: ANN401 -- what a file holds
 
 
 def section_at(value: object, *path: str) -> dict[str, Any]:
-    """The object below some keys; an empty one if there is none."""
+    """Return the object below some keys; an empty one if there is none."""
     found = at(value, *path)
     return found if isinstance(found, dict) else {}
 
 
 def finite(value: object) -> float | None:
-    """A number, if it is one that can be drawn."""
+    """Return a number if it can be drawn, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if abs(value) < _LARGEST_NUMBER else None
 
 
 def whole(value: object) -> int | None:
-    """A whole number from 0 on, if it is one."""
+    """Return a whole number from 0 on, else None."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None
 
 
@@ -352,7 +352,7 @@ def number_at(value: object, *path: str) -> float | None:
 
 
 def table_at(row: MetricsRow, kind: str) -> Sequence[Sequence[float | None]] | None:
-    """The scores of a kind of cell in a row."""
+    """Return the scores of a kind of cell in a row."""
     table = at(row.values, "scores", kind)
     if not isinstance(table, list) or not all(isinstance(line, list) for line in table):
         return None
@@ -369,7 +369,7 @@ def _genotype(space: str, plain: object) -> Genotype | None:
 
 
 def _counts(values: Mapping[str, Any], problems: list[str]) -> bool:
-    """Whether a line can be placed: it has an epoch, and a learner there can be."""
+    """Return whether a row has a valid epoch and learner."""
     learner = values.get("learner", 0)
     epoch = whole(values.get("epoch"))
     good = epoch is not None and epoch < MOST["epochs"] and whole(learner) is not None
@@ -380,7 +380,7 @@ def _counts(values: Mapping[str, Any], problems: list[str]) -> bool:
 
 
 def _lines(path: Path, problems: list[str]) -> list[tuple[int, dict[str, Any]]]:
-    """The lines of a file that are whole, with their numbers; what follows one that is not is left out."""
+    """Return the complete lines of a file with their numbers, up to the first incomplete one."""
     found: list[tuple[int, dict[str, Any]]] = []
     try:
         if path.exists() and path.stat().st_size > LARGEST:
@@ -398,7 +398,7 @@ def _lines(path: Path, problems: list[str]) -> list[tuple[int, dict[str, Any]]]:
 
 
 def _document(path: Path, problems: list[str]) -> dict[str, Any]:
-    """A file that holds an object; empty, if there is none."""
+    """Read a file that holds a JSON object; return an empty one if there is none."""
     try:
         if not path.exists():
             return {}

@@ -31,7 +31,7 @@ class NetworkPoint:
 
 
 def draw_scatter(points: Sequence[NetworkPoint]) -> Drawing:
-    """The drawing; the lower left corner is where one wants to be."""
+    """Draw networks by cost and error; the lower left corner is best."""
     low, high, ticks = axis_of([0.0, *(point.error for point in points)], "%")
     start, end, marks = axis_of([point.multiply_adds for point in points])
     labels = tick_labels(ticks)

@@ -39,7 +39,7 @@ class Live:
         self._failed = -PAUSE
 
     def now(self) -> tuple[dict[str, Any] | None, str]:
-        """What was read last, None if nothing was, and what is wrong now.
+        """Return the last state that was read, None if none was, and the current error.
 
         One client at a time has the run read, outside the lock. Meanwhile others get what there is; those for whom
         there is nothing wait.
@@ -74,7 +74,7 @@ class Live:
 
 
 def make_server(read: Read, port: int = 0, token: str | None = None) -> "Server":
-    """A server that is bound and does not serve yet; port 0 is any that is free, a token None a new one."""
+    """Return a bound server that does not serve yet; port 0 picks a free one, a token of None makes a new one."""
     return Server(Live(read), port, token or secrets.token_urlsafe(16))
 
 
@@ -93,7 +93,7 @@ class Server(ThreadingHTTPServer):
         return f"http://{HOST}:{self.server_port}/{self.token}/"
 
     def handle_error(self, *_: object) -> None:
-        """A browser that leaves in the middle of an answer is no error."""
+        """Ignore a browser that leaves in the middle of an answer."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -104,7 +104,7 @@ class Handler(BaseHTTPRequestHandler):
     timeout = 30
 
     def do_GET(self) -> None:
-        """The page or its news, to this machine and with the token alone."""
+        """Serve the page or its changes, to this machine and with the token alone."""
         own = self.server.server_port
         # A page from elsewhere can make a browser ask us by a name of its own (DNS rebinding); the Host header has it.
         if self.headers.get("Host") not in (f"{HOST}:{own}", f"localhost:{own}"):
@@ -142,4 +142,4 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Nothing: who watches a run reads the page."""
+        """Log nothing: the page itself shows the run."""

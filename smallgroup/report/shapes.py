@@ -113,7 +113,7 @@ class Drawing:
 
 
 def svg(drawing: Drawing, *, standalone: bool = False) -> Markup:
-    """The drawing; within a page its colors follow those of the page, in a file of its own they are fixed."""
+    """Return a drawing as SVG; within a page its colors follow the page's, in a separate file they are fixed."""
     paper = Box(0, 0, drawing.width, drawing.height, fill="paper")
     return render(
         "drawing.svg",

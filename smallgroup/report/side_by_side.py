@@ -25,12 +25,12 @@ WEIGHT = "config.yaml: search.lambda"
 
 
 def side_by_side(runs: Sequence[Run], detail: Detail) -> list[Markup]:
-    """Table, what the group contributed, curves and cells of all of them."""
+    """Draw the table, the contribution of the group, the curves and the cells of all runs."""
     return [several_header(runs), comparison(runs), *_group(runs), *_overlays(runs, detail), *_cells(runs)]
 
 
 def several_header(runs: Sequence[Run]) -> Markup:
-    """Of a page on several runs."""
+    """Draw the title of a page on several runs."""
     return render("several_header.html", names=[run.name for run in runs])
 
 
@@ -53,7 +53,7 @@ RunField = Callable[[Run], RunMeasure]
 
 
 def comparison(runs: Sequence[Run]) -> Markup:
-    """The runs in a table, and the keys of their configs that differ; of many runs, a leaderboard."""
+    """Draw the runs in a table, and the config keys in which they differ; many runs become a leaderboard."""
     rows = []
     for title, measure in _measures(runs):
         fields = [replace(found, source=f"{run.name}/{found.source}") for run in runs if (found := measure(run))]
@@ -72,7 +72,7 @@ def leaderboard(
     keys: Mapping[str, Sequence[object]],
     opening: Sequence[OpeningVerdict],
 ) -> Markup:
-    """A row per run, the best first; a script sorts it by any column and filters it."""
+    """Draw a row per run, the best first; a script sorts by any column and filters."""
     shown = list(keys.items())[:MOST_KEYS]
     columns = [
         *sorted(measures, key=lambda one: RANKED.index(one[0]) if one[0] in RANKED else len(RANKED)),
@@ -128,7 +128,7 @@ def _answer(run: Run) -> RunMeasure:
 
 
 def _result(key: str, write: Callable[[float], str], *, trained: bool = False) -> RunField:
-    """A number of the result; a trained one is that of the training within a run, or of a run that is one."""
+    """Return a reader of a number of the result; trained ones come from the training within a run or from itself."""
 
     def measure(run: Run) -> RunMeasure:
         within = run.kind == "search" and trained
@@ -145,7 +145,7 @@ def _memory(run: Run) -> RunMeasure:
 
 
 def _counted(key: str) -> RunField:
-    """The size of the network that the config of a search would train: counted alike whether or not it was trained."""
+    """Return a reader of the size of the network that a search's config trains, whether or not it was trained."""
 
     def measure(run: Run) -> RunMeasure:
         size = None if run.given.size is None else float(getattr(run.given.size, key))
@@ -166,7 +166,7 @@ def _accuracy(column: str) -> RunField:
 
 
 def _group(runs: Sequence[Run]) -> list[Markup]:
-    """What teaching changed, setting by setting: pairs that differ in more than the seed are no repetitions."""
+    """Draw what teaching changed, setting by setting: pairs that differ in more than the seed are no repetitions."""
     told = [(_pairs(setting), contributed(setting)) for setting in settings_of(pairs_of(runs))]
     parts = [(words, markup) for words, markup in told if markup is not None]
     return [render("group.html", parts_of=parts)] if parts else []

@@ -70,7 +70,7 @@ class TeachingByClass:
 
 
 def teaching_of(run: Run, twin: Run | None = None) -> TeachingByClass | None:
-    """Measured; None where there are not two learners with V and W by class."""
+    """Measure teaching by class; None without two learners that have V and W by class."""
     measured = [epoch for epoch in run.epochs if _complete(run, epoch)]
     if len(run.learners) < 2 or len(measured) < 2:
         return None
@@ -109,7 +109,7 @@ def teaching_of(run: Run, twin: Run | None = None) -> TeachingByClass | None:
 
 
 def _stages(run: Run, epochs: Sequence[int]) -> list[list[int]]:
-    """Epochs apart wherever a network was built anew: what one learned is not in the next."""
+    """Return epochs, split wherever a network was rebuilt: what one network learned is not in the next."""
     stages: dict[int, list[int]] = {}
     for epoch in epochs:
         stages.setdefault(sum(end < epoch for end in run.rebuilds), []).append(epoch)
@@ -117,7 +117,7 @@ def _stages(run: Run, epochs: Sequence[int]) -> list[list[int]]:
 
 
 def _between(run: Run, moments: Mapping[str, int]) -> list[int]:
-    """All epochs of the networks that are looked at, those before the first that was measured included."""
+    """Return all epochs of the networks shown, including those before the first measurement."""
     before = [end for end in run.rebuilds if end < moments["start"]]
     return [epoch for epoch in run.epochs if max(before, default=-1) < epoch <= moments["end"]]
 
@@ -134,7 +134,7 @@ def _tables(run: Run, epoch: int, name: str) -> list[list[float]]:
 
 
 def _labels(run: Run, learner: int, epochs: Sequence[int]) -> dict[str, list[float]]:
-    """The counts of labels by class, summed over epochs."""
+    """Return the counts of labels by class, summed over epochs."""
     totals: dict[str, list[float]] = {}
     for row in filter(None, (run.row(learner, epoch) for epoch in epochs)):
         for name in ("given", "agreed", "images", "right"):
@@ -155,7 +155,7 @@ def _quality(counts: dict[str, list[float]], c: int, learners: int, *, truth: bo
 
 
 def _twin_tables(twin: Run | None, learners: Sequence[int], end: int) -> list[list[float]]:
-    """What W of each learner recognizes by class in a run without teaching; empty where that is not known."""
+    """Return what W of each learner recognizes by class in a run without teaching; empty if not known."""
     epoch = min(end, twin.epochs[-1]) if twin is not None and twin.epochs else end
     rows = [None if twin is None else twin.row(k, epoch) for k in learners]
     return [[] if row is None else row.numbers("w_recognised") or [] for row in rows]

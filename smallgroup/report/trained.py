@@ -16,7 +16,7 @@ MEASURES = (("validation_error", "Validation"), ("train_error", "Training"))
 
 
 def together(run: Run) -> Chart | None:
-    """The curves of all trainings of a whole run in one chart; None where there is one training alone."""
+    """Draw the curves of all trainings of a whole run in one chart; None if there is only one training."""
     parts = {name: part for name, part in run.parts.items() if name in NAMES}
     for source, words in MEASURES:
         found = [
@@ -31,7 +31,7 @@ def together(run: Run) -> Chart | None:
 
 
 def points_of(run: Run) -> list[NetworkPoint]:
-    """The trained networks of a whole run that have been tested."""
+    """Return the trained networks of a whole run that have been tested."""
     found = []
     for color, (name, part) in enumerate((name, part) for name, part in run.parts.items() if name in NAMES):
         error, cost = number_at(part.result, "test_error"), number_at(part.result, "multiply_adds")
@@ -41,7 +41,7 @@ def points_of(run: Run) -> list[NetworkPoint]:
 
 
 def training_section(run: Run, prefix: str, detail: Detail) -> Markup | None:
-    """The curves of a training; of a whole run those of its baselines too, and errors against cost."""
+    """Draw the curves of a training; of a whole run those of its baselines too, and errors against cost."""
     training = run if run.kind == "training" else run.parts.get("training")
     if training is None:
         return None

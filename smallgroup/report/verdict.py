@@ -28,7 +28,7 @@ class OpeningVerdict:
 
 
 def verdicts_of(run: Run, cells: Sequence[DrawnCell]) -> list[OpeningVerdict]:
-    """What a page on one run opens with."""
+    """Return the verdicts that a page on one run opens with."""
     made = [against_baselines(run)]
     if run.kind == "search":
         made.append(how_decided(cells))
@@ -36,7 +36,7 @@ def verdicts_of(run: Run, cells: Sequence[DrawnCell]) -> list[OpeningVerdict]:
 
 
 def against_baselines(run: Run) -> OpeningVerdict | None:
-    """How the network compares with the baselines of a whole run; None where it is no search."""
+    """Return how the network compares with the baselines of a whole run; None if the run is no search."""
     if run.kind != "search":
         return None
     told = {side: [name for name in BASELINES if run.compared.get(name) == side] for side in SIDES}
@@ -61,7 +61,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def how_decided(cells: Sequence[DrawnCell]) -> OpeningVerdict | None:
-    """On how many edges of a cell the search is decided; None where its scores are not known."""
+    """Return on how many edges of a cell the search is decided; None if its scores are not known."""
     shares = [
         way.share for cell in cells for ways in cell.nodes for way in ways if way.share is not None and way.shares
     ]
@@ -77,7 +77,7 @@ def how_decided(cells: Sequence[DrawnCell]) -> OpeningVerdict | None:
 
 
 def of_teaching(runs: Sequence[Run]) -> list[OpeningVerdict]:
-    """What a page on several runs opens with: for each setting, whether teaching changed the error."""
+    """Return the opening verdicts of a page on several runs: for each setting, whether teaching changed the error."""
     settings = settings_of(pairs_of(runs))
     found = [(setting, _main(contributions(setting))) for setting in settings]
     told = [_taught(setting, main) for setting, main in found if main is not None]
@@ -86,7 +86,7 @@ def of_teaching(runs: Sequence[Run]) -> list[OpeningVerdict]:
 
 
 def _main(measured: Sequence[Contribution]) -> Contribution | None:
-    """The test error where all pairs have one, else the validation error."""
+    """Return the test error where all pairs have one, else the validation error."""
     by_title = {one.title.split(" ")[0]: one for one in reversed(measured) if "error" in one.title}
     return by_title.get("test") or by_title.get("validation")
 

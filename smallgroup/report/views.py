@@ -47,7 +47,7 @@ class CellCourse:
 
 
 def courses_of(run: Run, most: int) -> list[CellCourse]:
-    """By learner and kind, every cell that can be drawn, of at most about so many epochs."""
+    """Return every drawable cell by learner and kind, of at most so many epochs."""
     made = []
     for k in run.learners:
         cells: dict[str, dict[int, DrawnCell]] = {}
@@ -71,7 +71,7 @@ def courses_of(run: Run, most: int) -> list[CellCourse]:
 
 
 def cells_section(run: Run, frames: Frames, prefix: str) -> Markup | None:
-    """Every learner's cells, and a slider through the epochs."""
+    """Draw every learner's cells, and a slider through the epochs."""
     courses = courses_of(run, frames.detail.frames)
     if not courses:
         return None
@@ -94,7 +94,7 @@ def cells_section(run: Run, frames: Frames, prefix: str) -> Markup | None:
 
 
 def _frames(run: Run, course: CellCourse) -> dict[str, Any]:
-    """Rows of each epoch as [node, source, operation, edge], and the shares of every edge in ten-thousandths."""
+    """Return rows of each epoch as [node, source, operation, edge], and the shares of every edge in ten-thousandths."""
     kind = SPACES[run.space(course.learner)].kinds[course.kind] if run.space(course.learner) in SPACES else None
     epochs = {}
     for epoch, cell in course.cells.items():
@@ -118,7 +118,7 @@ def _frames(run: Run, course: CellCourse) -> dict[str, Any]:
 
 
 def chart_figure(chart: Chart, prefix: str, detail: Detail) -> Markup:
-    """A chart, its legend, what the pointer reads off it, and its numbers."""
+    """Draw a chart with its legend, tooltips and numbers."""
     return render(
         "chart.html",
         chart=chart,
@@ -134,7 +134,7 @@ def chart_figure(chart: Chart, prefix: str, detail: Detail) -> Markup:
 
 
 def _numbers(chart: Chart, most: int) -> dict[str, object]:
-    """The numbers of a chart, each with its file and line, and words about them."""
+    """Return the numbers of a chart, each with its file and line, and text about them."""
     epochs = thinned(chart.epochs, most)
     rows = []
     for epoch in epochs:
@@ -165,13 +165,13 @@ def curves_section(run: Run, prefix: str, detail: Detail) -> Markup | None:
 
 
 def _thinned(run: Run, shown: int) -> str:
-    """A sentence on epochs that are left out; empty if all are there."""
+    """Return a sentence on epochs that are left out; empty if all are there."""
     left = len(run.epochs) - shown
     return f" {left} of {len(run.epochs)} epochs are left out here; metrics.jsonl has all." if left > 0 else ""
 
 
 def heat_section(run: Run, frames: Frames, prefix: str) -> Markup | None:
-    """Architecture weights over time, a panel per learner."""
+    """Draw the architecture weights over time, a panel per learner."""
     panels: dict[int, list[tuple[str, Markup, str]]] = {}
     shown = len(run.epochs)
     for course in courses_of(run, frames.detail.frames):

@@ -44,7 +44,7 @@ def count(value: float | None) -> str:
 
 
 def sized(value: float | None) -> str:
-    """A large number, rounded: 3.35 M."""
+    """Return a large number, rounded, such as 3.35 M."""
     if value is None:
         return "not known"
     for unit, power in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
@@ -61,6 +61,6 @@ def duration(seconds: float | None) -> str:
 
 
 def shown_path(folder: Path) -> str:
-    """As a user would type it; a name that begins with a dash is no option."""
+    """Return a path as a user would type it; a name that begins with a dash must not become an option."""
     words = str(folder)
     return f"./{words}" if words.startswith("-") else words

@@ -21,7 +21,7 @@ UNKNOWN = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK}
 
 
 def held(folder: Path) -> bool:
-    """Whether a process works in the folder now."""
+    """Return whether a process works in the folder now."""
     alone = True
     try:
         with open_regular(folder / FILE) as file:
@@ -60,7 +60,7 @@ def locked(folder: Path) -> Iterator[Ownership]:
 
 
 def _taken(file: IO[bytes]) -> bool | None:
-    """Whether the lock could be had; None where there is no such lock.
+    """Return whether the lock was taken; None where such locks do not exist.
 
     Who only asks whether a folder is in use holds it for a moment: that is no use.
     """

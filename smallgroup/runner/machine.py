@@ -15,7 +15,7 @@ from smallgroup.runtime.environment import threads
 
 @contextmanager
 def machine(run: RunConfig, before: str | None = None) -> Iterator[torch.device]:
-    """Torch on so many threads, our networks on that device and those kernels, and then as before.
+    """Set torch's threads, our device and our kernels inside the context, and restore them.
 
     `before` is the device of the run that is resumed, if one is.
     """
@@ -31,7 +31,7 @@ def machine(run: RunConfig, before: str | None = None) -> Iterator[torch.device]
 
 
 def _path_on(device: torch.device, path: str) -> str:
-    """The kernels to take on a device: ours are for the CPU."""
+    """Return the kernel path for a device: our kernels are for the CPU."""
     if device.type == "cpu" or path in ("torch", "plain"):
         return path
     if path == "native":

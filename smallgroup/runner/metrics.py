@@ -41,7 +41,7 @@ class Metrics:
             bring_to_disk(self.path.parent)
 
     def digest(self) -> str:
-        """Changes with any of what was written."""
+        """Return a digest of everything that was written."""
         if not self.path.exists():
             return hashlib.sha256().hexdigest()
         digest = hashlib.sha256()
@@ -66,12 +66,12 @@ class Metrics:
             )
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Every whole row; a last line that was cut off by a kill is not one."""
+        """Yield every complete row; a last line that a kill cut off is left out."""
         return read_rows(self.path)
 
 
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a file of metrics."""
+    """Yield the rows of a file of metrics."""
     if not path.exists():
         return
     with open_regular(path) as file:

@@ -183,7 +183,7 @@ def read(path: Path) -> Owner | None:
 
 
 def is_owned(folder: Path, *, alone: bool) -> bool:
-    """Whether somebody owns the folder, by its owner file and the clock of this host; nothing is written."""
+    """Return whether the folder is owned, by its owner file and the clock of this host; nothing is written."""
     path = folder / FILE
     try:
         with open_regular(path) as file:
@@ -208,7 +208,7 @@ def _keeps_out(path: Path, found: Owner | None, *, alone: bool) -> str | None:
 
 
 def _age(path: Path) -> float | None:
-    """Seconds since a file was written, by the clock that wrote it; None if it is gone."""
+    """Return the seconds since a file was written, by the clock that wrote it; None if it is gone."""
     probe = unfinished_in(path.parent)
     try:
         with naming(path), probe.open("xb") as file:
@@ -224,12 +224,12 @@ def _age(path: Path) -> float | None:
 
 
 def _clock() -> float:
-    """Seconds that also pass while the machine is suspended."""
+    """Return seconds of a clock that also runs while the machine is suspended."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def _beginning(pid: int) -> str | None:
-    """When a process began, in whatever unit the system counts; None if there is no such process."""
+    """Return when a process began, in the system's own unit; None if there is no such process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
     except FileNotFoundError:

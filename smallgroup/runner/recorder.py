@@ -34,7 +34,7 @@ class Recorder(Watcher):
     _before: Mapping[str, float] = field(default_factory=dict)
 
     def resumed(self, step: int) -> None:
-        """From here on times are counted anew."""
+        """Restart the clock: times count from the resumed step on."""
         self._step = step
 
     def started(self, job: Job) -> None:  # noqa: ARG002
@@ -49,7 +49,7 @@ class Recorder(Watcher):
         self._write(TIMES, "".join(json.dumps(row) + "\n" for row in kept if self._step))
 
     def ended_epoch(self, rows: Sequence[Mapping[str, Any]]) -> None:  # noqa: ARG002
-        """What an epoch leaves behind beside its rows."""
+        """Write the files of an epoch other than its rows."""
         try:
             made = self.files()
         except (OSError, ValueError):  # an image that cannot be read any more, say
@@ -58,7 +58,7 @@ class Recorder(Watcher):
             self._write(name, text)
 
     def saved(self, step: int) -> None:
-        """The time since the last line, by part; what is not of a part is the rest."""
+        """Record the time since the last line by part; the rest is what belongs to no part."""
         now, so_far = time.monotonic(), dict(self.seconds())
         parts = {name: round(value - self._before.get(name, 0.0), 4) for name, value in so_far.items()}
         rest = max(0.0, now - self._start - sum(parts.values()))

@@ -297,7 +297,7 @@ class Runner:
 
 @contextmanager
 def _told_what_is_left() -> Iterator[None]:
-    """A disk that is full ends a run, but costs nothing that was saved before."""
+    """Explain a full disk: it ends a run, but what was saved before is safe."""
     try:
         yield
     except OSError as error:

@@ -26,7 +26,7 @@ class Saved(BaseModel):
 
 
 def parts_of(found: Checkpoint) -> tuple[Saved, dict[str, Any]]:
-    """The runner's and the job's, if it is a checkpoint of a run."""
+    """Return the runner's and the job's part of a checkpoint; refuse one of something else."""
     run, job = found.record.get("run"), found.record.get("job")
     try:
         saved = Saved.model_validate(run)

@@ -26,6 +26,6 @@ class Skips:
         self.in_a_row = 0
 
     def of_epoch(self) -> dict[str, int]:
-        """What is added to the rows of an epoch that is over; the next one is counted anew."""
+        """Return the columns for the rows of an epoch that is over, and start to count the next one."""
         count, self.in_epoch = self.in_epoch, 0
         return {"left_out": count} if count else {}

@@ -29,11 +29,11 @@ class EventFiles(Watcher):
         self._writer: Any = None
 
     def resumed(self, step: int) -> None:  # noqa: ARG002
-        """The first epoch that follows replaces those that were written before."""
+        """Replace events from the first resumed epoch on."""
         self._resumed = True
 
     def ended_epoch(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """The rows as scalars, by learner."""
+        """Write the rows as scalars, by learner."""
         for row in rows:
             epoch = int(row["epoch"])
             if self._writer is None:
@@ -46,7 +46,7 @@ class EventFiles(Watcher):
 
 
 def numbers_of(row: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
-    """Every number of a row that is no list, by name; those of sections with the name of the section."""
+    """Yield every number of a row that is no list, by name; numbers of sections with the name of the section."""
     for name, value in row.items():
         if isinstance(value, Mapping):
             yield from numbers_of(value, f"{prefix}{name}.")

@@ -28,7 +28,7 @@ class Job(Protocol):
         ...
 
     def state(self) -> "tuple[Mapping[str, Tensor], Mapping[str, Any]]":
-        """All that the next step depends on: tensors by name, and a record that JSON can hold."""
+        """Return everything that the next step depends on: tensors by name, and a record that JSON can hold."""
         ...
 
     def load_state(self, tensors: "Mapping[str, Tensor]", record: Mapping[str, Any]) -> None:
@@ -48,19 +48,19 @@ class Watcher:
     """Callbacks for run events; every method does nothing by default."""
 
     def told(self, sentence: str) -> None:
-        """Called with a warning, such as that a checkpoint is damaged."""
+        """Receive a warning, such as that a checkpoint is damaged."""
 
     def resumed(self, step: int) -> None:
-        """Called when the run is resumed after this many steps."""
+        """React to a run that is resumed after this many steps."""
 
     def started(self, job: Job) -> None:
-        """Called once before the first step, with the job."""
+        """React to the start of the job, once before the first step."""
 
     def stepped(self, step: int, seconds: float) -> None:
-        """Called after a step; `seconds` is the time of the run so far."""
+        """React to a step; `seconds` is the time of the run so far."""
 
     def ended_epoch(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Called at the end of each epoch."""
+        """React to the end of each epoch."""
 
     def saved(self, step: int) -> None:
-        """Called after a checkpoint was written."""
+        """React to a written checkpoint."""

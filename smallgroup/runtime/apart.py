@@ -34,7 +34,7 @@ class Apart:
         self.close()
 
     def call(self, *arguments: object) -> Any:  # noqa: ANN401 -- what the function gives
-        """What the function gives; what it raises as a ValueError. Calls wait for one another."""
+        """Call the function and return its result; raise its error as a ValueError. Calls wait for one another."""
         with self._lock:
             try:
                 pipe = self._pipe or self.start()

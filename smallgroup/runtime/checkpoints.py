@@ -97,7 +97,7 @@ class Checkpoints:
         return place
 
     def newest(self) -> Checkpoint | None:
-        """The newest sound checkpoint; None if there is none at all, an error if all that there are are damaged."""
+        """Return the newest sound checkpoint; None if there is none, an error if all are damaged."""
         passed_over: list[str] = []
         for place in reversed(self._places()):
             try:
@@ -111,7 +111,7 @@ class Checkpoints:
         return None
 
     def _places(self) -> list[Path]:
-        """From the oldest on; of one step, what was set aside comes before what took its place."""
+        """Return folders of checkpoints, oldest first; of one step, a replaced one comes before its replacement."""
         check_not_link(self.folder)
         if not self.folder.exists():
             return []
@@ -166,7 +166,7 @@ def _read(place: Path) -> tuple[int, dict[str, Tensor], dict[str, Any]]:
 
 
 def _by_file(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
-    """Tensors by the file they go to; names of those of learner 3 begin with `3.`."""
+    """Return tensors by the file they go to; names of learner 3 begin with `3.`."""
     files: dict[str, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         learner = name.partition(".")[0]

@@ -41,7 +41,7 @@ def choose_device(name: str = AUTO, before: str | None = None) -> torch.device:
 
 
 def _place() -> int:
-    """Which of the processes of this machine this one is; 0 if it is alone."""
+    """Return the index of this process among those of this machine; 0 if it is alone."""
     launch = launched()
     return 0 if launch is None else launch.local_rank
 

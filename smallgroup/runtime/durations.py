@@ -2,7 +2,7 @@
 
 
 def written(seconds: float) -> str:
-    """A length of time to read."""
+    """Return a duration as readable text."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     if seconds < 100 * 60:

@@ -78,7 +78,7 @@ class Environment:
         return _changes(mine, theirs, sorted((mine.keys() | theirs.keys()) - set(DECIDING)))[:MOST_CAUSES]
 
     def shares_canary(self, other: "Environment") -> bool:
-        """Whether there is a computation of which both have a hash."""
+        """Return whether there is a canary computation of which both have a hash."""
         return bool(self.canary.keys() & other.canary.keys())
 
     def _deciding(self) -> dict[str, Any]:
@@ -99,13 +99,13 @@ def _shown(value: object) -> str:
 
 
 def cores() -> int:
-    """Processors that this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
 def threads(count: int | None) -> Iterator[None]:
-    """Torch on so many threads, and then as before; None: as many as it takes by itself."""
+    """Set torch's number of threads inside the context, and restore it; None keeps torch's own choice."""
     keep_team_size()
     before = torch.get_num_threads()
     if count is not None:
@@ -129,7 +129,7 @@ def keep_team_size() -> None:
 
 
 def _cpu() -> str:
-    """The processor's name and the instructions torch uses on it."""
+    """Return the processor's name and the instructions torch uses on it."""
     name = platform.processor() or platform.machine()
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():

@@ -43,7 +43,7 @@ def words(count: int, key: int, device: torch.device) -> Tensor:
 
 
 def _whole_numbers(shape: torch.Size | tuple[int, ...], generator: torch.Generator, device: torch.device) -> Tensor:
-    """Numbers of 24 bits, two from every word."""
+    """Return numbers of 24 bits, two from every word."""
     count = math.prod(shape)
     key = int(torch.randint(-(2**63), 2**63 - 1, (), generator=generator))
     halves = words((count + 1) // 2, key, device).view(torch.int32)[:count]

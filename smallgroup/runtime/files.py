@@ -49,7 +49,7 @@ def writing_whole(path: Path) -> Iterator[IO[bytes]]:
 
 
 def bring_to_disk(folder: Path) -> None:
-    """The names of what is in a folder: without them a file that is on the disk is not found there."""
+    """Sync the names in a folder: without them a file that is on the disk is not found after a crash."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except PermissionError:  # one that may be written to and not read
@@ -69,7 +69,7 @@ def unfinished_in(folder: Path) -> Path:
 
 
 def is_unfinished(path: Path) -> bool:
-    """Whether the name of a file or folder is one that `unfinished_in` gives."""
+    """Return whether `unfinished_in` gives names like this one."""
     return _UNFINISHED_NAME.fullmatch(path.name) is not None
 
 
@@ -117,7 +117,7 @@ def open_regular(path: Path, mode: str = "rb", *, links: bool = False) -> IO[byt
 
 
 def read_regular(path: Path, most: int = LARGEST, *, links: bool = False) -> bytes:
-    """The content of a regular file that is not too large; it is found out before memory is asked for."""
+    """Read a regular file that is not too large; both are checked before memory is allocated."""
     with open_regular(path, links=links) as file:
         size = os.fstat(file.fileno()).st_size
         if size > most:

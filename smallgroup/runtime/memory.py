@@ -10,7 +10,7 @@ import torch
 
 
 def memory_in_use() -> int:
-    """Bytes that the process has now."""
+    """Return the current memory of the process in bytes."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -19,7 +19,7 @@ def memory_in_use() -> int:
 
 
 def peak_memory() -> int:
-    """The most bytes that the process ever had."""
+    """Return the peak memory of the process in bytes."""
     peak = _kilobytes("/proc/self/status", "VmHWM:")
     if peak is not None:
         return peak * 1024
@@ -29,13 +29,13 @@ def peak_memory() -> int:
 
 
 def available_memory() -> int | None:
-    """Bytes that the machine can still give, if it says so."""
+    """Return the free memory of the machine in bytes, if it says so."""
     free = _kilobytes("/proc/meminfo", "MemAvailable:")
     return None if free is None else free * 1024
 
 
 def _peak_address_space() -> int:
-    """The most bytes of address space that the process ever had, which is what RLIMIT_AS counts; 0 if not known."""
+    """Return the peak address space of the process in bytes, which RLIMIT_AS limits; 0 if not known."""
     return (_kilobytes("/proc/self/status", "VmPeak:") or 0) * 1024
 
 
@@ -75,7 +75,7 @@ def check_batch(images: int, channels: int, size: int, width: int) -> None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out: torch says so in several ways, Python in one of its own."""
+    """Return whether an error means that memory ran out: torch says so in several ways, Python in another."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError | OutOfMemory):
         return True
     words = str(error)
@@ -88,7 +88,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def _is_memory_short() -> bool:
-    """Whether the process came near the limit of its address space, or the machine has hardly any memory left."""
+    """Return whether the process is near the limit of its address space, or the machine has hardly any memory left."""
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit != resource.RLIM_INFINITY and _peak_address_space() > 0.75 * limit:
         return True

@@ -54,7 +54,7 @@ class _Plain(yaml.SafeLoader):
         return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """As before, but of a key that is given twice nobody knows which one is meant."""
+        """Refuse a key that is given twice: nobody knows which one is meant."""
         seen = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
@@ -64,7 +64,7 @@ class _Plain(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
     def construct_short_int(self, node: yaml.ScalarNode) -> int:
-        """As before, but one of thousands of digits cannot even be printed."""
+        """Refuse numbers with thousands of digits, which cannot even be printed."""
         if len(node.value) > MOST_DIGITS:
             raise NotTakenError(
                 f"a whole number must have at most {MOST_DIGITS} digits, but got {node.value[:20]!r}...", node
@@ -90,7 +90,7 @@ def dumped(value: object) -> str:
 
 
 def parsed(text: str | bytes) -> object:
-    """A value. What is wrong with the text is a `NotTakenError` if it breaks a rule of ours, else a YAMLError."""
+    """Parse a value. Invalid text raises `NotTakenError` if it breaks a rule of ours, else a YAMLError."""
     loader = _Plain(text)
     try:
         return loader.get_single_data()

@@ -56,7 +56,7 @@ def _check(value: object, kinds: list[object]) -> None:
 
 
 def _kinds(kind: object) -> Iterator[object]:
-    """The types that a type is made of; of words to choose from, the words."""
+    """Yield the types that a type is made of, and the words of a choice."""
     if get_origin(kind) is Literal:
         yield from (word if isinstance(word, str) else type(word) for word in get_args(kind))
     elif inner := get_args(kind):

@@ -16,13 +16,13 @@ Phase = Literal["v", "label", "w", "w_unlabeled", "val"]
 
 
 def seed_of(*key: int | str | None) -> int:
-    """A 63-bit seed; keys that differ anywhere give unrelated ones."""
+    """Return a 63-bit seed; keys that differ anywhere give unrelated seeds."""
     digest = hashlib.sha256(json.dumps(key).encode()).digest()
     return int.from_bytes(digest[:8], "little") >> 1
 
 
 def stream(*key: int | str | None, device: "torch.device | str" = "cpu") -> "torch.Generator":
-    """The private generator of a purpose, always at its beginning."""
+    """Return the private generator of a purpose, always at its beginning."""
     import torch  # noqa: PLC0415 -- a config is checked without it
 
     return torch.Generator(device).manual_seed(seed_of(*key))

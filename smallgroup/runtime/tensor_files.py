@@ -79,7 +79,7 @@ def tensors_of(content: bytes) -> dict[str, Tensor]:
 
 
 def _entry(entry: dict[str, Any]) -> tuple[tuple[int, int], torch.dtype, tuple[int, ...]]:
-    """The place, type and shape of a tensor, as its header says; errors of many kinds if it does not."""
+    """Return the place, type and shape of a tensor from its header; invalid headers raise errors of many kinds."""
     begin, end = entry["data_offsets"]
     kind, shape = _KINDS[entry["dtype"]], tuple(entry["shape"])
     if not all(type(number) is int and 0 <= number < 2**63 for number in (begin, end, *shape)):
@@ -88,7 +88,7 @@ def _entry(entry: dict[str, Any]) -> tuple[tuple[int, int], torch.dtype, tuple[i
 
 
 def read_tensors(path: Path) -> bytes:
-    """The bytes of a file of tensors, if it is as long as it says; that is found out before memory is asked for."""
+    """Read a file of tensors if it is as long as its header says, which is checked before memory is allocated."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
@@ -102,7 +102,7 @@ def read_tensors(path: Path) -> bytes:
 
 
 def _data(header: bytes, path: Path) -> int:
-    """Bytes of all tensors, where they follow one another."""
+    """Return the bytes of all tensors, if they follow one another."""
     try:
         entries = json.loads(header)
         ends = [entry["data_offsets"][1] for name, entry in entries.items() if name != "__metadata__"]

@@ -227,7 +227,7 @@ def joined(launch: Launch) -> Iterator[World]:
 
 
 def _store(launch: Launch) -> Any:  # noqa: ANN401 -- torch does not export the type
-    """Where processes find each other. After a restart, that of torchrun still has the addresses of those before."""
+    """Return the store where processes find each other. After a restart, torchrun's still has the old addresses."""
     has_server = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     leads = launch.is_first and not has_server

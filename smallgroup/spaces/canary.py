@@ -47,7 +47,7 @@ def _hash(name: str, compute: Compute) -> str:
 
 
 def of_layers(make: Callable[[], nn.Module], channels: int = CHANNELS) -> Compute:
-    """Images through a module, and the gradients in the images and in the weights."""
+    """Compute images through a module, and the gradients in the images and in the weights."""
 
     def compute(generator: torch.Generator) -> list[Tensor]:
         with torch.device("meta"):
@@ -59,7 +59,7 @@ def of_layers(make: Callable[[], nn.Module], channels: int = CHANNELS) -> Comput
 
 
 def _classifier(generator: torch.Generator) -> list[Tensor]:
-    """Products of matrices, losses, and what a step sums over all weights."""
+    """Compute products of matrices, losses, and sums over all weights as a step does."""
     weights = [numbers(shape, generator).requires_grad_() for shape in ((100, 64), (100,))]
 
     def loss(images: Tensor) -> Tensor:
@@ -109,5 +109,5 @@ def images_for(channels: int, generator: torch.Generator) -> Tensor:
 
 
 def numbers(shape: Iterable[int], generator: torch.Generator) -> Tensor:
-    """Uniform between -1 and 1: made of bits alone, they are the same everywhere."""
+    """Return uniform numbers between -1 and 1, made of bits alone, so that they are the same everywhere."""
     return 2 * torch.rand(tuple(shape), generator=generator) - 1

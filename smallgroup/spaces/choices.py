@@ -29,7 +29,7 @@ def known_genotype(name: str, space: str) -> Genotype:
 
 
 def score(genotype: Genotype, scores: Scores) -> float:
-    """The sum over its edges of the log of the chosen operation's share: a product of probabilities, as it were."""
+    """Return the sum over the edges of the log of the chosen operation's share: the log of a probability."""
     total = 0.0
     for kind, chosen in definition_of(genotype.space).at_any_size().chosen(genotype).items():
         shares = _shares(scores[kind])
@@ -38,7 +38,7 @@ def score(genotype: Genotype, scores: Scores) -> float:
 
 
 def neighbours(genotype: Genotype, scores: Scores) -> Iterator[Genotype]:
-    """For every edge, the genotype with the next best operation there."""
+    """Return for every edge the genotype with the next best operation there."""
     return definition_of(genotype.space).neighbors(genotype, scores)
 
 
@@ -97,7 +97,7 @@ def from_options(space: Space, options: Sequence[int]) -> Genotype:
 
 
 def with_next_best(space: Space, genotype: Genotype, scores: Scores) -> Iterator[Genotype]:
-    """For every chosen operation, derive the genotype that has the next best one in its place."""
+    """Yield for every chosen operation the genotype that derives with the next best one in its place."""
     chosen = space.chosen(genotype)
     for kind, table in chosen.items():
         spec = space.kinds[kind]

@@ -14,7 +14,7 @@ BESIDE_WEIGHTS = 8
 
 
 def costs(space: Space, what: Cost = "multiply_adds") -> dict[str, Tensor]:
-    """By kind, [edges, operations]: the cost of an operation summed over all cells of the kind, for one image.
+    """Return by kind [edges, operations]: the cost of an operation summed over all cells of the kind, for one image.
 
     Multiply-adds are those of convolutions, counted on the meta device, where nothing is computed. Flash is that of
     weights in int8. RAM is the largest result in int8 of a layer inside the operation: what it adds to live activations

@@ -16,7 +16,7 @@ ELEMENTWISE: dict[type[nn.Module], int] = {nn.BatchNorm2d: 2, nn.ReLU: 1, nn.ReL
 
 
 def parameters(module: nn.Module, *, auxiliary: bool = False) -> int:
-    """How many numbers are learned. An auxiliary head is counted if asked for: it is gone once training is over."""
+    """Return the number of parameters. An auxiliary head counts only if asked for: it is gone once training is over."""
     total = sum(parameter.numel() for parameter in module.parameters())
     heads = [] if auxiliary else [head for part in module.modules() if (head := _head(part)) is not None]
     return total - sum(parameters(head, auxiliary=True) for head in heads)
@@ -32,7 +32,7 @@ class Operations(NamedTuple):
 
 
 def operations(module: nn.Module, size: int | tuple[int, int], image_channels: int = 3) -> Operations:
-    """The operations for one image of `size`. An auxiliary head does not run.
+    """Return the multiply-adds for one image of `size`. An auxiliary head does not run.
 
     Nothing is computed: a copy without memory, on the meta device, is asked for its shapes.
     """

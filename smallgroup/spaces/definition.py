@@ -202,7 +202,7 @@ class SpaceDefinition:
 
 
 def _graph(kind: Kind, table: "Tensor") -> CellGraph:
-    """The chosen edges of a cell; sources that no edge leads to are its inputs, the last node is its output."""
+    """Return the chosen edges of a cell; sources without incoming edges are inputs, the last node is the output."""
     nodes = sorted({node for _, node in kind.edges})
     inputs = sorted({source for source, _ in kind.edges} - set(nodes))
     into: dict[int, list[Edge]] = {node: [] for node in nodes}

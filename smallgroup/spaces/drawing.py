@@ -27,7 +27,7 @@ def draw(genotype: Genotype) -> str:
 
 
 def one_line(genotype: Genotype) -> str:
-    """The same in a line: node by node, each operation with where it comes from."""
+    """Return a cell on one line: node by node, each operation with its source."""
     return definition_of(genotype.space).in_a_line(genotype)
 
 
@@ -37,7 +37,7 @@ def _draw_cell(graph: CellGraph) -> list[str]:
 
 
 def _rows(inputs: int, nodes: dict[int, tuple[Edge, ...]], concat: Sequence[int]) -> list[str]:
-    """One row per edge, one per node for the way back to its own lane, one for the output."""
+    """Draw one row per edge, one per node for the way back to its own lane, and one for the output."""
     steps: list[tuple[int, Edge | None]] = []
     for node, edges in nodes.items():
         steps += [(node, edge) for edge in edges]
@@ -47,7 +47,7 @@ def _rows(inputs: int, nodes: dict[int, tuple[Edge, ...]], concat: Sequence[int]
     lanes, longest = inputs + len(nodes), max(len(edge.operation) for _, edge in steps if edge)
 
     def lines(row: int) -> list[str]:
-        """The lanes that pass this row."""
+        """Return the lanes that pass this row."""
         columns = [" "] * (_LANE * lanes)
         for lane, start in starts.items():
             if start < row <= ends.get(lane, -1):
@@ -55,7 +55,7 @@ def _rows(inputs: int, nodes: dict[int, tuple[Edge, ...]], concat: Sequence[int]
         return columns
 
     def way(row: int, columns: list[str], lane: int, stroke: str) -> None:
-        """From a lane to the right; the lane ends here if nothing takes it again."""
+        """Draw the way from a lane to the right; the lane ends here if nothing uses it again."""
         for column in range(_LANE * lane + 1, len(columns)):
             columns[column] = stroke if columns[column] == " " else columns[column]
         columns[_LANE * lane] = "└" if ends[lane] == row else "├"

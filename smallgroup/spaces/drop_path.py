@@ -13,7 +13,7 @@ Key = tuple[int | str | None, ...]
 
 
 def draw_paths(images: int, edges: int, probability: float, key: Key) -> Tensor:
-    """What each edge's term is multiplied by for each image, [images, edges]: 0, or 1 / (1 - p) to keep the mean.
+    """Draw the factors of each edge's term for each image, [images, edges]: 0, or 1 / (1 - p) to keep the mean.
 
     Drawn at once, on the CPU and in float64 whatever the network computes in: the same paths on every device.
     """
@@ -25,5 +25,5 @@ def draw_paths(images: int, edges: int, probability: float, key: Key) -> Tensor:
 
 
 def through(term: Tensor, kept: Tensor) -> Tensor:
-    """The term of an edge, [n, c, h, w], times one number per image."""
+    """Multiply the term of an edge, [n, c, h, w], by one number per image."""
     return term * kept.to(term.dtype)[:, None, None, None]

@@ -37,15 +37,15 @@ class MixedEdge(nn.Module):
         self.operations = nn.ModuleDict(made)
 
     def beside(self, inputs: Tensor) -> Tensor | None:  # noqa: ARG002
-        """What goes past the operations, if anything; the same for edges of one class, `stride` and `first`."""
+        """Return what bypasses the operations, if anything; the same for edges of one class, `stride` and `first`."""
         return None
 
     def joined(self, mixed: Tensor, beside: Tensor) -> Tensor:  # noqa: ARG002
-        """Both together: linear in the two, and the same for all edges of a node."""
+        """Join the mixed part and the bypassed part: linear in both, and the same for all edges of a node."""
         return mixed
 
     def finish(self, mixed: Tensor, inputs: Tensor, choice: Choice) -> Tensor:  # noqa: ARG002
-        """What the edge makes of the mixed output: it is joined to what went past, and nothing else."""
+        """Finish the mixed output: join it to what bypassed the operations, and nothing else."""
         beside = self.beside(inputs)
         return mixed if beside is None else self.joined(mixed, beside)
 
@@ -184,7 +184,7 @@ class MixedNodes(MixedEdges):
 
 
 def weights_of_operations(supernet: nn.Module) -> list[list[str]]:
-    """For every operation of every mixed edge that has weights, their names in the supernet."""
+    """Return the names of the weights of every operation of every mixed edge, if it has weights."""
     found = [
         [f"{name}.operations.{operation}.{own}" for own, _ in module.named_parameters()]
         for name, edge in supernet.named_modules()
@@ -199,19 +199,19 @@ def _part(inputs: Tensor, first: int | None) -> Tensor:
 
 
 def _only_mixes(edge: MixedEdge) -> bool:
-    """Whether an edge computes as this class says; one with a way of its own is called as it is."""
+    """Return whether an edge computes as this class says; an edge with a way of its own is called as it is."""
     own = ("forward", "_mixed", "_output")
     return all(getattr(type(edge), name) is getattr(MixedEdge, name) for name in own)
 
 
 def _adds_nothing(edge: MixedEdge) -> bool:
-    """Whether an edge is the sum of its operations on the whole input, and nothing else."""
+    """Return whether an edge is the sum of its operations on the whole input, and nothing else."""
     own = ("finish", "beside", "joined")
     return edge.first is None and all(getattr(type(edge), name) is getattr(MixedEdge, name) for name in own)
 
 
 def _watched(edge: MixedEdge) -> bool:
-    """Whether somebody wants to see what goes in and out of the edge."""
+    """Return whether a transform wants to see what enters and leaves the edge."""
     return bool(edge._forward_hooks or edge._forward_pre_hooks)
 
 
@@ -220,7 +220,7 @@ def _passes_by(edge: MixedEdge) -> bool:
 
 
 def _beside(edge: MixedEdge, x: Tensor, source: int, known: dict[tuple[object, ...], Tensor | None]) -> Tensor | None:
-    """What goes past the operations of an edge; edges that leave a node in the same way share it."""
+    """Return what bypasses the operations of an edge; edges that leave a node in the same way share it."""
     if not _passes_by(edge):
         return None
     key = (source, type(edge), edge.first, edge.stride)
@@ -230,14 +230,14 @@ def _beside(edge: MixedEdge, x: Tensor, source: int, known: dict[tuple[object, .
 
 
 def _added(backend: Backend, outputs: Sequence[Tensor], mixture: Mixture, edges: Sequence[int]) -> Tensor:
-    """Outputs of edges with the factors of those edges in one sum."""
+    """Add up outputs of edges with the factors of those edges."""
     factors = mixture.edges
     scales = torch.ones(len(edges), device=outputs[0].device) if factors is None else _rows(factors, edges)
     return backend.mix([Term(output) for output in outputs], scales)
 
 
 def _node(backend: Backend, terms: dict[int, Terms], mixture: Mixture) -> Tensor:
-    """All terms of all incoming edges in one sum."""
+    """Add up all terms of all incoming edges."""
     flat = [(e, i, term) for e, own in terms.items() for i, term in own]
     table = mixture.weights
     if table.device.type != "cpu" and mixture.evaluate != "all":
@@ -252,12 +252,12 @@ def _node(backend: Backend, terms: dict[int, Terms], mixture: Mixture) -> Tensor
 
 
 def _rows(table: Tensor, places: Sequence[int]) -> Tensor:
-    """Some entries of a table. A list as an index would be sent to a GPU in every call."""
+    """Return some entries of a table. A list as an index would be sent to a GPU in every call."""
     if table.device.type == "cpu":
         return table[list(places)]
     return table.index_select(0, places_on(places, table.device))
 
 
 def _sum(terms: Sequence[Tensor]) -> Tensor:
-    """Two at a time from the left: the order of additions is fixed, and with it the bits."""
+    """Add tensors two at a time from the left: the order of additions is fixed, and with it the bits."""
     return reduce(add, terms)

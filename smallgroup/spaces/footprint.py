@@ -77,7 +77,7 @@ class _Graph(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.nodes.append(Node(result.numel(), inputs))
 
     def norm(self, layer: nn.Module, inputs: Tensor) -> Tensor:
-        """A batch norm is part of the convolution before it, if there is one."""
+        """Count a batch norm as part of the convolution before it, if there is one."""
         if self._owner.get(_storage(inputs)) not in self._convolutions:
             self.flash += PER_CHANNEL * int(layer.num_features)  # type: ignore[arg-type]
         return inputs

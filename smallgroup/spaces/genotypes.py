@@ -37,7 +37,7 @@ class Origin:
 
 
 def to_plain(genotype: Genotype) -> Any:  # noqa: ANN401 -- what JSON can hold
-    """What stands in a file, in the form of the genotype's space."""
+    """Return a genotype as files have it, in the form of its space."""
     return definition_of(genotype.space).to_plain(genotype)
 
 
@@ -105,7 +105,7 @@ def write(path: str | os.PathLike[str], genotype: Genotype, origin: Origin | Non
 
 
 def resolve(text: str) -> tuple[str, Genotype]:
-    """What a user means: a published name, a file or a run's folder, or the genotype itself. With a name for it."""
+    """Resolve a published name, a file, a run's folder or the genotype itself. Return it with a name."""
     known = published()
     for name, genotype in known.items():
         if unmarked(text) == unmarked(name):
@@ -122,12 +122,12 @@ def resolve(text: str) -> tuple[str, Genotype]:
 
 
 def published() -> dict[str, Genotype]:
-    """The genotypes of papers, by the name they have there."""
+    """Return the genotypes of papers, by the name they have there."""
     return {name: entry.genotype for name, entry in _published().items()}
 
 
 def published_about() -> dict[str, str]:
-    """A line on where each of them comes from."""
+    """Return a line on where each of them comes from."""
     return {name: entry.about for name, entry in _published().items()}
 
 

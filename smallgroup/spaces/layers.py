@@ -33,7 +33,7 @@ POOLINGS: dict[str, Callable[[int], nn.Module]] = {"average": nn.AdaptiveAvgPool
 
 
 def batch_norm(channels: int, style: Style, *, affine: bool | None = None) -> nn.BatchNorm2d:
-    """A batch norm in the given style; stems have scale and shift in every style."""
+    """Return a batch norm in the given style; stems have scale and shift in every style."""
     affine = style.affine if affine is None else affine
     return nn.BatchNorm2d(channels, affine=affine, track_running_stats=style.running_statistics)
 
@@ -60,7 +60,7 @@ class Convolutions(nn.Sequential):
         self.stride = cast(nn.Conv2d, layers[1]).stride[0]
 
     def stage(self, number: int, source: int = 0) -> Convolution:
-        """One stage, on one of several inputs."""
+        """Compute one stage, on one of several inputs."""
         filtered, convolved, normed = self.stages[number]
         depthwise = None if filtered is None else cast(nn.Conv2d, self[filtered])
         convolution = cast(nn.Conv2d, self[convolved])
@@ -75,7 +75,7 @@ class Convolutions(nn.Sequential):
         )
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """[n, c, h, w] to [n, outputs, h, w], or half the size."""
+        """Convolve [n, c, h, w] to [n, outputs, h, w], or half the size."""
         backend = backend_for(inputs) if self.stages and by_batch(norms_of(self)) else None
         if backend is None:
             plain: Tensor = super().forward(inputs)  # type: ignore[no-untyped-call]
@@ -128,7 +128,7 @@ class FactorizedReduce(nn.Module):
         self.norm = batch_norm(outputs, style)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """[n, c, h, w] to [n, outputs, ceil(h / 2), ceil(w / 2)]."""
+        """Reduce [n, c, h, w] to [n, outputs, ceil(h / 2), ceil(w / 2)]."""
         backend = backend_for(inputs) if by_batch([self.norm]) else None
         if backend is not None:
             (term,) = backend.convolutions([Term(side_by_side(inputs))], [self.stage()], 1)
@@ -138,7 +138,7 @@ class FactorizedReduce(nn.Module):
         return normed
 
     def stage(self, source: int = 0) -> Convolution:
-        """Both convolutions as one, on the two images side by side: a matrix with two blocks of zeros."""
+        """Compute both convolutions as one, on the two images side by side: a matrix with two blocks of zeros."""
         even, odd = self.even.weight, self.odd.weight
         nothing = zeros_beside(even)
         blocks = torch.cat([torch.cat([even, nothing], dim=1), torch.cat([nothing, odd], dim=1)])
@@ -146,12 +146,12 @@ class FactorizedReduce(nn.Module):
 
 
 def norms_of(module: nn.Module) -> tuple[nn.BatchNorm2d, ...]:
-    """All batch norms in a module."""
+    """Return all batch norms in a module."""
     return tuple(layer for layer in module.modules() if isinstance(layer, nn.BatchNorm2d))
 
 
 def by_batch(norms: Iterable[nn.BatchNorm2d]) -> bool:
-    """Whether norms are by the statistics of the batch, as the fast paths compute them.
+    """Return whether norms use the statistics of the batch, as the fast paths compute them.
 
     Those that are synchronized over processes have a `forward` of their own.
     """
@@ -162,7 +162,7 @@ def by_batch(norms: Iterable[nn.BatchNorm2d]) -> bool:
 
 
 def _is_stage(layers: Sequence[nn.Module], *, first: bool) -> bool:
-    """ReLU, a depthwise filter or none, a convolution, a batch norm; all of one size but for a stride at the start."""
+    """Return whether modules are a stage: ReLU, a depthwise filter or none, convolution, batch norm, of one size."""
     if len(layers) < 3:
         return False
     relu, *convolutions, _ = layers
@@ -184,7 +184,7 @@ def _is_stage(layers: Sequence[nn.Module], *, first: bool) -> bool:
 
 
 def _keeps_size(layer: nn.Conv2d) -> bool:
-    """Whether a convolution without stride leaves height and width as they are, with zeros around the image."""
+    """Return whether a convolution without stride leaves height and width as they are, with zeros around the image."""
     (size, other), (dilation, same) = layer.kernel_size, layer.dilation
     reach = dilation * (size // 2)
     square = size == other and dilation == same and size % 2 == 1
@@ -211,7 +211,7 @@ class NoiseLayer(nn.Module):
         self.stride = stride
 
     def forward(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Numbers of the size the other operations of the edge give.
+        """Return random numbers of the size that the other operations of the edge give.
 
         They are float32 whatever the inputs are, and the same on every device.
         """

@@ -7,5 +7,5 @@ from smallgroup.kernels import backend_for
 
 
 def laid_out(images: Tensor) -> Tensor:
-    """Channels side by side, where a fast path computes the network; everything after it keeps the layout."""
+    """Return images with their channels side by side if a fast path computes the network; later layers keep it."""
     return images if backend_for(images) is None else images.contiguous(memory_format=torch.channels_last)

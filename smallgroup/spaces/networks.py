@@ -49,7 +49,7 @@ def build_network(
 
 
 def design_of(genotype: Genotype, network: str = "cifar10", *, auxiliary: bool = False) -> NetworkDesign:
-    """The network of the papers for a dataset; with its auxiliary head, if it has one and it is asked for."""
+    """Return the network of the papers for a dataset; with its auxiliary head, if it has one and it is asked for."""
     check_choice("network", network, tuple(IMAGES))
     definition = definition_of(genotype.space)
     design = replace(definition.published_design(network), **definition.published_sizes(genotype))
@@ -57,5 +57,5 @@ def design_of(genotype: Genotype, network: str = "cifar10", *, auxiliary: bool =
 
 
 def image_size(genotype: Genotype, network: str = "cifar10") -> int:
-    """Height and width of the images that network is made for."""
+    """Return height and width of the images that network is made for."""
     return design_of(genotype, network).images.size

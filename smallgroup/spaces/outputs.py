@@ -13,5 +13,5 @@ class Outputs(NamedTuple):
 
     @classmethod
     def of(cls, result: "Tensor | Outputs") -> "Outputs":
-        """Whatever a network returned, so that a training loop need not know whether there is a head."""
+        """Wrap what a network returned, so that a training loop need not know whether there is a head."""
         return cls(result) if isinstance(result, Tensor) else result

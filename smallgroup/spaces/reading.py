@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 
 def check_keys(what: str, data: object, needed: tuple[str, ...], allowed: tuple[str, ...] = ()) -> Mapping[str, object]:
-    """A dict with all the needed keys and no strange ones."""
+    """Return a dict that has all the needed keys and no others; refuse anything else."""
     if not isinstance(data, Mapping):
         raise ValueError(f"{what} must be an object with the keys {', '.join(needed)}, but got {show(data)}")
     for key in needed:
@@ -24,14 +24,14 @@ def check_list(what: str, data: object) -> list[object]:
 
 
 def check_integer(what: str, data: object) -> int:
-    """A whole number of moderate size; True and 1.0 are none."""
+    """Return a whole number of moderate size; refuse True and 1.0."""
     if not isinstance(data, int) or isinstance(data, bool) or data.bit_length() > 63:
         raise ValueError(f"{what} must be a whole number, but got {show(data)}")
     return data
 
 
 def show(data: object) -> str:
-    """What was found, short and on one line."""
+    """Return what was found, short and on one line."""
     if isinstance(data, Mapping):
         return "an object"
     if isinstance(data, list | tuple):

@@ -23,7 +23,7 @@ Operation = Callable[[Tensor], Tensor]
 
 
 def running(names: Sequence[str | None], choice: Choice) -> list[tuple[int, str]]:
-    """The operations of an edge that are to run, by column; `none` gives nothing, so it is not among them."""
+    """Return the operations of an edge that are to run, by column; `none` gives nothing, so it is not among them."""
     return [
         (i, name)
         for i, name in enumerate(names)
@@ -39,7 +39,7 @@ def bound(operation: nn.Module, name: str, choice: Choice) -> Operation:
 
 
 def leaving(backend: Backend, x: Tensor, edges: Sequence[tuple["MixedEdge", Choice]]) -> list[Terms]:
-    """The terms of each edge: ReLU and pooling once per node, convolutions of one depth in one call."""
+    """Compute the terms of each edge: ReLU and pooling once per node, convolutions of one depth in one call."""
     places = [(e, i, name) for e, (edge, choice) in enumerate(edges) for i, name in running(edge.names, choice)]
     constant = [edges[e][1].evaluate == "detached" and not edges[e][1].active[i] for e, i, _ in places]
     found: list[Terms] = [[] for _ in edges]
@@ -58,7 +58,7 @@ def leaving(backend: Backend, x: Tensor, edges: Sequence[tuple["MixedEdge", Choi
 
 
 def outputs(backend: Backend, term: Term, operations: Sequence[Operation]) -> list[AnyTerm]:
-    """What operations on one input give, a term for each; batch norms must use the statistics of the batch."""
+    """Compute operations on one input, a term for each; batch norms must use the statistics of the batch."""
     found: list[AnyTerm | None] = [None] * len(operations)
     pools: dict[tuple[bool, int, bool], Term] = {}
     x = term.value if all(map(_normalises, operations)) else backend.normalised(term)
@@ -90,7 +90,7 @@ def _halve(backend: Backend, x: Tensor, operations: Sequence[Operation], found: 
 
 
 def _normalises(operation: Operation) -> bool:
-    """Whether an operation takes a term that is not normalized yet."""
+    """Return whether an operation accepts a term that is not normalized yet."""
     return isinstance(operation, nn.Identity) or _taken_apart(operation)
 
 
@@ -99,7 +99,7 @@ def _taken_apart(operation: Operation) -> bool:
 
 
 def _convolve(backend: Backend, term: Term, operations: Sequence[Operation], found: list[AnyTerm | None]) -> None:
-    """All first stages on the input, those of one stride at once, then all second ones on their results, and so on."""
+    """Compute all first stages on the input, one stride at a time, then all second stages, and so on."""
     every = [(p, one) for p, one in enumerate(operations) if isinstance(one, Convolutions) and one.stages]
     for stride in sorted({one.stride for _, one in every}):
         layers = [(p, one) for p, one in every if one.stride == stride]
@@ -117,7 +117,7 @@ def _advance(
     number: int,
     found: list[AnyTerm | None],
 ) -> None:
-    """One stage of several operations: on one input, or each on its own."""
+    """Compute one stage of several operations: on one input, or each on its own."""
     stages = [one.stage(number, s if number else 0) for s, (_, one) in enumerate(layers)]
     stride = 1 if number else layers[0][1].stride
     for (p, _), term in zip(layers, backend.convolutions(inputs, stages, stride), strict=True):

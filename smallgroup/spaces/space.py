@@ -24,7 +24,7 @@ Streams = Callable[[int, int, str], torch.Generator]
 
 
 def _same_numbers(cell: int, edge: int, operation: str) -> torch.Generator:
-    """Outside of a search an operation has the same numbers at every call."""
+    """Return a generator that always begins with the same numbers, for operations outside of a search."""
     return stream("operation", cell, edge, operation)
 
 
@@ -48,7 +48,7 @@ class Choice:
     """By operation, where its random numbers come from, for those that have some."""
 
     def is_transformed(self, operation: str) -> bool:
-        """Whether the output of an operation goes through the transform."""
+        """Return whether the output of an operation goes through the transform."""
         return self.transform is not None and (self.transformed is None or operation in self.transformed)
 
 
@@ -101,7 +101,7 @@ class Mixture:
         return [[a and b for a, b in zip(*rows, strict=True)] for rows in zip(self._active, self.kept, strict=True)]
 
     def choice(self, cell: int, edge: int) -> Choice:
-        """What edge number `edge` of cell number `cell` is to do."""
+        """Return what edge number `edge` of cell number `cell` is to do."""
         transform = self.transform
         bound = None if transform is None else lambda name, y: transform(name, y, cell, edge)
         active = tuple(self._active[edge])
@@ -111,7 +111,7 @@ class Mixture:
         return Choice(self._rows[edge], active, kept, self.evaluate, bound, settings, self.transformed, numbers)
 
     def scaled(self, edge: int, output: Tensor) -> Tensor:
-        """The output of an edge with the factor of that edge."""
+        """Return the output of an edge times the factor of that edge."""
         return output if self.edges is None else self.edges[edge] * output
 
 
@@ -177,7 +177,7 @@ class Space(Protocol):
 
 
 def remaining(kind: Kind, mask: Tensor | None, edge: int) -> tuple[str | None, ...]:
-    """The operations of an edge, None where it offers none or the mask has removed it."""
+    """Return the operations of an edge, None where it offers none or the mask has removed it."""
     if mask is not None and tuple(mask.shape) != kind.shape:
         raise ValueError(f"a mask must have shape {kind.shape}, but it has {tuple(mask.shape)}")
     offered = kind.offered(edge)

@@ -20,7 +20,7 @@ def initial_weights(
     device: torch.device | str = "cpu",
     memory_format: torch.memory_format = torch.contiguous_format,
 ) -> dict[str, Tensor]:
-    """Torch's own initialization of convolutions, linear layers and batch norms, by name.
+    """Return torch's own initialization of convolutions, linear layers and batch norms, by name.
 
     Drawn in float32 on the CPU whatever the dtype and device, so that the values are the same everywhere.
     A module of another kind that owns parameters says how with a method `initial(generator)` -> dict of tensors.

@@ -69,7 +69,7 @@ class WholeCell:
         return backend.cell(plan, inputs, weights)
 
     def _planned(self, arrows: Sequence[tuple[int, int, Arrow]]) -> tuple[CellTerms, Tensor, Tensor]:
-        """The plan of some terms, and where their weights and the factors of their edges stand."""
+        """Return the plan of some terms, with the positions of their weights and of the factors of their edges."""
         plan = CellTerms.of([arrow for *_, arrow in arrows], self.inputs, self.nodes)
         columns = torch.tensor([e * self.columns + i for e, i, _ in arrows], device="cpu")
         return plan, columns, torch.tensor([e for e, *_ in arrows], device="cpu")

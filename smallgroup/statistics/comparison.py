@@ -48,7 +48,7 @@ class Comparison:
 
 
 def compare_paired(first: Mapping[int, float], second: Mapping[int, float]) -> Comparison:
-    """Wilcoxon's signed ranks over the seeds that both have.
+    """Compare by Wilcoxon's signed ranks over the seeds that both have.
 
     Right for accuracies whose distribution has heavy tails: only order and sign of the differences count.
     """
@@ -74,7 +74,7 @@ def compare_paired(first: Mapping[int, float], second: Mapping[int, float]) -> C
 
 
 def compare_unpaired(first: Sequence[float], second: Sequence[float]) -> Comparison:
-    """Welch's test of the means: where runs of the two rows have nothing in common."""
+    """Compare means by Welch's test, for rows whose runs have nothing in common."""
     x, y = checked(first), checked(second)
     spread = float(x.std(ddof=1)) + float(y.std(ddof=1)) if min(len(x), len(y)) > 1 else 0.0
     found = scipy.stats.ttest_ind(x, y, equal_var=False) if spread > 0 else None
@@ -94,12 +94,12 @@ def compare_unpaired(first: Sequence[float], second: Sequence[float]) -> Compari
 
 
 def smallest_p(pairs: int) -> float:
-    """Of a two-sided test of signed ranks: all signs alike, in one direction or the other."""
+    """Return the smallest p of a two-sided test of signed ranks, in which all signs are alike."""
     return min(1.0, 2.0 ** (1 - pairs))
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:
-    """The p values of a table, adjusted for how many there are: each at least as large as before, in the same order."""
+    """Return the p values of a table, adjusted for their number: none smaller than before, in the same order."""
     known = sorted((p, i) for i, p in enumerate(ps) if p is not None)
     adjusted: list[float | None] = [None] * len(ps)
     largest = 0.0
@@ -110,7 +110,7 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
 
 
 def _evened(x: Values, y: Values) -> Values:
-    """Differences in units of what the numbers are like, without the last digits.
+    """Return differences in units of the values' size, without the last digits.
 
     2.51 - 2.41 and 3.51 - 3.41 are the same difference; rounding that breaks such a tie is not to be ranked.
     """
@@ -119,7 +119,7 @@ def _evened(x: Values, y: Values) -> Values:
 
 
 def _signed_ranks(moved: Values) -> float:
-    """Exactly, where it can be counted; ties by all the signs there could be, or many of them."""
+    """Return p exactly where it can be counted; with ties over all possible signs, or many of them."""
     if not len(moved):
         return 1.0
     sizes = np.abs(moved)

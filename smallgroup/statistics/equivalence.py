@@ -30,7 +30,7 @@ class Equivalence:
 
 
 def equivalent_paired(first: Mapping[int, float], second: Mapping[int, float], margin: float) -> Equivalence:
-    """Two one-sided t-tests (TOST) over the seeds that both rows have.
+    """Run two one-sided t-tests (TOST) over the seeds that both rows have.
 
     One has the null hypothesis that the mean difference is at most -margin, the other that it is at least margin. Where
     both are rejected, the mean difference lies within the margin.

@@ -36,7 +36,7 @@ class Summary:
 
 
 def summarise(values: Sequence[float]) -> Summary:
-    """All values count; there must be one."""
+    """Summarize values; there must be at least one."""
     x = checked(values)
     enough = len(x) >= LEAST
     return Summary(
@@ -51,7 +51,7 @@ def summarise(values: Sequence[float]) -> Summary:
 
 
 def over_retrainings(by_search: Sequence[Sequence[float]]) -> float | None:
-    """The standard deviation of trainings of one cell, pooled over searches; None where there are too few.
+    """Return the standard deviation of trainings of one cell, pooled over searches; None if there are too few.
 
     What searches differ by is not in it: they find different cells, and each trains differently each time.
     """
@@ -63,7 +63,7 @@ def over_retrainings(by_search: Sequence[Sequence[float]]) -> float | None:
 
 
 def bootstrap_interval(x: Values, statistic: Statistic) -> tuple[float, float]:
-    """By percentiles: the one kind that is also defined for values that are all the same."""
+    """Return the percentile interval, which is also defined for values that are all the same."""
     found = scipy.stats.bootstrap(
         (x,),
         statistic,
@@ -77,7 +77,7 @@ def bootstrap_interval(x: Values, statistic: Statistic) -> tuple[float, float]:
 
 
 def checked(values: Sequence[float]) -> Values:
-    """As an array of finite numbers."""
+    """Return values as an array of finite numbers, or refuse them."""
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 1 or not len(x):
         raise ValueError(f"there must be a row of numbers, but got {str(values)[:60]}")

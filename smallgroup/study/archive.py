@@ -116,7 +116,7 @@ def read_archive(path: Path) -> dict[str, Files]:
 
 
 def _decompressed(path: Path) -> bytes:
-    """All of it at once: it is known to be small before anybody looks into it."""
+    """Return all bytes at once: their size is checked before."""
     with lzma.open(io.BytesIO(read_regular(path, links=True))) as file:
         content = file.read(_LARGEST + 1)
     if len(content) > _LARGEST:
@@ -155,7 +155,7 @@ def _finished(studies: Path, wanted: Collection[str] | None) -> tuple[dict[str, 
 
 
 def _is_finished(place: Path) -> bool:
-    """Whether a search has its result, also one of a plugin that is not imported here: its cell cannot be read then."""
+    """Return whether a search has its result, also with a plugin that is not imported here."""
     if SearchResult.read(place) is not None:
         return True
     try:
@@ -169,7 +169,7 @@ def _is_finished(place: Path) -> bool:
 
 
 def _parts(value: object) -> list[str]:
-    """Names of the learners' spaces or methods, as results join them."""
+    """Return names of the learners' spaces or methods, as results join them."""
     return value.split("+") if isinstance(value, str) else []
 
 

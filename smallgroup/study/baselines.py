@@ -40,12 +40,12 @@ class Lookups:
 
 
 def picked(kind: str, config: Config, lookups: Lookups) -> list[Genotype]:
-    """The cells of a baseline with the seed of a config: one, or one per learner."""
+    """Draw the cells of a baseline with the seed of a config: one, or one per learner."""
     return untrained(config) if kind == "untrained" else [lookups.best(kind, config.seed)]
 
 
 def untrained(config: Config) -> list[Genotype]:
-    """What the learners of a search would be if it ended before its first step."""
+    """Return the cells that the learners of a search would have if it ended before its first step."""
     cells = []
     for number, learner in enumerate(config.learners):
         space = (learner.space or config.space).build(ImageSpec())

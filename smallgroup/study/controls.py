@@ -31,7 +31,7 @@ class Controls(Section):
 
 
 def with_controls(keys: Mapping[str, Any], configs: Configs) -> dict[str, Any]:
-    """The keys of a study file with the rows and claims that `controls` stand for."""
+    """Return the keys of a study file with the rows and claims that `controls` stand for."""
     given, claimed = keys.get("rows") or (), keys.get("claims") or ()
     if not isinstance(given, list | tuple) or not isinstance(claimed, list | tuple):
         return dict(keys)  # who checks the study says what is wrong with it
@@ -50,14 +50,14 @@ def with_controls(keys: Mapping[str, Any], configs: Configs) -> dict[str, Any]:
 
 
 def independent_learners(group: Config, alone: Config) -> int:
-    """How many searches alone make the passes of a group, in steps that move everything."""
+    """Return how many searches alone make as many passes as a group, in steps that move everything."""
     work_of_group = Course([Schedule(group.search, 1, teaches=group.teaching.active)]).work("all")
     work_alone = Course([Schedule(alone.search, 1, teaches=False)]).work("all")
     return len(group.learners) * work_of_group // work_alone
 
 
 def _check_sections(row: Mapping[str, Any]) -> None:
-    """Controls change a config, so there must be one that can be read."""
+    """Refuse a study without a readable config: controls change it."""
     where = row.get("where", ())
     if not isinstance(where, list | tuple) or not all(isinstance(one, Mapping) for one in where):
         raise ValueError(f"where of {_named(row)} must be a list of sections, but got {str(where)[:60]}")
@@ -117,12 +117,12 @@ def _made(row: Mapping[str, Any], controls: Controls, configs: Configs) -> tuple
 
 
 def _one_or(values: Sequence[int], letter: str) -> str:
-    """A number where it is the same at all points of the grid; names of rows are."""
+    """Return a number if it is the same at all points of the grid, else its letter."""
     return str(values[0]) if len(set(values)) == 1 else letter
 
 
 def _as_many(group: Config, number: int) -> int | list[dict[str, Any]]:
-    """Learners like those of a group: a number where all are alike, else one kind after the other."""
+    """Return learners like those of a group: a number if all are alike, else one kind after the other."""
     kinds = group.learners
     if all(kind == kinds[0] for kind in kinds):
         return number
@@ -156,7 +156,7 @@ def _expected(groups: Sequence[Config], passes: Sequence[int]) -> list[list[Expe
 
 
 def _check(made: Mapping[str, Any], wanted: Sequence[Expected], configs: Configs) -> None:
-    """Keys that stand above those of rows could make a row something else than its name says."""
+    """Refuse keys over those of rows, which could make a row something else than its name says."""
     for (_, config), expected in zip(configs(made), wanted, strict=True):
         found = Expected(len(config.learners), config.lam, config.search.targets, config.teaching.active)
         if found != expected:
@@ -171,7 +171,7 @@ def _named(row: Mapping[str, Any]) -> str:
 
 
 def _without(config: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
-    """A config without keys of `search`, which may stand in their section or at the top."""
+    """Return a config without some keys of `search`, in their section or at the top level."""
     left = {key: value for key, value in config.items() if key not in keys}
     if "search" in left:
         left["search"] = {key: value for key, value in left["search"].items() if key not in keys}

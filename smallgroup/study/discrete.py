@@ -31,7 +31,7 @@ def random_search(definition: SpaceDefinition, draw: torch.Generator) -> Proposa
 
 
 def evolution(definition: SpaceDefinition, draw: torch.Generator) -> Proposals:
-    """Regularized evolution: the best of a few of the living has a child with one thing changed; the oldest dies."""
+    """Propose by regularized evolution: the best of a few living genotypes has a mutated child; the oldest dies."""
     alive: deque[tuple[float, Genotype]] = deque(maxlen=POPULATION)
     while True:
         if len(alive) < POPULATION:
@@ -67,7 +67,7 @@ def local_search(definition: SpaceDefinition, draw: torch.Generator) -> Proposal
 
 
 def neighbors(options: Options, sizes: Sequence[int]) -> Iterator[Options]:
-    """Every other option of every decision, one at a time."""
+    """Yield every other option of every decision, one at a time."""
     for place, size in enumerate(sizes):
         for other in range(size):
             if other != options[place]:
@@ -75,7 +75,7 @@ def neighbors(options: Options, sizes: Sequence[int]) -> Iterator[Options]:
 
 
 def reinforce(definition: SpaceDefinition, draw: torch.Generator) -> Proposals:
-    """REINFORCE: a softmax for each decision follows the policy gradient of the accuracy, as a share of one.
+    """Propose by REINFORCE: a softmax for each decision follows the policy gradient of the accuracy, as a share of one.
 
     A reward counts as far as it exceeds the moving average of all before it and itself.
     """

@@ -51,7 +51,7 @@ class Curve:
 
 
 def draw(plan: Plan, table: Table, store: Store, figure: Figure, path: Path) -> list[Path]:
-    """One figure in every format; `path` is without an ending. The same study gives the same bytes."""
+    """Draw one figure in every format; `path` has no extension. The same study gives the same bytes."""
     places: Sequence[Any] = ()
     if figure.axis is not None:
         curves, note = over_axis(plan, table, figure.axis), _BARS
@@ -86,7 +86,7 @@ def draw(plan: Plan, table: Table, store: Store, figure: Figure, path: Path) -> 
 
 
 def panelled(picture: Picture, curves: Sequence[Curve]) -> list[Axes]:
-    """A panel for every place, and one legend of all rows beside them, where it hides nothing."""
+    """Return a panel for every place, and one legend of all rows beside them, where it hides nothing."""
     places = list(dict.fromkeys(curve.panel for curve in curves)) or [""]
     names = list(dict.fromkeys(curve.name for curve in curves))
     down, across = math.ceil(len(places) / _ACROSS), min(len(places), _ACROSS)
@@ -108,7 +108,7 @@ def panelled(picture: Picture, curves: Sequence[Curve]) -> list[Axes]:
 
 
 def over_axis(plan: Plan, table: Table, axis: str) -> list[Curve]:
-    """A curve for every row and every point of the other axes."""
+    """Return a curve for every row and every point of the other axes."""
     places = list(plan.study.grid[axis])
     curves: dict[tuple[str, str], Curve] = {}
     for line, row in zip(plan.lines, table.rows, strict=True):
@@ -121,7 +121,7 @@ def over_axis(plan: Plan, table: Table, axis: str) -> list[Curve]:
 
 
 def _lines(text: str, width: int) -> str:
-    """Broken where it is too long, and with no letter that begins a formula."""
+    """Break a long text into lines, and escape characters that begin a formula."""
     return textwrap.fill(escape_label(text), width)
 
 
@@ -130,14 +130,14 @@ def _numeric(places: Sequence[Any]) -> bool:
 
 
 def beside(number: int, curves: Sequence[Curve]) -> float:
-    """How far to the side a curve is drawn, so that bars of others at the same place do not hide its own."""
+    """Return the sideways shift of a curve, so that its error bars do not hide those of others at the same place."""
     places = sorted({x for curve in curves for x, _ in curve.points})
     gap = min((after - before for before, after in pairwise(places)), default=0.0)
     return _SPREAD * gap * (number - (len(curves) - 1) / 2) / len(curves)
 
 
 def draw_curve(axes: Axes, curve: Curve, number: int, aside: float) -> None:
-    """Means over seeds, with 95 % intervals."""
+    """Draw means over seeds, with 95 % intervals."""
     found = [summarise(values) for _, values in curve.points]
     means = np.array([one.mean for one in found])
     low = np.array([one.interval[0] if one.interval else one.mean for one in found])
@@ -149,14 +149,14 @@ def draw_curve(axes: Axes, curve: Curve, number: int, aside: float) -> None:
 
 
 def look(number: int) -> dict[str, Any]:
-    """Of a curve: no two of 28 have the same, and where a color comes again, mark and line are others."""
+    """Return the look of a curve: 28 curves all differ; where a color comes again, mark and line are others."""
     again = number // len(LEARNERS)
     colour, mark = LEARNERS[number % len(LEARNERS)][0], _MARKS[(number + again) % len(_MARKS)]
     return {"color": colour, "marker": mark, "linestyle": _LINES[again % len(_LINES)]}
 
 
 def over_epochs(plan: Plan, store: Store) -> tuple[list[Curve], int]:
-    """A curve for every row that has runs: after the first epoch, the second, ...; and the runs that cannot be read."""
+    """Return a curve for every row that has runs, epoch by epoch, and the runs that cannot be read."""
     curves, unreadable = [], set()
     for line in plan.lines:
         courses = []
@@ -173,7 +173,7 @@ def over_epochs(plan: Plan, store: Store) -> tuple[list[Curve], int]:
 
 
 def _course(store: Store, line: Line, seed: int, measure: str) -> dict[int, float]:
-    """By epoch: the mean over all learners, or that of the first one, of a run that is done."""
+    """Return by epoch the mean over all learners, or the value of the first one, of a finished run."""
     run = line.runs[seed].search
     if store.result(run) is None:
         return {}

@@ -112,7 +112,7 @@ class Claim(Section):
 
     @model_serializer(mode="wrap")
     def _without_later_keys(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Claims that say no more than they could before have the hash that they had."""
+        """Return the claim without later keys that have their earlier meaning, so that its hash stays the same."""
         later = ("measure", "margin")
         return {key: value for key, value in handler(self).items() if key not in later or value is not None}
 
@@ -291,7 +291,7 @@ def _keys_beside(place: tuple[int | str, ...]) -> list[str]:
 
 
 def parsed(keys: Mapping[str, Any]) -> Study:
-    """A study, or one sentence on what is wrong with it."""
+    """Parse a study, or raise one sentence that says what is wrong with it."""
     try:
         return Study.model_validate(with_controls(keys, partial(_configs, keys)))
     except ValidationError as error:
@@ -307,13 +307,13 @@ def parsed(keys: Mapping[str, Any]) -> Study:
 
 
 def _configs(keys: Mapping[str, Any], row: Mapping[str, Any]) -> list[tuple[dict[str, Any], Config]]:
-    """What a row of a study comes to, at every point of the grid."""
+    """Return the config of a row of a study at every point of the grid."""
     study = Study.model_validate({**keys, "rows": [row], "claims": []})
     return [(point, resolve(keys_of(study, point, study.rows[0], study.seeds[0]))) for point in points_of(study)]
 
 
 def points_of(study: Study) -> Iterator[dict[str, Any]]:
-    """Of its grid; one without axes, if there is none."""
+    """Yield the points of a study's grid; a single one without axes."""
     for values in product(*study.grid.values()):
         yield dict(zip(study.grid, values, strict=True))
 
@@ -321,7 +321,7 @@ def points_of(study: Study) -> Iterator[dict[str, Any]]:
 def keys_of(
     study: Study, point: Mapping[str, Any], row: StudyRow, seed: int, own: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Keys of the config of a run; `own` stand above those of the row."""
+    """Return the config keys of a run; `own` override those of the row."""
     keys: dict[str, Any] = {"recipe": study.recipe, "run": {"threads": 1}}
     by_recipe = study.by_recipe.get(study.recipe, {})
     here = [one.config for one in row.where if one.at.items() <= point.items()]
@@ -331,7 +331,7 @@ def keys_of(
 
 
 def nested(point: Mapping[str, Any]) -> dict[str, Any]:
-    """Sections out of keys with dots."""
+    """Return sections from keys with dots."""
     result: dict[str, Any] = {}
     for key, value in point.items():
         *rooms, last = key.split(".")

@@ -49,7 +49,7 @@ def _any_of(texts: Sequence[str]) -> str:
 
 
 def made_with(plan: Plan, store: Store) -> list[str]:
-    """Versions and machines as the runs recorded them, which need not be those of who prints the table."""
+    """Return versions and machines as the runs recorded them, which may differ from those of this process."""
     done = [store.place(run) for run in plan.runs if store.result(run) is not None]
     return [
         *(f"{_runs(count)} {said}" for said, count in Counter(map(_place_and_tools, done)).most_common()),
@@ -89,7 +89,7 @@ def _facts(place: Path) -> Mapping[str, Any]:
 
 
 def _plain(path: Path) -> Mapping[str, Any]:
-    """What a run wrote down, if it can be read."""
+    """Return what a run recorded, if it can be read."""
     try:
         content = read_regular(path)
         found = json.loads(content) if path.suffix == ".json" else parsed(content)
@@ -104,7 +104,7 @@ def _section(plain: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _answers(plan: Plan) -> list[str]:
-    """By which rule the searches answer; whose, where rows differ in it."""
+    """Return the rules by which searches answer, by row if rows differ."""
     found: dict[AnswerRule, list[str]] = {}
     for line in plan.lines:
         for rule in dict.fromkeys(runs.search.config.search.answer for runs in line.runs.values()):
@@ -115,7 +115,7 @@ def _answers(plan: Plan) -> list[str]:
 
 
 def _effects(plan: Plan) -> Iterator[str]:
-    """How much of the table the effects explain that scores are compared with."""
+    """Yield how much of the table is explained by the effects that scores are compared with."""
     if OF_SCORES not in plan.study.measures:
         return
     for line in plan.lines:
@@ -125,7 +125,7 @@ def _effects(plan: Plan) -> Iterator[str]:
 
 
 def _predictions(plan: Plan) -> Iterator[str]:
-    """How far predictions can be believed."""
+    """Yield how far predictions can be trusted."""
     for measure in plan.study.measures if PREDICTED.intersection(plan.study.measures) else ():
         for line in plan.lines if measure in PREDICTED else ():
             config = resolve(keys_of(plan.study, line.point, line.row, plan.study.seeds[0]))
@@ -134,7 +134,7 @@ def _predictions(plan: Plan) -> Iterator[str]:
 
 
 def _lookups(plan: Plan) -> Iterator[str]:
-    """What rows without a search knew."""
+    """Yield what rows without a search were allowed to know."""
     for line in plan.lines:
         baseline = line.row.baseline
         if baseline is None:

@@ -14,7 +14,7 @@ OF_ALL = ", mean of all learners"
 
 
 def grid(table: Table) -> tuple[list[str], list[list[str]]]:
-    """Titles, and the texts of all rows: measures, the paper's numbers where there are any, all learners, runs."""
+    """Return titles, and the texts of all rows: measures, the paper's numbers if any, all learners, runs."""
     titles, columns = ["row"], list(table.columns)
     for name in columns:
         titles.append(MEASURES[name].title)
@@ -45,7 +45,7 @@ def _texts(table: Table, row: Shown) -> list[str]:
 
 
 def number(entry: Entry, digits: int) -> str:
-    """Mean and deviation; the mean alone of fewer than three runs; a dash of none."""
+    """Return mean and deviation; the mean alone of fewer than three runs; a dash of none."""
     summary = entry.summary
     if summary is None:
         return "–"
@@ -54,13 +54,13 @@ def number(entry: Entry, digits: int) -> str:
 
 
 def interval(entry: Entry, digits: int) -> str:
-    """Of the mean; a dash of fewer than three runs."""
+    """Return the interval of the mean; a dash for fewer than three runs."""
     found = None if entry.summary is None else entry.summary.interval
     return "–" if found is None else f"[{found[0]:.{digits}f}, {found[1]:.{digits}f}]"
 
 
 def sentences(table: Table) -> list[str]:
-    """What is said below the table."""
+    """Return the sentences below the table."""
     said = [f"± is the standard deviation over searches; rows of fewer than {LEAST} runs have none."]
     said += [text for name in table.columns if (text := _over_retrainings(table, name))]
     said += [sentence(verdict) for verdict in table.verdicts]
@@ -75,7 +75,7 @@ def sentences(table: Table) -> list[str]:
 
 
 def _over_retrainings(table: Table, name: str) -> str:
-    """How much trainings of one cell differ, apart from what searches differ by; nothing where it is not known."""
+    """Return how much trainings of one cell differ, apart from differences between searches; nothing if not known."""
     measure = MEASURES[name]
     if measure.larger_is_better is None:
         return ""
@@ -85,7 +85,7 @@ def _over_retrainings(table: Table, name: str) -> str:
 
 
 def sentence(verdict: Verdict) -> str:
-    """A claim and what came of it, with every comparison it rests on."""
+    """Return a claim and its outcome, with every comparison it rests on."""
     measure = MEASURES[verdict.measure]
     place = ", ".join(f"{key} = {value}" for key, value in verdict.point.items())
     where = f" ({place})" if place else ""
@@ -104,7 +104,7 @@ def sentence(verdict: Verdict) -> str:
 
 
 def _within_margin(verdict: Verdict, name: str, digits: int) -> str:
-    """Whether the difference is too small to matter, and what the comparison comes to; nothing without a margin."""
+    """Return whether the difference is too small to matter, and the comparison; nothing without a margin."""
     found: Equivalence | None = verdict.equivalences.get(name)
     if found is None:
         return ""
@@ -118,7 +118,7 @@ def _within_margin(verdict: Verdict, name: str, digits: int) -> str:
 
 
 def compared(names: str, found: Comparison | None, adjusted: float | None, possible: float | None, digits: int) -> str:
-    """One comparison; better is positive, whichever way the measure goes."""
+    """Return one comparison; better is positive, whichever way the measure goes."""
     if found is None:
         return f"{names}: no seed in common yet"
     text = f"{names}: {_difference(found, digits)}"
@@ -135,7 +135,7 @@ def compared(names: str, found: Comparison | None, adjusted: float | None, possi
 
 
 def _difference(found: Comparison, digits: int) -> str:
-    """By how much, and over which runs."""
+    """Return the difference, and the runs it is computed from."""
     paired = found.kind == "wilcoxon"
     text = f"{'median difference' if paired else 'difference of means'} {found.difference:+.{digits}f}"
     if found.interval is not None:
@@ -147,7 +147,7 @@ def _difference(found: Comparison, digits: int) -> str:
 
 
 def _limit(smallest_p: float, possible: float | None, n: int) -> str:
-    """What so many seeds could show at best."""
+    """Return what so many seeds could show at best."""
     if smallest_p >= SIGNIFICANT:
         return f"; n = {n} cannot show it, its smallest p is {smallest_p:.3g}"
     if possible is not None and possible >= SIGNIFICANT:
@@ -167,7 +167,7 @@ def markdown(table: Table) -> str:
 
 
 def comma_separated(table: Table) -> str:
-    """Every value of every seed, and of every training where there are several: what others need to compute with."""
+    """Return every value of every seed, and of every training if there are several, for other programs."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["row", "measure", "seed", "value"])
@@ -183,7 +183,7 @@ def comma_separated(table: Table) -> str:
 
 
 def latex(table: Table) -> str:
-    """A table for a paper, with booktabs."""
+    """Return a table for a paper, with booktabs."""
     titles, rows = grid(table)
     lines = [r"\begin{table}[t]", rf"\caption{{{escape_tex(table.title)}}}", r"\centering"]
     lines += [rf"\begin{{tabular}}{{l{'c' * (len(titles) - 1)}}}", r"\toprule", _ampersands(titles), r"\midrule"]
@@ -193,7 +193,7 @@ def latex(table: Table) -> str:
 
 
 def _has_column_of_all(table: Table) -> bool:
-    """Whether the mean of all learners is not what the primary measure shows anyway."""
+    """Return whether the mean of all learners differs from what the primary measure shows."""
     return MEASURES[table.primary].of_learner is not None and not table.takes_means
 
 

@@ -36,7 +36,7 @@ class Measure:
     """Whether a learner may have none by nature; then the mean of all learners is that of those that have one."""
 
     def value(self, outcome: "Outcome", take: str) -> float | None:
-        """Of the answer, of the first learner, or the mean of all."""
+        """Return the measure of the answer, of the first learner, or the mean of all."""
         if self.of_training is not None:
             return _mean(self.each_training(outcome))
         if self.of_run is not None:
@@ -53,12 +53,12 @@ class Measure:
         return _finite(self.of_learner(outcome, outcome.search.retained))
 
     def each_training(self, outcome: "Outcome") -> list[float | None]:
-        """Of every training of the cell."""
+        """Return the measure of every training of the cell."""
         return [] if self.of_training is None else [self.of_training(training) for training in outcome.trainings]
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    """Of numbers that are all there."""
+    """Return the mean of numbers, or None if one is missing."""
     known = [value for value in values if value is not None]
     return _finite(fmean(known)) if known and len(known) == len(values) else None
 
@@ -68,7 +68,7 @@ def _finite(value: float | None) -> float | None:
 
 
 def _truth(name: str, column: str | None = None) -> "Callable[[Outcome, int], float | None]":
-    """By learner, in a column of the table; None: that of the dataset that was searched on."""
+    """Return a reader of a column of the table by learner; None means the dataset that was searched on."""
 
     def value(outcome: "Outcome", k: int) -> float | None:
         known: Mapping[str, float | None] | None = getattr(outcome.search.group[k], name)
@@ -86,7 +86,7 @@ def _truth_of_answer(name: str, column: str | None = None) -> "Callable[[Outcome
 
 
 def _truth_of_retained(name: str) -> "Callable[[Outcome], float | None]":
-    """Of the cell of the retained learner, by whatever rule the search answers."""
+    """Return a reader for the cell of the retained learner, by whatever rule the search answers."""
     of_learner = _truth(name)
     return lambda outcome: of_learner(outcome, outcome.search.retained)
 
@@ -97,7 +97,7 @@ def _truth_of_consensus(name: str) -> "Callable[[Outcome], float | None]":
 
 
 def _learners_without_peers(outcome: "Outcome") -> float:
-    """How many learners have the one cell that no other is as costly as."""
+    """Return how many learners have the one cell that no other is as costly as."""
     of_learner = _truth("percentile_at_cost")
     return float(sum(of_learner(outcome, k) is None for k in range(outcome.search.learners)))
 
@@ -113,7 +113,7 @@ def _score_correlation(outcome: "Outcome", k: int) -> float | None:
 
 
 def _passes(outcome: "Outcome") -> float | None:
-    """Of all learners and steps; None where a search had to be carried out before, which is not counted."""
+    """Return the passes of all learners and steps; None if they would leave out an earlier search for labelers."""
     if outcome.labellers is not None:
         return None
     search = outcome.config.search
@@ -139,7 +139,7 @@ def _skips_of_answer(outcome: "Outcome") -> float:
 
 
 def _error_on(images: Literal["held-out", "test"], name: str) -> "Callable[[TrainResult], float | None]":
-    """A training looks at the ones or at the others."""
+    """Return a reader of the error on test or on held-out images; a training measures one of them."""
 
     def value(training: "TrainResult") -> float | None:
         error: float | None = getattr(training, name)
@@ -149,13 +149,13 @@ def _error_on(images: Literal["held-out", "test"], name: str) -> "Callable[[Trai
 
 
 def _predicted(name: str, known: object) -> float | None:
-    """The number of the first column that is a prediction."""
+    """Return the number of the first column that is a prediction."""
     columns: Mapping[str, float | None] = getattr(known, name) or {}
     return next((value for column, value in columns.items() if caveat_of(column) is not None), None)
 
 
 def _prediction(title: str, name: str, *, digits: int = 1) -> Measure:
-    """A measure of cells that a surrogate predicts."""
+    """Return a measure of cells that a surrogate predicts."""
     return Measure(
         title,
         "search",
@@ -193,7 +193,7 @@ ON_TEST_IMAGES = {"test_error", "test_error_top5"}
 
 
 def _looked_up(title: str, name: str, column: str | None = None, *, digits: int = 1) -> Measure:
-    """A measure of cells in a column of the table."""
+    """Return a measure of cells in a column of the table."""
     of_learner, of_answer = _truth(name, column), _truth_of_answer(name, column)
     lacking = name == "percentile_at_cost"
     return Measure(title, "search", True, of_learner, of_answer, digits=digits, some_lack_it=lacking)

@@ -81,13 +81,13 @@ class Line:
         return f"{place}: {self.row.name}" if place else self.row.name
 
     def place(self, without: str | None = None) -> str:
-        """Where on the grid, in words; without an axis, if one is named."""
+        """Return the point of the grid in words; without an axis, if one is named."""
         names = short_names(self.point)
         return ", ".join(f"{names[key]} = {value}" for key, value in self.point.items() if key != without)
 
 
 def short_names(keys: Collection[str]) -> dict[str, str]:
-    """The last parts of keys with dots, as many as tell each from the others."""
+    """Return the last parts of keys with dots, as many as tell each from the others."""
     found = {}
     for key in keys:
         parts = key.split(".")
@@ -163,7 +163,7 @@ def _runs(study: Study, point: Mapping[str, Any], row: StudyRow, seed: int) -> R
 
 
 def _labellers(config: Config, pupils: Config, row: StudyRow) -> PlannedRun:
-    """The search that is carried out before that of a row."""
+    """Return the search that is run before that of a row, to make its labels."""
     _check_teaching(config, f"labelers of {row.name}")
     if len(config.learners) != len(pupils.learners):
         raise ValueError(
@@ -174,7 +174,7 @@ def _labellers(config: Config, pupils: Config, row: StudyRow) -> PlannedRun:
 
 
 def _of_nobody_taught(config: Config) -> Config:
-    """Learners that nobody teaches are searched once, whatever the keys of teaching say: to them these say nothing."""
+    """Return a config without the keys of teaching if nobody is taught: such learners are searched once."""
     if config.teaching.active:
         return config
     search = config.search.model_copy(update={"lam": 0.0, "targets": "peers"})
@@ -182,7 +182,7 @@ def _of_nobody_taught(config: Config) -> Config:
 
 
 def _check_teaching(config: Config, name: str) -> None:
-    """Switches of teaching that exclude one another."""
+    """Refuse switches of teaching that exclude one another."""
     try:
         _ = config.teaching
     except ValueError as error:
@@ -190,7 +190,7 @@ def _check_teaching(config: Config, name: str) -> None:
 
 
 def _retraining(config: Config, number: int) -> Config:
-    """The same training with another seed, but on the same images: who was held out in the search still is."""
+    """Return the same training with another seed on the same images: those held out in the search stay held out."""
     data, seed = config.data, config.seed
     split_seed = data.split_seed if data.split_seed is not None or not data.held_out else seed
     return config.model_copy(

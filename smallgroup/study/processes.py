@@ -90,7 +90,7 @@ class _Crew:
         return self._work.folder
 
     def is_at_work(self) -> bool:
-        """Whether anybody is; who was killed at a run is replaced."""
+        """Return whether a worker is still at work; a worker that was killed at a run is replaced."""
         for number, code in self._engine.poll().items():
             run = self._dismiss(number)
             if code < 0 and run is not None:
@@ -102,7 +102,7 @@ class _Crew:
 
     @contextmanager
     def at_work(self, workers: int) -> Iterator[None]:
-        """They are asked to save and end when this process is."""
+        """Ask the workers to save and end when this process is asked to."""
         self.logs.mkdir(parents=True, exist_ok=True)
         write_whole(self._work.file, self._plan.study.model_dump_json())
         try:
@@ -126,7 +126,7 @@ class _Crew:
             time.sleep(PAUSE / 10)
 
     def _dismiss(self, number: int) -> PlannedRun | None:
-        """After a worker has ended; the last run it was at."""
+        """Clean up after a worker has ended, and return the run it was at."""
         at = self._work.at(number)
         try:
             key = read_regular(at).decode()

@@ -7,7 +7,7 @@ from smallgroup.study.plan import PlannedRun
 
 
 def reckon(run: PlannedRun) -> float | None:
-    """About how many seconds; None if its data are not here.
+    """Estimate the seconds of a run; None if its data are not here.
 
     For a training, which cell will be found is not known: it is reckoned with that of an untrained architecture.
     """

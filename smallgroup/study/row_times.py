@@ -86,7 +86,7 @@ def row_times(rows: Sequence[PaperRow], tell: Callable[[str], None]) -> list[Row
 
 
 def machine_is_busy() -> bool:
-    """Whether other processes take time from what is measured."""
+    """Return whether other processes take time from what is measured."""
     return os.getloadavg()[0] > _BUSY * cores()
 
 
@@ -153,7 +153,7 @@ def _pixels(shape: tuple[int, int, int]) -> str:
 
 
 def _key(config: Config, identity: Mapping[str, Any]) -> str:
-    """What a time depends on: the run, and the machine as far as a run knows it."""
+    """Return the key of a time: the run, and the machine as far as a run records it."""
     with threads(config.run.threads), kernels.using(config.run.kernels) as path:
         machine = [Environment.current(kernels.describe(path)).summary(), cores(), __version__]
     return hashlib.sha256(json.dumps([machine, identity], sort_keys=True).encode()).hexdigest()[:16]

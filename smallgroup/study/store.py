@@ -97,7 +97,7 @@ class Store:
 
 
 def _fits(found: SearchResult | TrainResult, run: PlannedRun) -> bool:
-    """Whether a result is of such a run: what lies in a folder may have been put there by hand."""
+    """Return whether a result belongs to such a run: files in a folder may have been put there by hand."""
     config = run.config
     if found.seed != config.seed or (":" not in config.data.dataset and found.dataset != config.data.dataset):
         return False

@@ -100,7 +100,7 @@ class Verdict:
     """Their p, adjusted in the same way."""
 
     def side(self, name: str) -> Side:
-        """On which side of a row the numbers place that of the claim, if that is more than luck.
+        """Return on which side of a row the claim's row lies, if the difference is more than chance.
 
         In the median, and in the ranks, which p is about: a few large losses may outweigh many small gains. Rows are
         called equivalent only where neither is shown to be better.
@@ -190,7 +190,7 @@ def _check_judged(shown: Collection[str], config: Config, *, looks_up: bool) -> 
 
 
 def _check_truth(shown: Collection[str], truth: GroundTruth, dataset: str) -> None:
-    """Not every table has every column, and what single operations are worth."""
+    """Refuse measures that the table does not have: not every table has every column, or effects of operations."""
     other = next((name for name in shown if name in ON_OTHER_COLUMN), None)
     if other is not None and OTHER_COLUMN not in truth.columns:
         raise ValueError(f"{other} needs a column {OTHER_COLUMN}, but the table has {', '.join(truth.columns)}")
@@ -199,7 +199,7 @@ def _check_truth(shown: Collection[str], truth: GroundTruth, dataset: str) -> No
 
 
 def _check_images(measure: str, runs: Runs, row: str) -> None:
-    """A training looks at held-out images in place of the test images, if there are any."""
+    """Refuse test measures with held-out images: a training then measures those in place of the test images."""
     after = runs.search if MEASURES[measure].phase == "search" else runs.trainings[0]
     share = after.config.data.held_out
     if measure in ON_HELD_OUT and not share:
@@ -241,7 +241,7 @@ def _shown(plan: Plan, line: Line, store: Store) -> Shown:
 
 
 def _values(measure: Measure, outcomes: Mapping[int, Outcome], take: str) -> dict[int, float]:
-    """By seed, where there is one."""
+    """Return the values by seed, of seeds that have one."""
     found = {seed: measure.value(outcome, take) for seed, outcome in outcomes.items()}
     return {seed: value for seed, value in found.items() if value is not None}
 
@@ -276,7 +276,7 @@ def _of_baseline(plan: Plan, line: Line) -> dict[str, dict[int, float]]:
 
 
 def _verdicts(plan: Plan, rows: Sequence[Shown]) -> list[Verdict]:
-    """Every claim at every point of the grid; p values are adjusted for all comparisons by one measure together."""
+    """Return every claim at every point of the grid; p values are adjusted over all comparisons by one measure."""
     by_place = {(line.row.name, _place(line.point)): (line, row) for line, row in zip(plan.lines, rows, strict=True)}
     points = list({_place(line.point): line.point for line in plan.lines}.items())
     made: list[Verdict] = []
@@ -322,7 +322,7 @@ def _adjusted(own: Verdict, family: Sequence[Verdict]) -> Verdict:
 
 
 def _same_search(first: Line, second: Line) -> bool:
-    """Whether two rows are one search at their point, such as a group of one and a learner that is independent."""
+    """Return whether two rows are one search at their point, such as a group of one and an independent learner."""
     seeds = first.runs.keys() & second.runs.keys()
     return bool(seeds) and all(first.runs[seed].search == second.runs[seed].search for seed in seeds)
 
@@ -332,7 +332,7 @@ def _signed(row: Shown, measure: str, sign: float) -> dict[int, float]:
 
 
 def _paired(first: Line, second: Line) -> bool:
-    """Whether a seed means the same to both."""
+    """Return whether a seed has the same meaning in both rows."""
     return all(line.row.baseline is None or line.row.baseline.paired for line in (first, second))
 
 

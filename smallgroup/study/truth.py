@@ -10,7 +10,7 @@ from smallgroup.spaces import GROUND_TRUTHS, Genotype, GroundTruth, Standing
 
 
 def truth_for(config: Config) -> GroundTruth:
-    """The table that says how good the cells of a search are."""
+    """Return the table of true accuracies for the cells of a search."""
     root, dataset = data_root(config.data.data_root), config.data.dataset
     spaces = {(learner.space or config.space).name for learner in config.learners}
     tables = [kind for _, kind in GROUND_TRUTHS.usable() if kind.caveat is None]
@@ -27,7 +27,7 @@ def truth_for(config: Config) -> GroundTruth:
 
 
 def surrogate_for(config: Config) -> GroundTruth:
-    """The surrogate that predicts how good the cells of a search are."""
+    """Return the surrogate that predicts the accuracy of the cells of a search."""
     root = data_root(config.data.data_root)
     spaces = {(learner.space or config.space).name for learner in config.learners}
     surrogates = [kind for _, kind in GROUND_TRUTHS.usable() if kind.caveat is not None]
@@ -58,7 +58,7 @@ class Judge:
 
 
 def judge_for(config: Config) -> Judge:
-    """The table of a search's space, with a column to search and another one to score; else its surrogate."""
+    """Return the table of a search's space, with a column to search and another to score; else its surrogate."""
     spaces = {(learner.space or config.space).name for learner in config.learners}
     if any(kind.caveat is not None and spaces == {kind.space} for _, kind in GROUND_TRUTHS.usable()):
         surrogate = surrogate_for(config)

@@ -123,7 +123,7 @@ def as_dict(plan: Plan, table: Table) -> dict[str, Any]:
 
 
 def _equivalence(verdict: Verdict, name: str) -> dict[str, Any]:
-    """Of a claim with a margin."""
+    """Return the equivalence test of a claim with a margin."""
     found = verdict.equivalences.get(name)
     if found is None:
         return {}

@@ -25,13 +25,13 @@ class _Log(Watcher):
     """What a run has to say goes to the log of the worker."""
 
     def told(self, sentence: str) -> None:
-        """Such as that it begins anew. A log that cannot be written is no reason for the run to fail."""
+        """Log a warning, such as that a run starts again. A log that cannot be written does not fail the run."""
         with suppress(OSError):
             print(printable(sentence), file=sys.stderr, flush=True)
 
 
 def carry_out(run: PlannedRun, store: Store) -> None:
-    """A search or a training, from where it stands; what it needs is there."""
+    """Run a search or a training from where it is; its inputs are ready."""
     config, place = run.config, store.place(run)
     if run.trains is not None:
         api.train(store.place(run.trains), config, out=place, resume=True, watcher=_Log())
@@ -43,7 +43,7 @@ def carry_out(run: PlannedRun, store: Store) -> None:
 
 
 def work(runs: Sequence[PlannedRun], store: Store, begin: Callable[[PlannedRun], None] = lambda _: None) -> None:
-    """Until all runs are done or failed. One that fails is recorded and does not stop the others.
+    """Work until all runs are done or failed. A failed run is recorded and does not stop the others.
 
     Those that others hold are waited for: a table made before they end would lack them, and who holds one may leave it.
     Whoever only looks whether a folder is in use holds it for a moment, so what was in use is looked at again. Where

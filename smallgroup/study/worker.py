@@ -21,7 +21,7 @@ from smallgroup.study.work import work
 
 
 def main() -> None:
-    """All runs that are open, until it is asked to end. The file AT has the key of the one it is at.
+    """Work on all open runs until asked to end. The file AT has the key of the current one.
 
     It leaves its exit code in the file CODE, unless that is empty, for those who cannot see it end.
     """

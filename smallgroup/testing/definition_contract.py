@@ -43,26 +43,26 @@ class DefinitionContract(SpaceContract):
         return [self.definition().random(generator) for _ in range(count)]
 
     def test_names_and_kinds_agree(self) -> None:
-        """The definition, the space and its genotypes call themselves by one name, and have the same cells."""
+        """Check that the definition, the space and its genotypes have one name and the same cells."""
         space = self.space()
         assert self.definition().name == space.name == self.name
         assert self.definition().kinds == space.kinds
         assert {genotype.space for genotype in self.genotypes()} == {self.name}
 
     def test_genotypes_are_written_and_read_back(self) -> None:
-        """As the files of runs have them."""
+        """Check that genotypes survive the form that files have."""
         for genotype in self.genotypes():
             assert loads(dumps(genotype))[0] == genotype
             assert hash(loads(dumps(genotype))[0]) == hash(genotype)
 
     @pytest.mark.parametrize("damaged", [None, 3, "", "x", [], ["x"], {}, {"x": 1}, [[None]]])
     def test_damaged_genotypes_are_refused(self, damaged: object) -> None:
-        """With a ValueError, whatever is in the file."""
+        """Check that damaged genotypes raise a ValueError, whatever is in the file."""
         with pytest.raises(ValueError, match=r"\w"):
             self.definition().from_plain(damaged)
 
     def test_genotypes_are_drawn(self) -> None:
-        """With every operation that was chosen, as text and in a line."""
+        """Check that drawings show every chosen operation, as text and in a line."""
         space, definition = self.space(), self.definition()
         for genotype in self.genotypes():
             drawing, graphs = draw(genotype), definition.graphs(genotype)
@@ -80,7 +80,7 @@ class DefinitionContract(SpaceContract):
                     assert name in drawing
 
     def test_genotypes_beside_another_are_genotypes(self) -> None:
-        """Neighbors score no more and differ; mutants are built; what is the same function has one form."""
+        """Check that neighbors score no more and differ, mutants can be built, and equal functions have one form."""
         definition, space = self.definition(), self.space()
         generator = stream("testing", "beside")
         scores = {name: torch.rand(kind.shape, generator=generator) for name, kind in space.kinds.items()}
@@ -95,7 +95,7 @@ class DefinitionContract(SpaceContract):
             small_network(definition.sampled(generator))
 
     def test_decisions_make_genotypes(self) -> None:
-        """Any option of every decision does; other options of one make another genotype."""
+        """Check that any options of the decisions make a genotype, and other options of one another genotype."""
         definition, generator = self.definition(), stream("testing", "decisions")
         sizes = definition.decisions()
         for _ in range(5):
@@ -106,7 +106,7 @@ class DefinitionContract(SpaceContract):
             small_network(genotype)
 
     def test_networks_are_built_for_every_dataset_of_the_papers(self) -> None:
-        """Counted without memory, and with the design that a file gives back."""
+        """Check networks for every dataset of the papers, counted without memory, with the design read from a file."""
         for dataset in IMAGES:
             design = design_of(self.genotypes(1)[0], dataset)
             plain = json.loads(json.dumps(design.to_plain()))
@@ -116,7 +116,7 @@ class DefinitionContract(SpaceContract):
             assert multiply_adds(network, design.images.size) > 0
 
     def test_heads_and_dropped_paths_are_as_declared(self) -> None:
-        """A network has the heads that the definition names, and drops paths if it says so."""
+        """Check that a network has the heads that the definition names, and drops paths if it says so."""
         definition, (genotype,) = self.definition(), self.genotypes(1)
         for kind in definition.auxiliaries:
             config = definition.network_config(channels=4, **definition.depth(deep=False), auxiliary=kind)
@@ -129,7 +129,7 @@ class DefinitionContract(SpaceContract):
                     network.drop_path = 0.5
 
     def test_networks_are_trained(self) -> None:
-        """Every weight has a gradient, and in eval mode the key of a pass has no effect."""
+        """Check that every weight has a gradient, and that the key of a pass has no effect in eval mode."""
         definition, (genotype,) = self.definition(), self.genotypes(1)
         design = definition.design(
             definition.network_config(channels=4, **definition.depth(deep=False), auxiliary="none"), self.space().images

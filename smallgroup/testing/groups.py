@@ -14,7 +14,7 @@ GroupBatches = tuple[tuple[Tensor, Tensor], Tensor, tuple[Tensor, Tensor]]
 
 
 def learner_of(space: Space, method: Method, number: int = 0, dtype: torch.dtype = torch.float64) -> Learner:
-    """A learner with fresh weights, and an architecture away from its symmetric start."""
+    """Build a learner with fresh weights, and an architecture away from its symmetric start."""
     relaxed = Relaxed(space, method, learner=number)
     architecture = relaxed.initial_architecture(dtype=dtype)
     generator = stream("testing", number)
@@ -28,14 +28,14 @@ def learner_of(space: Space, method: Method, number: int = 0, dtype: torch.dtype
 def group_of(
     space: Space, methods: Sequence[Method], dtype: torch.dtype = torch.float64, **options: object
 ) -> SmallGroup:
-    """A group of one learner per method, with steps so large that every term shows."""
+    """Build a group of one learner per method, with steps so large that every term shows."""
     learners = [learner_of(space, method, number, dtype) for number, method in enumerate(methods)]
     given = {"v_lr": 0.1, "w_lr": 0.1, "architecture_lr": 0.1, **options}
     return SmallGroup(learners, **given)  # type: ignore[arg-type]
 
 
 def batches_for(space: Space, dtype: torch.dtype = torch.float64, size: int = 6, classes: int = 4) -> GroupBatches:
-    """Three batches of random images of the space's shape."""
+    """Draw three batches of random images of the space's shape."""
     generator = stream("testing", "batches")
     x, u, x_v = (torch.randn(size, *space.images.shape, generator=generator).to(dtype) for _ in range(3))
     y, y_v = (torch.randint(0, classes, (size,), generator=generator) for _ in range(2))
@@ -43,6 +43,6 @@ def batches_for(space: Space, dtype: torch.dtype = torch.float64, size: int = 6,
 
 
 def relaxed_of(learner: Learner) -> Relaxed:
-    """The function of a learner made here."""
+    """Return the function of a learner that was built here."""
     assert isinstance(learner.apply, Relaxed)
     return learner.apply

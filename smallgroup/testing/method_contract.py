@@ -34,7 +34,7 @@ class MethodContract:
 
     @pytest.fixture(params=tuple(SMALL))
     def space(self, request: pytest.FixtureRequest) -> Space:
-        """Two built-in spaces at a tiny size."""
+        """Return two built-in spaces at a tiny size."""
         if request.param not in self.spaces:
             pytest.skip(f"not for {request.param}")
         return SMALL[request.param]
@@ -42,7 +42,7 @@ class MethodContract:
     # Randomness.
 
     def test_noise_replays(self) -> None:
-        """A pass is a function of (seed, learner, step, phase): asked again, by anybody, it gives the same bits."""
+        """Check that a pass is a function of (seed, learner, step, phase): repeated, it gives the same bits."""
         space = SmoothSpace()
         first, second = learner_of(space, self.method()), learner_of(space, self.method())
         (x, _), _, _ = batches_for(space)
@@ -56,7 +56,7 @@ class MethodContract:
                     assert torch.equal(outputs[phase], again), f"phase {phase!r} of step {step} does not replay"
 
     def test_noise_is_drawn_anew(self) -> None:
-        """If a pass is random at all, it differs from step to step, from phase to phase and between learners."""
+        """Check that a random pass differs from step to step, from phase to phase and between learners."""
         space = SmoothSpace()
         (x, _), _, _ = batches_for(space)
         base = learner_of(space, self.method())
@@ -76,7 +76,7 @@ class MethodContract:
                 assert not all(same), f"what is random does not depend on the {what}"
 
     def test_global_generators_are_left_alone(self) -> None:
-        """Nothing is drawn from the generators of torch, numpy or Python, not even while the network is built."""
+        """Check that no number is drawn from generators of torch, numpy or Python, also while the network is built."""
         before = _global_states()
         space = SmoothSpace()
         group = group_of(space, [self.method(), self.method()])
@@ -91,7 +91,7 @@ class MethodContract:
     # Gradients.
 
     def test_finite_differences_agree_with_exact_derivatives(self) -> None:
-        """On a smooth space every term of the two modes is the same, to the accuracy of central differences."""
+        """Check on a smooth space that every term is the same in both modes, to the accuracy of central differences."""
         space = SmoothSpace()
         found = {}
         for mode in ("finite-difference", "exact"):
@@ -105,24 +105,24 @@ class MethodContract:
     @pytest.mark.parametrize("count", [1, 2, 3])
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
     def test_groups_of_any_size_take_steps(self, count: int, dtype: torch.dtype) -> None:
-        """Weights and architectures move, stay finite, and keep their dtype."""
+        """Check that weights and architectures move, stay finite, and keep their dtype."""
         space = SmoothSpace()
         group = group_of(space, [self.method() for _ in range(count)], dtype)
         _take_steps(group, batches_for(space, dtype))
 
     def test_it_works_beside_another_method(self) -> None:
-        """Learners of one group need not be alike."""
+        """Check that learners of one group need not be alike."""
         space = SmoothSpace()
         group = group_of(space, [self.method(), Darts()])
         _take_steps(group, batches_for(space))
 
     def test_first_order_works_in_the_built_in_spaces(self, space: Space) -> None:
-        """The cheap mode, in the spaces people search."""
+        """Check the cheap mode in the built-in spaces."""
         group = group_of(space, [self.method(), self.method()], torch.float32, hypergradient="first-order")
         _take_steps(group, batches_for(space, torch.float32))
 
     def test_both_dtypes_compute_the_same(self) -> None:
-        """The draw does not depend on the precision, and the logits only as far as rounding goes."""
+        """Check that the draw does not depend on the precision, and the logits only up to rounding."""
         space = SmoothSpace()
         outputs = []
         for dtype in (torch.float32, torch.float64):
@@ -135,7 +135,7 @@ class MethodContract:
     # The course of a search.
 
     def test_state_survives_save_and_load(self) -> None:
-        """All that changes is in `state`, as tensors: written and read again, it goes on with the same bits."""
+        """Check that all that changes is in `state`, as tensors: saved and loaded, it continues with the same bits."""
         space = SmoothSpace()
         group = group_of(space, [self.method(), self.method()])
         learner, method = group.learners[0], self.method()
@@ -157,7 +157,7 @@ class MethodContract:
         assert _options(relaxed.method) == options == _options(method), "options must not change; use `state`"
 
     def test_masks_are_respected(self, space: Space) -> None:
-        """What has been removed does not run, has no weight and is not chosen."""
+        """Check that removed operations do not run, have no weight and are not chosen."""
         learner = learner_of(space, self.method())
         relaxed = relaxed_of(learner)
         generator = torch.Generator().manual_seed(0)
@@ -181,13 +181,13 @@ class MethodContract:
             assert bool((scores[~relaxed.method.mask(name)] == -torch.inf).all()), "a removed one has a score"
 
     def test_the_supernet_has_no_buffers(self) -> None:
-        """Nor have the edges that a method builds: probes leave no trace."""
+        """Check that the edges that a method builds have no buffers either: probes leave no trace."""
         assert not list(Relaxed(SmoothSpace(), self.method()).supernet.named_buffers())
 
     # The end.
 
     def test_the_derived_genotype_is_valid_and_can_be_built(self, space: Space) -> None:
-        """At the very start, and at architectures far from it."""
+        """Check derived genotypes at the very start, and at architectures far from it."""
         relaxed = Relaxed(space, self.method())
         generator = torch.Generator().manual_seed(0)
         for scale in (0.0, 0.3, 3.0, 30.0):
@@ -239,7 +239,7 @@ def _distance(found: dict[str, Tensor], expected: dict[str, Tensor]) -> tuple[fl
 
 
 def _options(method: Method) -> dict[str, str]:
-    """All that an instance and its class hold beside `state`, and beside what they keep within a step."""
+    """Return everything that an instance and its class hold, except `state` and what they keep within a step."""
     of_class = {n: repr(v) for n, v in vars(type(method)).items() if not callable(v) and not n.startswith("__")}
     return of_class | {name: repr(value) for name, value in vars(method).items() if name not in ("state", "seen")}
 

@@ -12,13 +12,13 @@ IMAGES = ImageSpec(classes=4, channels=3, size=8)
 
 
 def small_space(name: str) -> Space:
-    """The space at two channels, and else at its smallest."""
+    """Return the space with two channels, and otherwise as small as possible."""
     definition = definition_of(name)
     return definition.space(definition.config(name=name, channels=2), IMAGES)
 
 
 def small_network(genotype: Genotype) -> nn.Module:
-    """The derived network at two channels, as deep as the smallest search, on the meta device."""
+    """Build the derived network with two channels, as deep as the smallest search, on the meta device."""
     definition = definition_of(genotype.space)
     searched = definition.config(name=genotype.space, channels=2).model_dump(exclude={"name"})
     known = definition.network_config.model_fields

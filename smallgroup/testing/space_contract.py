@@ -30,20 +30,20 @@ class SpaceContract:
         raise NotImplementedError
 
     def test_the_supernet_has_no_buffers_and_takes_no_memory(self) -> None:
-        """What it computes depends on what it is given alone."""
+        """Check that the supernet computes a function of its inputs alone."""
         supernet = self.space().supernet(MixedEdge, {})
         assert not list(supernet.named_buffers())
         assert all(p.is_meta for p in supernet.parameters())
 
     def test_building_draws_no_random_number(self) -> None:
-        """The global generator is not touched."""
+        """Check that building does not touch the global generator."""
         before = torch.get_rng_state()
         self.space().supernet(MixedEdge, {})
         assert torch.equal(before, torch.get_rng_state())
 
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
     def test_the_supernet_is_a_pure_function(self, dtype: torch.dtype) -> None:
-        """The same bits twice, nothing changed, one row of logits per image, in the dtype given."""
+        """Check that the supernet gives the same bits twice, changes nothing, and keeps batch size and dtype."""
         space = self.space()
         weights, mixtures, images = self._parts(dtype)
         saved = {name: tensor.clone() for name, tensor in weights.items()}
@@ -56,7 +56,7 @@ class SpaceContract:
         assert all(torch.equal(saved[name], tensor) for name, tensor in weights.items())
 
     def test_every_operation_of_every_edge_counts(self) -> None:
-        """Each mixing weight changes the logits, but for those of `none` and of what an edge does not offer."""
+        """Check that each mixing weight changes the logits, except of `none` and of what an edge does not offer."""
         space = self.space()
         weights, mixtures, images = self._parts(torch.float64)
         supernet = space.supernet(MixedEdge, {})
@@ -70,7 +70,7 @@ class SpaceContract:
                 assert torch.equal(gradient[:, i] != 0, expected), f"{name} in {kind}"
 
     def test_operations_without_weight_need_not_run(self) -> None:
-        """Where one operation per edge has weight, running it alone gives the logits of running all."""
+        """Check that running one operation per edge gives the logits of running all, if it alone has weight."""
         space = self.space()
         weights, _, images = self._parts(torch.float64)
         supernet = space.supernet(MixedEdge, {})
@@ -88,7 +88,7 @@ class SpaceContract:
             assert torch.allclose(outputs[0], outputs[2], atol=1e-12)  # other kernels may round differently
 
     def test_edges_are_those_the_builder_makes_and_have_their_factors(self) -> None:
-        """Every edge is built by the builder it is given; a factor of an edge multiplies all of its output."""
+        """Check that every edge comes from the given builder, and that its factor multiplies all of its output."""
         space = self.space()
         built: list[nn.Module] = []
 
@@ -111,7 +111,7 @@ class SpaceContract:
         assert torch.allclose(outputs[0], outputs[1], atol=1e-10)
 
     def test_outputs_are_transformed_cell_by_cell_and_edge_by_edge(self) -> None:
-        """Every operation that runs is shown once, with the place it stands at; removed ones are not."""
+        """Check that every operation that runs is shown once, with its place, and removed ones are not."""
         space = self.space()
         weights, mixtures, images = self._parts(torch.float64)
         supernet = space.supernet(MixedEdge, {})
@@ -136,7 +136,7 @@ class SpaceContract:
             assert {(n, c, e) for found, n, c, e in places if found == kind} == expected
 
     def test_masks_leave_operations_out(self) -> None:
-        """Of a supernet with one operation per edge less is left, and it still runs."""
+        """Check that a supernet with one operation less per edge still runs."""
         space = self.space()
         masks = {kind: _one_operation_per_edge(spec) for kind, spec in space.kinds.items()}
         small, large = space.supernet(MixedEdge, masks), space.supernet(MixedEdge, {})
@@ -151,7 +151,7 @@ class SpaceContract:
 
     @pytest.mark.parametrize("rule", RULES)
     def test_derived_genotypes_are_valid_and_can_be_built(self, rule: Any) -> None:  # noqa: ANN401
-        """By every rule, out of random scores; and the same scores give the same genotype."""
+        """Check every rule on random scores; the same scores give the same genotype."""
         space = self.space()
         generator = stream("testing", "scores")
         for _ in range(3):
@@ -163,7 +163,7 @@ class SpaceContract:
 
     @pytest.mark.parametrize("rule", RULES)
     def test_derived_genotypes_have_no_dead_operations(self, rule: Any) -> None:  # noqa: ANN401
-        """Every chosen operation but `none` moves the logits, also where `none` scores high and cuts branches off."""
+        """Check that operations other than `none` move the logits, also where `none` scores high and cuts paths."""
         space = self.space()
         weights, _, images = self._parts(torch.float64)
         supernet = space.supernet(MixedEdge, {})
@@ -197,7 +197,7 @@ class SpaceContract:
             assert bool(((table == 0) | (table == 1)).all())
 
     def test_removed_operations_are_not_derived(self) -> None:
-        """An operation whose score is -inf is never derived."""
+        """Check that an operation whose score is -inf is never derived."""
         space = self.space()
         real = [name for name in next(iter(space.kinds.values())).operations if name != "none"]
         for name in ("skip_connect" if "skip_connect" in real else real[0], real[-1]):
@@ -210,7 +210,7 @@ class SpaceContract:
                 assert name not in repr(space.derive(scores, Rule(rule)))
 
     def test_scores_that_cannot_be_read_are_refused(self) -> None:
-        """NaN, a wrong shape, a missing kind."""
+        """Check that NaN, a wrong shape and a missing kind are refused."""
         space = self.space()
         good = {kind: torch.zeros(spec.shape) for kind, spec in space.kinds.items()}
         kind = next(iter(good))
@@ -220,7 +220,7 @@ class SpaceContract:
 
     @pytest.mark.parametrize("mode", ["first-order", "finite-difference", "exact"])
     def test_a_group_takes_steps(self, mode: str) -> None:
-        """Two DARTS learners, in every mode."""
+        """Check steps of two DARTS learners in every mode."""
         space = self.space()
         group = group_of(space, [Darts(), Darts()], torch.float32, hypergradient=mode)
         report = group.step(*batches_for(space, torch.float32))
@@ -240,7 +240,7 @@ def _size(module: nn.Module) -> int:
 
 
 def _one_operation_per_edge(kind: Kind) -> Tensor:
-    """A mask that keeps what has no weights, where an edge has such an operation, and else the first one."""
+    """Return a mask that keeps an operation without weights on each edge, or else its first one."""
     free = ("none", "skip_connect")
     kept = [next((name for name in kind.offered(e) if name in free), kind.offered(e)[0]) for e in range(kind.shape[0])]
     return torch.tensor([[name == own for name in kind.operations] for own in kept])

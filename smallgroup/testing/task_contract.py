@@ -53,7 +53,7 @@ class TaskContract:
 
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
     def test_losses_are_numbers_and_tables_have_a_row_per_input(self, dtype: torch.dtype) -> None:
-        """In the precision of the outputs, and finite."""
+        """Check that losses are finite numbers in the precision of the outputs, and tables have a row per input."""
         task, inputs, outputs, handed = self._made(dtype)
         table = handed(outputs)
         for made in (table, task.nothing(outputs, inputs)):
@@ -73,7 +73,7 @@ class TaskContract:
             assert bool(loss.isfinite()), "a loss must be finite"
 
     def test_nothing_is_changed_and_nothing_is_drawn(self) -> None:
-        """Asked again, every method gives the same bits, and what it was given is as it was."""
+        """Check that every method gives the same bits when repeated, and leaves its inputs as they were."""
         task, inputs, outputs, _ = self._made()
         # Nothing of this is the result of a method that is called below: it could have changed it already.
         table, labels, generator = self._other_table(task, self._inputs()), self._labels(), torch.get_rng_state()
@@ -99,7 +99,7 @@ class TaskContract:
         assert torch.equal(generator, torch.get_rng_state()), "a method must not draw from the global generator"
 
     def test_losses_are_means_over_the_batch(self) -> None:
-        """Every input twice: the same loss."""
+        """Check that repeating every input leaves the loss the same."""
         task, inputs, outputs, _ = self._made()
         # Somebody else's table: on one's own a squared loss is 0, summed or not.
         labels, table = self._labels(), self._other_table(task, inputs)
@@ -109,7 +109,7 @@ class TaskContract:
             torch.testing.assert_close(task.loss(twice, torch.cat([labels, labels])), task.loss(outputs, labels))
 
     def test_a_row_learns_from_its_own_row_of_a_table(self) -> None:
-        """A table [n] broadcast against outputs [n, 1] would teach every input what was handed over for all of them."""
+        """Refuse broadcasts: a table [n] against outputs [n, 1] would teach every input what all were handed."""
         task, inputs, outputs, _ = self._made()
         table = self._other_table(task, inputs)
         others = torch.cat([table[:1], self._other_table(task, inputs, 1)[1:]])
@@ -122,7 +122,7 @@ class TaskContract:
         torch.testing.assert_close(one[0], two[0], msg=rule)
 
     def test_a_row_learns_from_its_own_labels(self) -> None:
-        """Labels [n] broadcast against outputs [n, 1] would teach every input the mean of all labels."""
+        """Refuse broadcasts: labels [n] against outputs [n, 1] would teach every input the mean of all labels."""
         task, _, outputs, _ = self._made()
         labels = self._labels()
         if not isinstance(labels, Tensor):
@@ -138,7 +138,7 @@ class TaskContract:
         assert torch.equal(labels, rolled) or not same, f"loss must depend on whose label is whose; are {shapes}?"
 
     def test_the_loss_on_nothing_is_that_on_the_table_of_nothing(self) -> None:
-        """Values and gradients, if a task has a faster way."""
+        """Check values and gradients, if a task has a faster way."""
         task, inputs, outputs, _ = self._made()
         table = task.nothing(outputs, inputs)
         for found, expected in zip(
@@ -149,13 +149,13 @@ class TaskContract:
             torch.testing.assert_close(found, expected)
 
     def test_nobody_knows_anything_of_nothing(self) -> None:
-        """It is the same whatever the outputs are."""
+        """Check that the table of nothing is the same whatever the outputs are."""
         task, inputs, outputs, _ = self._made()
         other = task.normalized(self.outputs(SIZES[0], stream("testing", "other outputs")))
         assert torch.equal(task.nothing(outputs, inputs), task.nothing(other, inputs)), "nothing depends on outputs"
 
     def test_everything_can_be_differentiated(self) -> None:
-        """In reverse mode, forward mode and forward over reverse, as `exact` does it: against differences of values."""
+        """Check reverse, forward and forward over reverse mode, which `exact` uses, against differences of values."""
         task, inputs, outputs, handed = self._made()
         labels, table = self._labels(), self._other_table(task, inputs)
         outputs.requires_grad_()
@@ -168,7 +168,7 @@ class TaskContract:
             assert torch.autograd.gradgradcheck(function, outputs, check_fwd_over_rev=True)
 
     def test_the_slope_is_minus_the_derivative_of_the_pupils_loss(self) -> None:
-        """In the table, times the batch size; by differences of values, along ways that tables can go."""
+        """Check the slope in the table, times the batch size, against differences of values."""
         task, inputs, outputs, _ = self._made()
         table, width = self._other_table(task, inputs), 1e-6
         slope = task.slope(outputs, table)
@@ -180,7 +180,7 @@ class TaskContract:
             torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
 
     def test_the_change_of_a_table_follows_from_the_sensitivity(self) -> None:
-        """If the task says so: against differences of tables, along a direction of the outputs."""
+        """Check the change, if the task defines it, against differences of tables along a direction of the outputs."""
         task, generator, width = self.task(), stream("testing", "change"), 1e-6
         inputs, outputs = self.inputs(SIZES[0], generator), self.outputs(SIZES[0], generator)
         along, table = self.outputs(SIZES[0], generator), self._other_table(task, inputs)
@@ -193,7 +193,7 @@ class TaskContract:
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
 
     def test_a_linear_loss_is_linear(self) -> None:
-        """If the task says so: tables of several teachers are then added up before they are learned from."""
+        """Check linearity if the task claims it: tables of several teachers are then added up first."""
         task, inputs, outputs, handed = self._made()
         if not task.linear:
             pytest.skip("the task does not say that its loss is linear")
@@ -202,7 +202,7 @@ class TaskContract:
         torch.testing.assert_close(task.pupil_loss(outputs, one + two), expected)
 
     def test_wrong_labels_are_refused(self) -> None:
-        """Labels for fewer inputs, and labels that are not numbers: one sentence each."""
+        """Check that labels for fewer inputs, and labels that are not numbers, raise one sentence each."""
         task, labels = self.task(), self._labels()
         task.check_labels(labels, SIZES[0], "train")
         if isinstance(labels, Tensor):
@@ -213,7 +213,7 @@ class TaskContract:
                 task.check_labels(torch.full_like(labels, float("nan")), SIZES[0], "train")
 
     def test_labels_of_another_shape_are_refused(self) -> None:
-        """Or they mean the same; broadcast, [n] against [n, 1] to [n, n], they would give a wrong loss."""
+        """Check that labels of another shape are refused, or mean the same: [n] against [n, 1] gives a wrong loss."""
         task, _, outputs, _ = self._made()
         labels = self._labels()
         if not isinstance(labels, Tensor):
@@ -232,7 +232,7 @@ class TaskContract:
 
     @pytest.mark.parametrize("count", [1, 2, 3])
     def test_the_gradient_is_that_of_the_unrolled_problem(self, count: int) -> None:
-        """`exact` against autograd through the steps of V and W, and finite differences against `exact`."""
+        """Check `exact` against autograd through the steps of V and W, and finite differences against `exact`."""
         batches, learners = self._batches(), self._learners(count)
         leaves = [learner.architecture["a"].clone().requires_grad_() for learner in learners]
         expected = torch.autograd.grad(self._unrolled(learners, leaves, batches), leaves)
@@ -245,7 +245,7 @@ class TaskContract:
     @pytest.mark.parametrize("mode", MODES)
     @pytest.mark.parametrize("control", CONTROLS)
     def test_groups_of_every_kind_take_steps(self, control: str, mode: str) -> None:
-        """Weights and architectures move and stay finite; no term is skipped."""
+        """Check that weights and architectures move and stay finite, and no term is skipped."""
         options = dict(CONTROLS[control])
         if options.get("labels_from") == "frozen":
             options["labels_from"] = [learner.frozen() for learner in self._learners(2)]
@@ -276,7 +276,7 @@ class TaskContract:
         return value.detach(), torch.autograd.grad(value, leaf)[0]
 
     def _other_table(self, task: Task, inputs: Inputs, number: int | None = None) -> Tensor:
-        """What somebody else hands over for the same inputs."""
+        """Return what another learner hands over for the same inputs."""
         outputs = self.outputs(SIZES[0], stream("testing", "teacher", number))
         return task.hand_over(task.normalized(outputs), inputs)
 
@@ -291,7 +291,7 @@ class TaskContract:
         return (x, self.labels(SIZES[0], generator)), u, (x_v, self.labels(SIZES[2], generator))
 
     def _learners(self, count: int) -> list[Learner]:
-        """Learners of two weights and two gates each, around outputs that are known for every batch."""
+        """Build learners of two weights and two gates each, around outputs that are known for every batch."""
         generator = stream("testing", "learners")
 
         def numbers() -> Tensor:
@@ -310,7 +310,7 @@ class TaskContract:
         return SmallGroup(learners, task=self.task(), **{**rates, **options})
 
     def _unrolled(self, learners: Sequence[Learner], a: Sequence[Tensor], batches: Any) -> Tensor:  # noqa: ANN401
-        """sum_k L(W'_k, A_k, D_val) as the paper writes it, with lambda = 1."""
+        """Return sum_k L(W'_k, A_k, D_val) as the paper writes it, with lambda = 1."""
         task, ((x, y), u, (x_v, y_v)) = self.task(), batches
 
         def outputs(k: int, weights: Tensor, inputs: Inputs) -> Tensor:
@@ -334,7 +334,7 @@ class TaskContract:
 
 
 def _tensors(value: object) -> list[Tensor]:
-    """All tensors in inputs or labels of any form."""
+    """Return all tensors in inputs or labels of any form."""
     if isinstance(value, Tensor):
         return [value]
     values = value.values() if isinstance(value, Mapping) else value

@@ -315,7 +315,7 @@ def _note(kind: str, operator: str) -> None:
 
 
 def _place() -> str:
-    """The innermost line that is neither torch's nor of this file."""
+    """Return the innermost line that is neither torch's nor of this file."""
     frame = sys._getframe()
     inside = (str(Path(torch.__file__).parent), __file__)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(inside):

@@ -119,7 +119,7 @@ class _Watch:
 
 
 def _network(name: str, cell: Genotype | None, build: Build = build_network, *, same_cost: bool) -> Arm:
-    """A network by itself, trained for all of the time: of the cost of the found one, or of a size chosen by time."""
+    """Return a network trained for all of the time: of the cost of the network found, or of a size chosen by time."""
 
     def carry_out(task: OutcomeTask, seed: int, found: ArmOutcome | None) -> ArmOutcome:
         own = cell or _random(seed, "random cell")
@@ -130,7 +130,7 @@ def _network(name: str, cell: Genotype | None, build: Build = build_network, *, 
 
 
 def _by_proxy(proxy: str) -> Arm:
-    """The best of as many random cells as the time of the search pays for, by a number that needs no training."""
+    """Return the best of as many random cells as the search's time pays for, by a number that needs no training."""
 
     def carry_out(task: OutcomeTask, seed: int, found: ArmOutcome | None) -> ArmOutcome:
         assert found is not None
@@ -154,7 +154,7 @@ def _by_proxy(proxy: str) -> Arm:
 
 
 def _random_play_off(task: OutcomeTask, seed: int, found: ArmOutcome | None) -> ArmOutcome:
-    """Random candidates through the same play-off, with the time of search and play-off together."""
+    """Return random candidates through the same play-off, with the time of search and play-off together."""
     assert found is not None
     budget = _all_of(task)
     config = task.config(seed)

@@ -41,7 +41,7 @@ class _Plain(DerivedNetwork):
         self.classifier = nn.Linear(width, design.images.classes)
 
     def forward(self, images: Tensor, key: object = None) -> Tensor:  # noqa: ARG002 -- as derived networks
-        """[n, channels, height, width] to logits."""
+        """Compute logits of images [n, channels, height, width]."""
         logits: Tensor = self.classifier(self.body(images).flatten(1))
         return logits
 
@@ -77,14 +77,14 @@ class Residual(nn.Module):
 
 
 def _cnn(design: PlainDesign) -> DerivedNetwork:
-    """Three convolutions with pooling between them, each twice as wide as the one before."""
+    """Return three convolutions with pooling between them, each twice as wide as the one before."""
     c = design.channels
     layers = [*_stem(design), *_conv(c, 2 * c), nn.MaxPool2d(2, ceil_mode=True), *_conv(2 * c, 4 * c)]
     return _Plain(layers, 4 * c, design)
 
 
 def _resnet(design: PlainDesign) -> DerivedNetwork:
-    """A stem and three stages of residual blocks, each twice as wide as the one before."""
+    """Return a stem and three stages of residual blocks, each stage twice as wide as the one before."""
     layers, inputs = _stem(design), design.channels
     for stage in range(3):
         width = design.channels * 2**stage

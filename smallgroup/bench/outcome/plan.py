@@ -38,14 +38,14 @@ class OutcomeTable:
     seeds: Sequence[int]
 
     def units(self) -> Iterator[Unit]:
-        """Seed by seed, `run` first: a study that is stopped has whole pairs."""
+        """Yield all units, seed by seed and `run` first: a study that is stopped has complete pairs."""
         for seed in self.seeds:
             for arm in self.arms:
                 yield Unit(self.task, arm, seed)
 
 
 def tables(folder: Path, *, quick: bool = False) -> list[OutcomeTable]:
-    """Every table; `quick` is a small form of seconds, to see that it runs."""
+    """Return every table; `quick` is a small form of seconds, to see that it runs."""
     every = tuple(ARMS)
     if quick:
         return [OutcomeTable(task, every, (101,)) for task in tasks(folder, quick=True)]

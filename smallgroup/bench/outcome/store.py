@@ -15,7 +15,7 @@ LARGEST = 100_000
 
 
 def read(folder: Path, unit: Unit) -> ArmOutcome | None:
-    """The outcome of a unit; None if it is not there yet."""
+    """Return the outcome of a unit; None if it is not there yet."""
     path = folder / unit.name
     try:
         found = _OUTCOME.validate_json(read_regular(path, LARGEST))

@@ -79,7 +79,7 @@ def paired(own: Mapping[int, float], other: Mapping[int, float]) -> Paired | Non
 
 
 def rows(folder: Path, table: OutcomeTable) -> list[OutcomeRow]:
-    """The arms of a table that have outcomes, in their order."""
+    """Return the arms of a table that have outcomes, in their order."""
     found: dict[str, dict[int, ArmOutcome]] = {}
     for unit in table.units():
         outcome = store.read(folder, unit)
@@ -126,7 +126,7 @@ def cells(table_rows: Sequence[OutcomeRow]) -> list[tuple[str, ...]]:
 
 
 def markdown(folder: Path, tables: Sequence[OutcomeTable]) -> str:
-    """Every table that has outcomes, as Markdown."""
+    """Return every table that has outcomes, as Markdown."""
     parts = []
     for table in tables:
         found = rows(folder, table)

@@ -25,12 +25,12 @@ class OutcomeTask:
     """Keys of the config beside the recipe `quick`."""
 
     def config(self, seed: int, **more: Any) -> Config:  # noqa: ANN401 -- keys of a config
-        """What a run on this task is."""
+        """Return the config of a run on this task."""
         return resolve({"dataset": self.dataset, "seed": seed, **self.settings, **more})
 
 
 def tasks(folder: Path, *, quick: bool = False) -> list[OutcomeTask]:
-    """Every task; `quick` is a small form of seconds, to see that it runs."""
+    """Return every task; `quick` is a small form of seconds, to see that it runs."""
     if quick:
         return [OutcomeTask("digits-quick", "digits", 40.0)]
     clothes = f"folder:{folder / CLOTHING}"

@@ -25,7 +25,7 @@ def prepare(folder: Path, tables: Iterable[OutcomeTable]) -> None:
 
 
 def waiting(folder: Path, tables: Sequence[OutcomeTable]) -> list[Unit]:
-    """Units that are not done yet, in the order in which they are carried out."""
+    """Return units that are not done yet, in the order in which they are carried out."""
     return [unit for table in tables for unit in table.units() if store.read(folder, unit) is None]
 
 
@@ -40,7 +40,7 @@ class Crew:
     failed: list[Unit] = field(default_factory=list)
 
     def carry_out(self, units: Sequence[Unit], workers: int) -> bool:
-        """All units; whether nothing failed and nobody asked to end."""
+        """Carry out all units; return whether none failed and nobody asked to stop."""
         left = list(units)
         with watched() as ending:
             try:
@@ -59,7 +59,7 @@ class Crew:
         return not self.failed and not left and ending.signal is None
 
     def _next(self, left: Sequence[Unit]) -> Unit | None:
-        """The first unit that can begin: other arms need to know what `run` cost."""
+        """Return the first unit that can begin: the other arms need to know what `run` cost."""
         return next((unit for unit in left if unit.arm == "run" or self._run_is_done(unit)), None)
 
     def _run_is_done(self, unit: Unit) -> bool:

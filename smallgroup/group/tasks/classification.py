@@ -122,5 +122,5 @@ class Classification(Task):
 
 
 def log_mixture(log_q: Tensor) -> Tensor:
-    """The log-probabilities of a learner as a whole: of several samples the mean of their probabilities."""
+    """Return the log-probabilities of a learner as a whole: of several samples the mean of their probabilities."""
     return log_q if log_q.dim() == 2 else torch.logsumexp(log_q, dim=0) - math.log(log_q.shape[0])

@@ -12,7 +12,7 @@ from smallgroup.spaces.genotypes import to_plain
 
 
 def candidates_of(finalists: Sequence[Finalist], most: int) -> list[Candidate]:
-    """Each learner's cell, their consensus, and then the next best cells by score.
+    """Return each learner's cell, their consensus, and then the next best cells by score.
 
     The scores are those of all learners together where they have a consensus, else those of each in turn.
     """
@@ -36,13 +36,13 @@ def _beside(name: str, genotype: Genotype, scores: Mapping[str, Tensor], most_sk
 
 
 def _first(candidates: Iterator[Candidate], most: int) -> Iterator[Candidate]:
-    """No more than needed: in the DARTS space there are very many, of which each takes a while to find."""
+    """Yield no more candidates than needed: in the DARTS space there are very many, and each takes a while to find."""
     for _, candidate in zip(range(most), candidates, strict=False):
         yield candidate
 
 
 def answer_of(job: PlayOffJob, seconds: float) -> Answer:
-    """The winner, with how all candidates stood."""
+    """Return the winner of the play-off, with the standings of all candidates."""
     winner = job.candidates[job.winner]
     standings = [
         CandidateRecord(

@@ -13,7 +13,7 @@ from smallgroup.spaces.genotype import Genotype
 
 
 def distinct(candidates: Iterable[Candidate], most: int) -> list[Candidate]:
-    """The first candidates that are not the same function as one before."""
+    """Return the candidates, without those that are the same function as an earlier one."""
     found: dict[object, Candidate] = {}
     for candidate in candidates:
         cell = candidate.genotype
@@ -24,7 +24,7 @@ def distinct(candidates: Iterable[Candidate], most: int) -> list[Candidate]:
 
 
 def next_best(genotype: Genotype, scores: Mapping[str, Tensor]) -> Iterator[Genotype]:
-    """Cells by falling score, from a derived one on: each has the next best operation on one edge of one before."""
+    """Yield cells by falling score, from a derived one on: each has the next best operation on an edge of another."""
     order = count()
     waiting = [(-score(genotype, scores), next(order), genotype)]
     seen = {genotype}
@@ -39,7 +39,7 @@ def next_best(genotype: Genotype, scores: Mapping[str, Tensor]) -> Iterator[Geno
 
 
 def in_turn(sources: Sequence[Iterator[Candidate]]) -> Iterator[Candidate]:
-    """One of each source after the other, until none has any left."""
+    """Yield one candidate of each source in turn, until all are exhausted."""
     waiting = list(sources)
     while waiting:
         for source in list(waiting):

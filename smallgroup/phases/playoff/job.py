@@ -107,7 +107,7 @@ class PlayOffJob:
         return total
 
     def advance(self) -> Sequence[Mapping[str, Any]] | None:
-        """One step of the candidate whose turn it is; at the end of the turn, how it compares."""
+        """Take one step of the candidate whose turn it is; at the end of the turn, return how it compares."""
         if not self.costs:
             self.costs = [self._cost(candidate) for candidate in range(len(self.candidates))]
             self._keep(worth_trying(self._halving, self.config.least_steps))
@@ -131,7 +131,7 @@ class PlayOffJob:
         return True
 
     def close(self) -> None:
-        """Nothing is open: batches are made one by one."""
+        """Do nothing: batches are made one by one, so nothing is open."""
 
     @property
     def _halving(self) -> Halving:
@@ -164,7 +164,7 @@ class PlayOffJob:
         self.step, self._taken = self.step + 1, self._taken + 1
 
     def _cost(self, candidate: int) -> float:
-        """CPU seconds of a step, by steps of a network that is not used afterwards."""
+        """Return the CPU seconds of a step, measured on a network that is not used afterwards."""
         trainee, times = self._trainee(candidate), []
         for step in range(MEASURED + 1):
             start = time.process_time()
@@ -202,7 +202,7 @@ class PlayOffJob:
     # The state between two steps.
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Everything the next step depends on."""
+        """Return everything the next step depends on."""
         states = {one: trainee.state() for one, trainee in self._trainees.items()}
         tensors = {f"{one}.{name}": tensor for one, (own, _) in states.items() for name, tensor in own.items()}
         record = {
@@ -234,7 +234,7 @@ class PlayOffJob:
 
 
 def _one_step(trainee: Trainee, images: Tensor, labels: Tensor, *, step: int) -> None:
-    """A step of a network by itself; if it fails, nothing has changed."""
+    """Take a step of one network; if it fails, nothing has changed."""
     trainee.begin(0)
     try:
         answer = trainee.answer(images.contiguous(memory_format=torch.channels_last), labels, step=step, part=0)

@@ -33,13 +33,13 @@ class Halving:
         return ceil(log2(len(self.costs)))
 
     def turns(self, number: int, left: Sequence[int]) -> list[CandidateTurn]:
-        """The turns of a round, one for each candidate that is left; each takes a step at least."""
+        """Return the turns of a round, one for each candidate that is left; each has at least one step."""
         share = self.budget / self.rounds / len(left)
         return [CandidateTurn(number, one, max(1, int(share / self.costs[one] - self.look + 1e-9))) for one in left]
 
 
 def worth_trying(halving: Halving, least_steps: int) -> int:
-    """How many of the candidates, in their order, take part: as many as get enough steps in the first round, but two.
+    """Return how many candidates, in their order, take part: those that get enough first steps, at least two.
 
     Whom a few steps compare is left to chance, so that fewer candidates with more steps each are better.
     """
@@ -53,6 +53,6 @@ def worth_trying(halving: Halving, least_steps: int) -> int:
 
 
 def going_on(scores: Sequence[tuple[int, float, float]]) -> list[int]:
-    """The better half of (candidate, error, loss), rounded up, in the order of the candidates; ties by loss."""
+    """Return the better half of (candidate, error, loss), rounded up, in the order of the candidates; ties by loss."""
     ranked = sorted(scores, key=lambda score: (score[1], score[2], score[0]))
     return sorted(candidate for candidate, _, _ in ranked[: (len(ranked) + 1) // 2])

@@ -17,7 +17,7 @@ class DrawsAhead:
         self._known: dict[int, Mapping[str, Tensor]] = {}
 
     def forget(self) -> None:
-        """The architectures may have changed between two steps."""
+        """Forget what was drawn ahead: the architectures may have changed between two steps."""
         self._known = {}
 
     def wanted(self, searchers: Sequence[Searcher]) -> dict[int, Mapping[str, Tensor]]:

@@ -116,7 +116,7 @@ def _retained(finalists: Sequence[Finalist]) -> Answer:
 
 
 def _by_derived_error(finalists: Sequence[Finalist]) -> Answer:
-    """The learner whose derived cell has the lowest error; of equals the one with the lower validation loss."""
+    """Answer by the learner whose derived cell has the lowest error; of equals by lower validation loss."""
     errors = [each.derived_error for each in finalists]
     known = [error for error in errors if error is not None]
     assert len(known) == len(finalists)  # measured beforehand, because the rule needs them
@@ -129,7 +129,7 @@ def _by_derived_error(finalists: Sequence[Finalist]) -> Answer:
 
 
 def _consensus(finalists: Sequence[Finalist]) -> Answer:
-    """The method's own derivation, applied to the mean of the learners' scores (`mean_scores` says what that is)."""
+    """Answer by the method's own derivation from the mean of the learners' scores (`mean_scores` defines it)."""
     check_answer("consensus", _learners(finalists))
     genotype, learners = (
         consensus_of(finalists)[0],
@@ -149,7 +149,7 @@ def consensus_of(finalists: Sequence[Finalist]) -> tuple[Genotype, dict[str, Ten
 
 
 def has_consensus(finalists: Sequence[Finalist]) -> bool:
-    """Whether the scores of the learners have a mean that says something."""
+    """Return whether a mean of the learners' scores is meaningful."""
     try:
         check_answer("consensus", _learners(finalists))
     except ValueError:
@@ -200,7 +200,7 @@ def _space_in_words(space: Space) -> str:
 
 
 def _derivation(method: Method) -> tuple[object, ...]:
-    """All that says how a method gets from an architecture to a cell."""
+    """Return everything that determines how a method derives a cell from an architecture."""
     own = type(method)
     return own.scores, own.derive, own.derive_from, method.rule, method.most_skips
 

@@ -45,7 +45,7 @@ def _steps(job: SearchJob) -> list[str]:
 
 
 def _parts(course: Course) -> str:
-    """What is moved when; stages that are alike are told once."""
+    """Return which tensors are trained when; equal stages are described once."""
     moved = {"labellers": "V alone", "all": "the architecture too"}
     moved["weights"] = "V and W" if course.teaches else "W alone"
 
@@ -60,7 +60,7 @@ def _parts(course: Course) -> str:
 
 
 def _travels(job: SearchJob) -> list[str]:
-    """How far logits can move; whose they are, where learners differ in it."""
+    """Return how far logits can move, by learner if learners differ."""
     found: dict[str, list[int]] = {}
     for k, searcher in enumerate(job.searchers):
         own, schedule = searcher.relaxed.method.optimizer.lr, searcher.schedule

@@ -84,7 +84,7 @@ class ArchitectureConfig(Section):
 
 
 def in_words(hypergradient: str, *, taught: bool) -> str:
-    """What the architectures follow: every table of results says it, because names of methods do not."""
+    """Return what the architectures follow: every table of results says it, because names of methods do not."""
     if hypergradient == "first-order":
         return "first order, of the validation loss at given weights" + (": no term through a peer" if taught else "")
     how = "exact derivatives" if hypergradient == "exact" else "finite differences"

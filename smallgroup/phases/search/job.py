@@ -106,7 +106,7 @@ class SearchJob:
         """Where the time went since the job was made: by stage of the steps, and the looks at the ends of epochs."""
 
     def _grouped(self, steps: int = 0) -> SmallGroup:
-        """The learners as they are now, as a group that has taken so many steps."""
+        """Build a group of the learners as they are now, after so many steps."""
         config = self.config
         task = Classification if self.device.type == "cpu" else CheckedClassification
         group = SmallGroup(
@@ -161,7 +161,7 @@ class SearchJob:
             reader.close()
 
     def advance(self) -> Sequence[Mapping[str, Any]] | None:
-        """One step; at the end of an epoch its metrics, a row per learner."""
+        """Take one step; at the end of an epoch return its metrics, a row per learner."""
         step = self._current
         with telling(self._exchange):
             for searcher in self.searchers:
@@ -213,7 +213,7 @@ class SearchJob:
         return self.take(kind if any(moving) or kind != "all" else "weights", moving)
 
     def take(self, kind: StepKind, moving: Sequence[bool] | None = None) -> StepReport:
-        """A step of the group that moves V alone, V and W, or also the architectures of those `moving`."""
+        """Take a step of the group that moves V alone, V and W, or also the architectures of those `moving`."""
         self._shared = False
         with telling(self._exchange):
             train = self._read_train.batch(self.position)
@@ -313,7 +313,7 @@ class SearchJob:
         return min(self.position - self._epoch_is_over, self.course.steps - 1)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Everything the next step depends on."""
+        """Return everything the next step depends on."""
         self._share()
         tensors, record = self._own_state()
         if self.marks.reach:
@@ -322,7 +322,7 @@ class SearchJob:
         return tensors, record
 
     def _own_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """The same without the states that the search may go back to."""
+        """Return the state without the earlier states that the search may go back to."""
         tensors = {
             f"{k}.{name}": tensor
             for k, searcher in enumerate(self.searchers)

@@ -19,7 +19,7 @@ class Labellers:
 
 
 def labellers_of(searchers: Sequence[Searcher], last_step: int, found: Checkpoint) -> Labellers:
-    """The learners of a finished search, which `searchers` are at its beginning, as they are in its last checkpoint."""
+    """Build labelers from a finished search: new `searchers` with the tensors of its last checkpoint."""
     digest = hashlib.sha256()
     for k, searcher in enumerate(searchers):
         searcher.load_state(of_learner(found.tensors, k))

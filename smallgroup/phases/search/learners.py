@@ -55,14 +55,14 @@ class Searcher:
         return ", ".join(words)
 
     def moves(self, step: int) -> bool:
-        """Whether the architecture moves in a step."""
+        """Return whether the architecture moves in a step."""
         progress = self.schedule.progress(step)
         return (
             self.schedule.kind(step) == "all" and not self.ended and self.relaxed.method.trains_architecture(progress)
         )
 
     def prepare(self, step: int) -> None:
-        """Learning rates, and what else depends on time."""
+        """Set learning rates and everything else that depends on time."""
         rates = ((self.optimizers.v, self.schedule.v_rate(step)), (self.optimizers.w, self.schedule.w_rate(step)))
         for optimizer, rate in rates:
             for group in [] if optimizer is None else optimizer.param_groups:
@@ -87,11 +87,11 @@ class Searcher:
             check_number(name, value)
 
     def logits(self, inputs: Tensor) -> Tensor:
-        """What W says of images, without what is random in training."""
+        """Return W's logits for images, without the random parts of training."""
         return self.relaxed(self.learner.w, self.learner.architecture, inputs)
 
     def rebuilt(self, how: Rebuild) -> "Searcher":
-        """The same learner at the beginning of its next stage."""
+        """Return the same learner at the beginning of its next stage."""
         self.relaxed.rebuild(how)
         kept = self if how.keep_architecture else None
         made = _at_a_stage(self.relaxed, self.schedule, self.learner.device, kept)
@@ -115,7 +115,7 @@ class Searcher:
                 tensor.copy_(self.history[epoch][name])
 
     def state(self) -> dict[str, Tensor]:
-        """Weights, architecture, moments of the optimizers, and what the method keeps."""
+        """Return weights, architecture, moments of the optimizers, and what the method keeps."""
         result = {f"relaxed.{name}": tensor for name, tensor in self.relaxed.state().items()}
         for epoch, architecture in self.history.items():
             result |= {f"history.{epoch}.{name}": tensor for name, tensor in architecture.items()}
@@ -166,7 +166,7 @@ class Searcher:
 
 
 def of_learner(tensors: Mapping[str, Tensor], k: int) -> dict[str, Tensor]:
-    """The part of a search's saved tensors that is the state of a learner."""
+    """Return the part of a search's saved tensors that is the state of a learner."""
     own = f"{k}."
     return {name.removeprefix(own): tensor for name, tensor in tensors.items() if name.startswith(own)}
 
@@ -180,14 +180,14 @@ def make_searcher(
     number: int,
     device: torch.device | str = "cpu",
 ) -> Searcher:
-    """A learner at the beginning of a search."""
+    """Build a learner at the beginning of a search."""
     return _at_a_stage(
         Relaxed(space, method, seed=seed, learner=number, cost=schedule.config.cost), schedule, torch.device(device)
     )
 
 
 def _at_a_stage(relaxed: Relaxed, schedule: Schedule, device: torch.device, kept: Searcher | None = None) -> Searcher:
-    """A learner at the beginning of a stage: fresh weights, and a fresh architecture unless that of `kept` goes on."""
+    """Build a learner at the beginning of a stage: fresh weights, and a fresh architecture unless `kept` has one."""
     # Where nobody learns from V there is none.
     v = relaxed.initial_weights("v", device=device) if schedule.teaches else None
     w = relaxed.initial_weights("w", device=device)
@@ -224,7 +224,7 @@ def _at_a_stage(relaxed: Relaxed, schedule: Schedule, device: torch.device, kept
 
 
 def _like(tensor: Tensor, value: Tensor, name: str) -> Tensor:
-    """A moment in the layout of its tensor; Adam's count of steps as it is."""
+    """Return a moment in the layout of its tensor; Adam's count of steps stays as it is."""
     if value.ndim == 0 < tensor.ndim:
         return value.clone()
     take_up(moment := torch.empty_like(tensor, requires_grad=False), value, name)

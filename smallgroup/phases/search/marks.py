@@ -36,7 +36,7 @@ class Marks:
         return self._kept[epoch]
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """All states, to be saved with the run."""
+        """Return all kept states, to be saved with the run."""
         tensors = {
             f"{_PREFIX}{epoch}.{name}": tensor for epoch, (own, _) in self._kept.items() for name, tensor in own.items()
         }

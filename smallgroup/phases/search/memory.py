@@ -24,7 +24,7 @@ _PROBE = 2
 
 
 def expected_memory(job: SearchJob) -> int:
-    """Bytes at the peak of a step: what the process has now, weights and their copies, and the largest pass.
+    """Return the expected peak bytes of a step: current memory, weights and their copies, and the largest pass.
 
     On another device than the CPU, those of its tensors there; what its libraries take is not counted.
 
@@ -41,7 +41,7 @@ def expected_memory(job: SearchJob) -> int:
 
 
 def activations(searcher: Searcher) -> int:
-    """Bytes that a pass keeps for its backward pass, per image: counted on a pass of two images."""
+    """Return the bytes that a pass keeps for its backward pass, per image, counted on a pass of two images."""
     learner, shape = searcher.learner, searcher.relaxed.space.images.shape
     own = {tensor.untyped_storage().data_ptr() for tensor in (*learner.w.values(), *learner.architecture.values())}
     kept: dict[int, int] = {}

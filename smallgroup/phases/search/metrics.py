@@ -78,7 +78,7 @@ class EpochMetrics:
             self.taught.note(self._unlabeled_of(report.step), [one.soft_labels for one in report.learners])
 
     def measured(self, searcher: Searcher) -> Measured:
-        """Error and loss of a learner's W on the validation images of the metrics."""
+        """Measure error and loss of a learner's W on the validation images of the metrics."""
         data, device = self.data, searcher.learner.device
         with torch.no_grad():
             found = evaluate(
@@ -87,7 +87,7 @@ class EpochMetrics:
         return Measured(found.error, found.loss)
 
     def rows(self, epoch: int, exchange: Exchange | None = None) -> list[dict[str, Any]]:
-        """A row per learner, each measured where the learner is computed."""
+        """Return a row per learner, each measured where the learner is computed."""
         self._read()
         taught = self.taught.rows()
 
@@ -149,7 +149,7 @@ class EpochMetrics:
         }
 
     def state(self) -> list[dict[str, list[float]]]:
-        """The sums so far: an epoch that is interrupted gives the same means."""
+        """Return the sums so far, so that an interrupted epoch gives the same means."""
         self._read()
         return [{name: [total, count] for name, (total, count) in sums.items()} for sums in self._sums]
 
@@ -190,7 +190,7 @@ def _shares(searcher: Searcher) -> dict[str, Tensor]:
 
 
 def rounded_scores(searcher: Searcher) -> dict[str, list[list[float | None]]]:
-    """By kind, what the method holds of every operation of every edge; null for what has been removed."""
+    """Return the method's scores by kind for every operation of every edge; null for removed operations."""
     return {
         kind: [[round(value, 4) if math.isfinite(value) else None for value in row] for row in table.tolist()]
         for kind, table in searcher.scores.items()
@@ -210,7 +210,7 @@ def _of_step(one: LearnerReport) -> dict[str, float]:
 
 
 def _agreements(labels: Sequence[Tensor | None]) -> list[dict[str, float]]:
-    """The share of unlabeled images to which a learner gives the class that a peer gives, over its peers."""
+    """Return each learner's share of unlabeled images to which it gives the class that a peer gives, over its peers."""
     classes = [None if table is None else table.argmax(dim=1) for table in labels]
     shares: list[list[float]] = [[] for _ in labels]
     for j, k in combinations(range(len(labels)), 2):

@@ -33,12 +33,12 @@ def read_reports(
 
 
 def on_device(report: StepReport) -> bool:
-    """Whether something of a report is not in main memory."""
+    """Return whether a part of a report is not in main memory."""
     return any(tensor.device.type != "cpu" for learner in report.learners for tensor in _tensors(learner))
 
 
 def _tensors(learner: LearnerReport) -> list[Tensor]:
-    """Terms, gradient and soft labels, always in this order."""
+    """Return terms, gradient and soft labels, always in this order."""
     terms = [tensor for parts in learner.terms.values() for tensor in parts.values()]
     own = [] if learner.soft_labels is None else [learner.soft_labels]
     return [*terms, *learner.gradient.values(), *own]

@@ -39,7 +39,7 @@ def facts(job: SearchJob) -> dict[str, Any]:
 
 
 def files(job: SearchJob) -> dict[str, str]:
-    """The gallery, once learners have labeled images for one another."""
+    """Return the text of the gallery, once learners have labeled images for one another."""
     disputed = job.metrics.taught.latest
     if not disputed:
         return {}

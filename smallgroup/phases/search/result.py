@@ -109,7 +109,7 @@ class SearchResult(ShownResult):
         return self.space.split("+") if "+" in self.space else [self.space] * self.learners
 
     def to_dict(self) -> dict[str, Any]:
-        """Under the names that files have; what is not known is left out."""
+        """Return the result under the names that files have, without unknown values."""
         plain = asdict(self)
         plain["lambda"] = plain.pop("lam")
         plain["group"] = [_known(learner) for learner in plain["group"]]
@@ -119,7 +119,7 @@ class SearchResult(ShownResult):
 
     @staticmethod
     def read(folder: Path) -> "SearchResult | None":
-        """What the file of a finished run says; None if there is none, or none that can be used."""
+        """Read the file of a finished run; None if there is none, or none that can be used."""
         try:
             plain = json.loads(read_regular(folder / RESULT))
             plain["lam"] = plain.pop("lambda")
@@ -132,7 +132,7 @@ class SearchResult(ShownResult):
             return None
 
     def _fits(self, written: Genotype) -> bool:
-        """Whether the answer is the cell that it says it is; `written` is that of `genotype.json`."""
+        """Return whether the answer is the cell that it names; `written` is the cell of `genotype.json`."""
         answer, retained = self.answer, self.group[self.retained]  # an IndexError where there is no such learner
         own = retained if answer.learner is None else self.group[answer.learner]
         if answer.rule == "retained" and own is not retained:
@@ -209,7 +209,7 @@ def write_architectures(path: Path, searchers: Sequence[Searcher], genotypes: Se
 
 
 def _or_null(value: float) -> float | None:
-    """JSON has no infinity, which marks what has been removed."""
+    """Return a finite number, else None: JSON has no infinity, which marks removed operations."""
     return value if math.isfinite(value) else None
 
 
@@ -235,7 +235,7 @@ def _learner(k: int, searcher: Searcher, genotype: Genotype, job: SearchJob) -> 
 
 
 def _joined(names: Sequence[str]) -> str:
-    """One name where all are the same, else all of them."""
+    """Return one name if all are equal, else all of them."""
     return "+".join(names) if len(set(names)) > 1 else names[0]
 
 

@@ -85,11 +85,11 @@ class Schedule:
         )
 
     def stage(self, step: int) -> Stage:
-        """The stage a step belongs to; after the last step the last one."""
+        """Return the stage a step belongs to; after the last step the last one."""
         return next(stage for stage in reversed(self.stages) if stage.first <= step)
 
     def progress(self, step: int) -> Progress:
-        """Where the learner stands in its stage."""
+        """Return where the learner stands in its stage."""
         stage = self.stage(step)
         within = step - stage.first
         return Progress(
@@ -108,15 +108,15 @@ class Schedule:
         return "labellers" if within < stage.v_steps else "weights" if within < stage.still else "all"
 
     def v_rate(self, step: int) -> float:
-        """The learning rate of V: a cosine over all epochs of a stage."""
+        """Return the learning rate of V: a cosine over all epochs of a stage."""
         return self._rate(step, 0)
 
     def w_rate(self, step: int) -> float:
-        """The learning rate of W: a cosine over the epochs of a stage in which it is trained."""
+        """Return the learning rate of W: a cosine over the epochs of a stage in which it is trained."""
         return self._rate(step, self.stage(step).v_steps)
 
     def _rate(self, step: int, start: int) -> float:
-        """min + (lr - min) (1 + cos(pi e / E)) / 2 after e of E whole epochs: the full rate in the first.
+        """Return min + (lr - min) (1 + cos(pi e / E)) / 2 after e of E whole epochs: the full rate in the first.
 
         In the first n epochs, where n are for warming up, lr (e + 1) / n.
         """
@@ -128,20 +128,20 @@ class Schedule:
         return weights.min_lr + (weights.lr - weights.min_lr) * (1 + math.cos(math.pi * share)) / 2
 
     def architecture_rate(self, own: float, stage: int = 0) -> float:
-        """The learning rate of A; `own` is that of the method."""
+        """Return the learning rate of A; `own` is that of the method."""
         asked = self.config.architecture
         if asked.lr is not None:
             return asked.lr
         return own if asked.travel is None else min(asked.travel / self.stages[stage].steps, asked.max_lr)
 
     def travel(self, own: float) -> float:
-        """How far Adam can move a logit in the first stage: its rate times the steps in which it moves."""
+        """Return how far Adam can move a logit in the first stage: its rate times the steps in which it moves."""
         stage = self.stages[0]
         return self.architecture_rate(own) * (stage.steps - stage.still)
 
 
 def schedule_of(config: SearchConfig, per_epoch: int, teaching: Teaching, method: "Method") -> Schedule:
-    """The course of a learner with a method, in a group that teaches so."""
+    """Return the schedule of a learner with a method, in a group that teaches as configured."""
     if config.epochs < method.stages:
         raise ValueError(
             f"{method.name} has {method.stages} stages of an epoch at least, but search.epochs is {config.epochs}"
@@ -180,7 +180,7 @@ class Course:
         return self.schedules[0].teaches
 
     def kind(self, step: int) -> StepKind:
-        """What a step of the group moves: V alone while all learners want that, A if one of them does.
+        """Return what a step of the group moves: V alone if all learners want that, A if one of them does.
 
         A learner that trains V alone beside others that do not trains W too.
         """
@@ -209,7 +209,7 @@ class Course:
         return sum(one.end - one.begin for one in self.stretches if one.kind == "labellers")
 
     def lam(self, step: int) -> float:
-        """Lambda in a step of W: it rises to its value where the config asks for that, and is never 0 on the way."""
+        """Return lambda in a step of W: it rises to its value if the config says so, and is never 0 on the way."""
         config, first = self.schedules[0].config, self.stretches[0]
         rising = round(config.lambda_ramp * self.steps)
         # A step of W may be tried where V alone is trained, to see what it takes.
@@ -217,7 +217,7 @@ class Course:
         return config.lam * (taken + 1) / rising if taken + 1 < rising else config.lam
 
     def work(self, kind: StepKind) -> int:
-        """What a step costs one learner, in forward passes over a batch: for estimates of time."""
+        """Return what a step costs one learner, in forward passes over a batch: for estimates of time."""
         config = self.schedules[0].config
         passes = (_TAUGHT if self.teaches else _ALONE)[config.hypergradient if kind == "all" else kind]
         looks_ahead = kind == "all" and config.order == "a-v-w" and config.hypergradient != "first-order"

@@ -70,7 +70,7 @@ class TaughtCounts:
         self._disputed = {one["image"]: one for one in _most(self._disputed)}
 
     def rows(self) -> list[dict[str, Any]]:
-        """What is added to the row of each learner."""
+        """Return the columns that are added to the row of each learner."""
         return [{"pseudo_labels": counts} if counts else {} for counts in self._counts]
 
     def clear(self) -> None:
@@ -79,7 +79,7 @@ class TaughtCounts:
         self._counts, self._disputed = [{} for _ in range(self.learners)], {}
 
     def state(self) -> dict[str, Any]:
-        """All that was counted so far in the epoch."""
+        """Return all counts of the epoch so far."""
         return {"counts": self._counts, "disputed": list(self._disputed.values()), "latest": self.latest}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
@@ -90,7 +90,7 @@ class TaughtCounts:
 
 
 def divergence(tables: Tensor) -> Tensor:
-    """[learners, images, classes] -> the Jensen-Shannon divergence of each image's labels, as a part of the largest."""
+    """Return the Jensen-Shannon divergence of each image's labels [learners, images, classes], over its maximum."""
     p = tables.double()
     spread = torch.special.entr(p.mean(dim=0)).sum(dim=1) - torch.special.entr(p).sum(dim=2).mean(dim=0)
     found: Tensor = spread.clamp(min=0) / math.log(max(2, min(p.shape[0], p.shape[2])))
@@ -98,5 +98,5 @@ def divergence(tables: Tensor) -> Tensor:
 
 
 def _most(disputed: Mapping[int, Dispute]) -> list[Dispute]:
-    """The most disputed first; of equals the one with the lower index."""
+    """Return disputes, the most disputed first; of equals the one with the lower index."""
     return sorted(disputed.values(), key=lambda one: (-one["divergence"], one["image"]))[:MOST_DISPUTED]

@@ -41,7 +41,7 @@ class Estimate:
         self._seen: dict[Part, list[float]] = {}
 
     def left(self, step: int, seconds: float) -> float | None:
-        """Seconds left after `step` steps and so many seconds; None before two steps were seen."""
+        """Return the seconds left after `step` steps and so many seconds; None before two steps were seen."""
         if self._last is not None and step == self._last[0] + 1:
             self._note(step, seconds - self._last[1])
         self._last = (step, seconds)  # the first step is slower than others and not counted
@@ -59,7 +59,7 @@ class Estimate:
             self._seen.setdefault(("end", stretch.stages), []).append(rest)
 
     def _typical(self, part: Part) -> float:
-        """Seconds of a step; of one that was not seen yet, in proportion to the dearest that was in the last stages."""
+        """Return the seconds of a step; a kind not seen yet scales with the dearest kind of the last stages."""
         if part in self._seen:
             return median(self._seen[part][-_LATEST:])
         latest = max(stages for _, stages in self._seen)
@@ -74,7 +74,7 @@ class Estimate:
 
 
 def parts(course: Course, step: int = 0) -> dict[Part, int]:
-    """How many steps of each kind, and ends of epochs, there are in each stage from a step on."""
+    """Return how many steps of each kind, and ends of epochs, each stage has from a step on."""
     result: dict[Part, int] = {}
     for kind, stages, first, end in course.stretches:
         begin = max(first, step)
@@ -92,7 +92,7 @@ class StepTimes:
     seconds: dict[Part, float]
 
     def of(self, course: Course) -> float:
-        """Seconds of a whole search; where stages of learners meet that were not measured, the dearest count."""
+        """Return the seconds of a whole search; where unmeasured stages meet, the dearest counts."""
         return sum(count * self._typical(part) for part, count in parts(course).items())
 
     def _typical(self, part: Part) -> float:
@@ -126,7 +126,7 @@ def pass_time_of(searcher: Searcher) -> PassTime:
 
 
 def reckoned(job: SearchJob, measured: Callable[[Searcher], PassTime] = pass_time_of) -> float:
-    """Seconds of a whole search, from passes of a few images through every learner; the job cannot be used afterwards.
+    """Estimate the seconds of a whole search from passes of a few images; the job cannot be used afterwards.
 
     A rough number. In later stages the network has the operations that an untrained architecture keeps.
     """
@@ -150,7 +150,7 @@ def reckoned(job: SearchJob, measured: Callable[[Searcher], PassTime] = pass_tim
 
 
 def fitted(job: SearchJob, cost: StepTimes, seconds: float) -> tuple[int, int]:
-    """Epochs and steps per epoch of the longest search that fits; a few epochs at least, if they must be shorter."""
+    """Return epochs and steps per epoch of the longest search that fits; shortened epochs are at least a few."""
     per_epoch = job.course.steps_per_epoch
     fewest = max(min(_EPOCHS, job.config.epochs), *(one.number_of_stages for one in job.course.schedules))
     too_long: list[tuple[float, int, int]] = []
@@ -175,7 +175,7 @@ def _time(job: SearchJob, cost: StepTimes, epochs: int, per_epoch: int) -> float
 
 
 def _most(fits: Callable[[int], bool]) -> int:
-    """The largest number that fits, 0 if none; what fits grows evenly, so that halving finds it."""
+    """Return the largest number that fits, 0 if none, by bisection."""
     high = 1
     while fits(high) and high < 1_000_000:
         high *= 2

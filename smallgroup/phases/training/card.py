@@ -72,7 +72,7 @@ def write_card(
 
 
 def _errors(result: TrainResult | None) -> list[tuple[str, str]]:
-    """Every error with how the test images were used: one that was chosen by them is no estimate."""
+    """Return every error with how the test images were used: an error that was chosen by them is no estimate."""
     if result is None:
         return [("errors", "not known: result.json is missing or cannot be read")]
     rows = [("training", f"{_count(result.epochs)} epochs, {_count(result.steps)} steps, seed {_count(result.seed)}")]

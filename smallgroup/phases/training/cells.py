@@ -46,7 +46,7 @@ class GroupCells:
         return cls(tuple(_resolved(one) for one in named))
 
     def to_dict(self) -> dict[str, Any]:
-        """What makes it another group if it differs; learners by number, so that a difference can be named."""
+        """Return what identifies the group; learners by number, so that an error can name a difference."""
         return {"cells": {str(k): to_plain(genotype) for k, genotype in enumerate(self.genotypes)}}
 
     def dumps(self) -> str:
@@ -56,7 +56,7 @@ class GroupCells:
 
     @staticmethod
     def read(folder: Path) -> "GroupCells":
-        """The cells of the group whose training was begun in a folder."""
+        """Read the cells of the group whose training was begun in a folder."""
         path = folder / FILE
         try:
             data = json.loads(read_regular(path))

@@ -150,7 +150,7 @@ class TrainingConfig(Section):
         )
 
     def rate(self, epoch: int, passed: float = 0.0) -> float:
-        """The learning rate of an epoch; that of one-cycle also depends on the share of the epoch that has passed."""
+        """Return the learning rate of an epoch; in one-cycle it depends on the share of the epoch too."""
         if self.schedule == "one-cycle":
             return self._one_cycle((epoch + passed) / self.epochs)
         if epoch >= self.warmup_epochs:
@@ -159,14 +159,14 @@ class TrainingConfig(Section):
         return top * (epoch + 1) / self.warmup_epochs
 
     def _one_cycle(self, progress: float) -> float:
-        """The learning rate after a share of the training."""
+        """Return the learning rate after a share of the training."""
         if progress < RISE:
             return self.lr * (START + (1 - START) * progress / RISE)
         falling = (progress - RISE) / (1 - RISE)
         return self.min_lr + (self.lr - self.min_lr) * (1 + math.cos(math.pi * falling)) / 2
 
     def _scheduled(self, epoch: int) -> float:
-        """The learning rate of an epoch without warm-up."""
+        """Return the learning rate of an epoch without warm-up."""
         if self.schedule == "constant":
             return self.lr
         if self.schedule == "cosine":
@@ -176,5 +176,5 @@ class TrainingConfig(Section):
         return self.lr * (left - last) / line if left > last else self.lr * left / (last * line)
 
     def drop(self, epoch: int) -> float:
-        """The probability of drop path in an epoch."""
+        """Return the probability of drop path in an epoch."""
         return self.drop_path * epoch / self.epochs

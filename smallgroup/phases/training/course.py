@@ -79,7 +79,7 @@ class TrainingCourse(ABC):
         return self.step == (self.epochs_done + 1) * self.steps_per_epoch
 
     def advance(self) -> Sequence[Mapping[str, Any]] | None:
-        """One step of SGD; at the end of an epoch its metrics."""
+        """Take one step; at the end of an epoch return its metrics."""
         start = time.perf_counter()
         if not self._epoch_is_over:
             self._take_step()
@@ -106,7 +106,7 @@ class TrainingCourse(ABC):
         return now
 
     def measure(self, steps: int = 3, clock: Callable[[], float] = time.monotonic) -> float:
-        """Seconds of a step, the first not counted; the job cannot be used afterwards."""
+        """Measure the seconds of a step, the first not counted; the job cannot be used afterwards."""
         times = []
         for _ in range(steps + 1):
             start = clock()
@@ -115,7 +115,7 @@ class TrainingCourse(ABC):
         return median(times[1:])
 
     def reckoned(self, measured: Callable[[Trainee], PassTime] | None = None) -> float:
-        """Seconds of the whole training, from passes of a few images; the job cannot be used afterwards.
+        """Estimate the seconds of the whole training from passes of a few images; the job cannot be used afterwards.
 
         A rough number.
         """
@@ -154,7 +154,7 @@ class TrainingCourse(ABC):
     # The state between two steps.
 
     def shared_state(self) -> dict[str, Any]:
-        """Where the course stands, whatever the networks are."""
+        """Return the position of the course, whatever the networks are."""
         return {"step": self.step, "epochs_done": self.epochs_done, "data": self.data.digest}
 
     def load_shared_state(self, record: Mapping[str, Any]) -> None:
@@ -171,13 +171,13 @@ class LabeledCourse(TrainingCourse):
         """Add the gradients of a part of the batch, which is this share of it."""
 
     def learn(self, images: Tensor, labels: Tensor) -> None:
-        """The gradients of the batch, checked and clipped."""
+        """Compute the gradients of the batch, then check and clip them."""
         self._gradients(images, labels)
         for trainee in self.mine:
             trainee.check(self.step)
 
     def _gradients(self, images: Tensor, labels: Tensor) -> None:
-        """The gradients of the batch, part by part if it is divided."""
+        """Compute the gradients of the batch, part by part if it is divided."""
         pieces = self.slices.pieces(len(self.batches.indices_of(self.step)))
         for piece in pieces:
             last, (low, high) = piece is pieces[-1], (piece.low, piece.high)
@@ -196,7 +196,7 @@ class SeveralNetworks(TrainingCourse):
     """A course of several networks: rows and the state, network by network."""
 
     def rows(self, epoch: int) -> list[dict[str, Any]]:
-        """One row per learner, each measured where the learner is computed."""
+        """Return one row per learner, each measured where the learner is computed."""
         self._share()
 
         def row(k: int) -> dict[str, Any]:
@@ -214,7 +214,7 @@ class SeveralNetworks(TrainingCourse):
             self._shared = True
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Everything the next step depends on."""
+        """Return everything the next step depends on."""
         self._share()
         states = [trainee.state() for trainee in self.trainees]
         tensors = {f"{k}.{name}": tensor for k, (own, _) in enumerate(states) for name, tensor in own.items()}

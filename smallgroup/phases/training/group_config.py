@@ -63,12 +63,12 @@ class GroupConfig(Section):
         return self.teaching.active and self.learned_on == "unlabeled"
 
     def lam_at(self, step: int, steps: int) -> float:
-        """Lambda in a step: it rises to its value, and is never 0 on the way."""
+        """Return lambda in a step: it rises to its value, and is never 0 on the way."""
         rising = round(self.lambda_ramp * steps)
         return self.lam * (step + 1) / rising if step + 1 < rising else self.lam
 
     def passes(self, batch_size: int) -> float:
-        """What a step costs all networks, in forward passes of an image; a backward pass counts as two."""
+        """Return what a step costs all networks, in forward passes of an image; a backward pass counts as two."""
         teaching, other = self.teaching, self.batch_size or batch_size
         of_one = 3 * batch_size * (2 if teaching.trains_v else 1)
         if teaching.active:

@@ -82,7 +82,7 @@ class GroupJob(SeveralNetworks):
         return self.own.lam_at(self.step, self.steps)
 
     def learn(self, images: Tensor, labels: Tensor) -> None:
-        """Stages 1 and 2 of a step; architectures are given."""
+        """Take stages 1 and 2 of a step; the architectures are fixed."""
         self.group.steps, taught = self.step, None
         if self.own.teaching.active:
             self.group.lam = self.lam
@@ -92,13 +92,13 @@ class GroupJob(SeveralNetworks):
             trainee.note(one, labels)
 
     def rows(self, epoch: int) -> list[dict[str, Any]]:
-        """One row per learner, with lambda in the last step of the epoch."""
+        """Return one row per learner, with lambda in the last step of the epoch."""
         last = (epoch + 1) * self.steps_per_epoch - 1
         lam = self.own.lam_at(last, self.steps) if self.own.teaching.active else 0.0
         return [{**row, "lambda": lam} for row in super().rows(epoch)]
 
     def reckoned(self, measured: Callable[[Trainee], PassTime] | None = None) -> float:
-        """Seconds of the whole training: a step has more passes than that of a training alone."""
+        """Estimate the seconds of the whole training: a step has more passes than that of one network alone."""
         alone = super().reckoned(measured)
         return alone * self.own.passes(self.config.batch_size) / (self.own.learners * self.config.batch_size / FORWARD)
 

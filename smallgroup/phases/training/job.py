@@ -58,7 +58,7 @@ class TrainingJob(LabeledCourse):
         return self.trainee.optimizer
 
     def follow(self, answers: Sequence[Response], share: float) -> None:
-        """The labels are all there is to learn from."""
+        """Learn from the labels of the batch alone."""
         self.trainee.follow(answers[0], share=share, step=self.step)
 
     def rows(self, epoch: int) -> list[dict[str, Any]]:
@@ -71,12 +71,12 @@ class TrainingJob(LabeledCourse):
         return [row]
 
     def test(self) -> Evaluation:
-        """The test images, or the held-out ones, classified by the network as it stands."""
+        """Classify the test images, or the held-out ones, by the network as it is."""
         with telling(self.exchange):
             return self.trainee.test()
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Everything the next step depends on."""
+        """Return everything the next step depends on."""
         tensors, record = self.trainee.state()
         return tensors, {**self.shared_state(), **record}
 

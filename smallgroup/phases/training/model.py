@@ -42,7 +42,7 @@ class TrainedModel:
     """How much larger than the window the short side of an image is before its center is cut out."""
 
     def write(self, folder: Path, network: nn.Module) -> None:
-        """The weights without the auxiliary head, and then what they are."""
+        """Write the weights without the auxiliary head, and then their description."""
         content = tensor_bytes({name: tensor for name, tensor in network.state_dict().items() if _is_kept(name)})
         write_whole(folder / WEIGHTS, content)
         about = {
@@ -61,7 +61,7 @@ class TrainedModel:
 
 
 def read_model(folder: Path) -> tuple[DerivedNetwork, TrainedModel]:
-    """The network in eval mode, and what it is. Both files may come from anywhere; what is wrong is a ValueError."""
+    """Read a network in eval mode, and its description. Both files are untrusted; invalid content is a ValueError."""
     model, digest = _read_about(folder / ABOUT)
     tensors = _read_weights(folder / WEIGHTS, digest)
     try:
@@ -90,7 +90,7 @@ def _read_weights(path: Path, digest: str) -> dict[str, Tensor]:
 
 
 def _read_about(path: Path) -> tuple[TrainedModel, str]:
-    """What a model is, and the checksum of its weights."""
+    """Read a model's description, and the checksum of its weights."""
     try:
         content = read_regular(path, LARGEST)
     except (OSError, ValueError) as error:
@@ -145,7 +145,7 @@ def _list(name: str, value: object) -> list[Any]:
 
 
 def _number(name: str, value: object, *, above: float = -math.inf, least: float = -math.inf) -> float:
-    """A finite number within float32, which images are computed in."""
+    """Return a finite number within float32, which images are computed in."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} must be a number, but got {type(value).__name__}")
     if not (abs(value) < 1e38 and value > above and value >= least):

@@ -23,7 +23,7 @@ from smallgroup.phases.training.trainee import Response, Trainee
 
 
 def divergences(logits: Sequence[Tensor], mine: Sequence[int] | None = None) -> list[Tensor]:
-    """For each learner the mean over its peers of KL(peer || own), averaged over the batch; peers are constants.
+    """Return for each learner the mean over its peers of KL(peer || own), averaged over the batch; peers are constants.
 
     With `mine`, only for these learners.
     """
@@ -73,7 +73,7 @@ class MutualJob(SeveralNetworks, LabeledCourse):
         super().__init__(config, data, trainees, exchange)
 
     def follow(self, answers: Sequence[Response], share: float) -> None:
-        """The labels and the peers; the auxiliary heads, if there are any, follow the labels alone."""
+        """Learn from the labels and the peers; auxiliary heads learn from the labels alone."""
         weight, mine = self.peers.weight, self.exchange.mine
         own = dict(zip(mine, (answer.logits for answer in answers), strict=True))
         shown = self.exchange.tables({k: [logits.detach()] for k, logits in own.items()})

@@ -57,12 +57,12 @@ class MutualResult(ShownResult):
     learners: list[PeerResult]
 
     def to_dict(self) -> dict[str, Any]:
-        """As it stands in the file."""
+        """Return the result as the file has it."""
         return asdict(self)
 
     @staticmethod
     def read(folder: Path) -> "MutualResult | None":
-        """What the file of a finished run says; None if there is none, or none that can be used."""
+        """Read the file of a finished run; None if there is none, or none that can be used."""
         try:
             result = _RESULT.validate_json(read_regular(folder / RESULT), strict=True)
         except (OSError, ValueError, TypeError, RecursionError):
@@ -75,7 +75,7 @@ _RESULT = TypeAdapter(MutualResult)
 
 
 def folder_of(learner: int) -> str:
-    """Where the model of a learner is, within the folder of the run."""
+    """Return the folder of a learner's model, within the folder of the run."""
     return f"learner-{learner}"
 
 

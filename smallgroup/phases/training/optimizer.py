@@ -24,7 +24,7 @@ class FusedAdamW(AdamW):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]  # noqa: ARG002
-        """As AdamW does it; the loss is not evaluated again."""
+        """Take a step as AdamW does; the loss is not evaluated again."""
         for group in self.param_groups:
             for weight in group["params"]:
                 if weight.grad is not None:

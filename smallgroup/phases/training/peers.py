@@ -35,7 +35,7 @@ class Peers:
 
     @classmethod
     def of(cls, genotypes: tuple[Genotype, ...], learners: int | None, weight: float) -> "Peers":
-        """As a user says it: several cells, or one cell and how many learners have it."""
+        """Return the group that a user names: several cells, or one cell and a number of learners."""
         if learners is None:
             return cls(genotypes, weight)
         if len(genotypes) > 1:
@@ -47,7 +47,7 @@ class Peers:
         return cls(genotypes * learners, weight)
 
     def to_dict(self) -> dict[str, Any]:
-        """What makes it another group if it differs; learners by number, so that a difference can be named."""
+        """Return what identifies the group; learners by number, so that an error can name a difference."""
         cells = {str(k): to_plain(genotype) for k, genotype in enumerate(self.genotypes)}
         return {"weight": self.weight, "learners": cells}
 
@@ -58,12 +58,12 @@ class Peers:
 
     @staticmethod
     def read(folder: Path) -> "Peers":
-        """The group whose run was begun in a folder."""
+        """Read the group whose run was begun in a folder."""
         return Peers.loads(read_regular(folder / FILE), folder / FILE)
 
     @staticmethod
     def loads(text: str | bytes, path: Path = Path(FILE)) -> "Peers":
-        """The group that a file of this text says."""
+        """Parse the group from the text of a file."""
         try:
             data = json.loads(text)
             if data["schema"] != SCHEMA:

@@ -15,7 +15,7 @@ HELD_OUT = "not looked at: the errors are those of the held-out images"
 
 
 def find_model(run: str | Path) -> Path:
-    """The folder of the trained model: that of a training, or of a run with a training in it."""
+    """Return the folder of the trained model: that of a training, or of a run that contains one."""
     for folder in (Path(run), Path(run) / TRAINING):
         if os.path.isfile(folder / ABOUT):  # which is False also for what can be no path
             return folder

@@ -143,7 +143,7 @@ def _model(run: str | Path | nn.Module, device: str) -> LoadedModel:
 
 
 def _sources(images: Sequence[AnyImage], found: dict[int, Prediction]) -> list[AnyImage]:
-    """The images that are meant, those below a folder in the order of their names; of a folder without any its own."""
+    """Return the images to classify, those below a folder sorted by name; of a folder without any its own."""
     sources: list[AnyImage] = []
     for image in images:
         inside: Sequence[AnyImage] = [image]
@@ -161,7 +161,7 @@ def _sources(images: Sequence[AnyImage], found: dict[int, Prediction]) -> list[A
 
 
 def _logits(model: nn.Module, inputs: Tensor) -> Tensor:
-    """In float64, so that the shares of thousands of classes add up."""
+    """Compute logits in float64, so that the shares of thousands of classes add up."""
     with torch.no_grad():
         inputs = inputs.to(next(model.parameters()).device).contiguous(memory_format=torch.channels_last)
         return Outputs.of(model(inputs)).logits.cpu().double()  # some devices have no float64

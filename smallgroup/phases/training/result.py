@@ -73,13 +73,13 @@ class TrainResult(ShownResult):
     """Of a group, the numbers of every network."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As it stands in the file; a training alone has nothing about a group."""
+        """Return the result as the file has it; that of one network has nothing about a group."""
         plain = asdict(self)
         return plain if self.group is not None else {k: v for k, v in plain.items() if k not in ("retained", "group")}
 
     @staticmethod
     def read(folder: Path) -> "TrainResult | None":
-        """What the file of a finished training says; None if there is none, or none that can be used."""
+        """Read the file of a finished training; None if there is none, or none that can be used."""
         try:
             result = _RESULT.validate_json(read_regular(folder / RESULT), strict=True)
             from_plain(result.space, result.genotype)
@@ -92,7 +92,7 @@ _RESULT = TypeAdapter(TrainResult)
 
 
 def read_wrong(folder: Path) -> list[bool] | None:
-    """Which test images a finished training got wrong, in their order; None if nothing that can be used says it."""
+    """Return which test images a finished training got wrong, in their order; None if no usable file says it."""
     try:
         wrong = json.loads(read_regular(folder / WRONG))["wrong"]
     except (OSError, ValueError, TypeError, KeyError, RecursionError):

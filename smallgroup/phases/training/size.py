@@ -76,7 +76,7 @@ def within_limits(
     images: ImageSpec,
     latencies: Latencies | None = None,
 ) -> NetworkConfig:
-    """The network itself if it fits; else the largest around the same cell that is no wider and no deeper.
+    """Return the network itself if it fits; else the largest around the same cell that is no wider and no deeper.
 
     The largest is the one with the most parameters, the deeper of two. None has fewer cells than what the space calls
     shallow, unless the network itself has. A limit on latency needs `latencies`; latency is measured where the other
@@ -153,7 +153,7 @@ def filling_limits(
     images: ImageSpec,
     latencies: Latencies | None = None,
 ) -> NetworkConfig:
-    """The network around a cell that is as wide as limits allow, however wide the given one is."""
+    """Return the network around a cell that is as wide as limits allow, however wide the given one is."""
     while network.channels * 2 <= MOST["channels"]:
         if not size_of(genotype, network, images, memory=limits.on_memory).within(limits.counted):
             break
@@ -169,7 +169,7 @@ def fit_in_words(space: str, network: NetworkConfig, limits: Limits, size: Netwo
 def of_same_cost(
     genotype: Genotype, network: NetworkConfig, cost: int, images: ImageSpec, build: Build = build_network
 ) -> NetworkConfig:
-    """The same network around another cell, as wide as makes its multiply-adds nearest to `cost`."""
+    """Return the same network around another cell, of the width whose multiply-adds are nearest to `cost`."""
 
     def multiply_adds_of(channels: int) -> int:
         return size_of(genotype, _of_width(network, channels), images, build).multiply_adds
@@ -184,7 +184,7 @@ def of_same_cost(
 
 
 def ladder(space: str, network: NetworkConfig) -> Iterator[NetworkConfig]:
-    """Networks from small to large, to choose from by time; what is not width or depth is as in the given one."""
+    """Yield networks from small to large, to choose from by time; they differ from the given one in width and depth."""
     for width in WIDTHS:
         depth = definition_of(space).depth(deep=width >= DEEPER_FROM)
         yield network.model_copy(update={"channels": width, **depth})
@@ -202,7 +202,7 @@ def _depth(space: str, network: NetworkConfig) -> tuple[str, int, int] | None:
 
 
 def _shallower(space: str, network: NetworkConfig) -> list[NetworkConfig]:
-    """The network, and then those with fewer cells."""
+    """Return the network, and then versions with fewer cells."""
     known = _depth(space, network)
     if known is None:
         return [network]
@@ -217,7 +217,7 @@ def _shape_in_words(space: str, network: NetworkConfig) -> str:
 
 
 def _largest(fit: Callable[[Sequence[int]], list[bool]], most: int, step: int, together: int = 1) -> int:
-    """The largest multiple of `step` up to `most` that fits, 0 if none; what is larger than a misfit does not fit.
+    """Return the largest multiple of `step` up to `most` that fits, 0 if none; sizes above a misfit do not fit.
 
     So many are asked for `together`, evenly spread over what is left.
     """

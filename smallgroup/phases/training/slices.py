@@ -42,14 +42,14 @@ class Slices:
         self.accumulate = accumulate
 
     def bounds(self, images: int) -> list[tuple[int, int]]:
-        """Where the parts of a batch begin and end; batch norm needs two images."""
+        """Return where the parts of a batch begin and end; batch norm needs two images."""
         parts = max(1, min(max(self.accumulate, self.ranks), images // 2))
         sizes = [images // parts + (part < images % parts) for part in range(parts)]
         edges = [sum(sizes[:part]) for part in range(parts + 1)]
         return list(pairwise(edges))
 
     def pieces(self, images: int) -> list[Piece]:
-        """The parts that are computed here, of a batch of so many images: equally many on every rank."""
+        """Return the parts that are computed here, of a batch of so many images: the same number on every rank."""
         bounds, found, place = self.bounds(images), [], 0
         for number in self._numbers(len(bounds)):
             low, high = bounds[number]
@@ -59,7 +59,7 @@ class Slices:
         return found
 
     def rows(self, images: int) -> Tensor | None:  # noqa: ARG002
-        """Which images of a batch are read here; None: all of them."""
+        """Return which images of a batch are read here; None for all of them."""
         return None
 
     def _numbers(self, parts: int) -> list[int]:
@@ -72,12 +72,12 @@ class Slices:
 
     @contextmanager
     def part(self, piece: Piece, *, last: bool) -> Iterator[None]:  # noqa: ARG002
-        """Inside, one part is computed and its gradient added."""
+        """Compute one part inside the context, and add its gradient."""
         yield
 
     @contextmanager
     def adding(self, *, last: bool) -> Iterator[None]:  # noqa: ARG002
-        """Inside, the gradient of a part is added to that of the parts before, and at the last one of other ranks."""
+        """Add the gradient of a part to those before; after the last part, add those of the other ranks."""
         yield
 
     def sum(self, values: Tensor) -> Tensor:
@@ -119,7 +119,7 @@ class RankSlices(Slices):
         self._statistics = synchronize(network, exchange.group) if synchronized else None
 
     def rows(self, images: int) -> Tensor | None:
-        """Which images of a batch are read here, part by part."""
+        """Return which images of a batch are read here, part by part."""
         bounds = self.bounds(images)
         return torch.cat([torch.arange(*bounds[number]) for number in self._numbers(len(bounds))])
 
@@ -130,7 +130,7 @@ class RankSlices(Slices):
 
     @contextmanager
     def part(self, piece: Piece, *, last: bool) -> Iterator[None]:
-        """Inside, one part is computed; a part for company alone leaves no trace in running statistics."""
+        """Compute one part inside the context; a part without images of its own leaves statistics unchanged."""
         # The number of passes goes on: it is the same on all ranks.
         buffers = [buffer for buffer in self._network.module.buffers() if buffer.is_floating_point()]
         before = [] if piece.share else [buffer.clone() for buffer in buffers]
@@ -143,7 +143,7 @@ class RankSlices(Slices):
 
     @contextmanager
     def adding(self, *, last: bool) -> Iterator[None]:
-        """Inside, gradients are added up over the ranks; none begins before all have said that they are as far."""
+        """Add gradients over the ranks inside the context; it begins only when all ranks have come this far."""
         if not last and self._statistics is None:
             yield
             return
@@ -188,7 +188,7 @@ class RankSlices(Slices):
 
     @contextmanager
     def _jointly(self) -> Iterator[None]:
-        """Inside, all ranks compute something together: one that fails here cannot tell the others."""
+        """Compute something on all ranks together; a rank that fails here cannot tell the others."""
         try:
             with self._exchange.jointly():
                 yield

@@ -76,7 +76,7 @@ class TaughtTrainee(Trainee):
         return Optimizers(v=self.v_optimizer, w=self.optimizer, v_clip=self.config.clip, w_clip=self.config.clip)
 
     def begin(self, epoch: int, passed: float = 0.0) -> None:
-        """The same for V: its rate."""
+        """Begin the step for W and V, each with its rate."""
         super().begin(epoch, passed)
         if self.v_optimizer is not None:
             for group in self.v_optimizer.param_groups:
@@ -93,14 +93,14 @@ class TaughtTrainee(Trainee):
         self._noted["images"] += count
 
     def commit(self) -> None:
-        """The group has moved V and W; the rest of the step."""
+        """Finish the step after the group has moved V and W."""
         if self.average is not None:
             self.average.follow()
         for name, value in self._noted.items():
             self.sums[name] += value
 
     def row(self, epoch: int) -> dict[str, Any]:
-        """What an epoch leaves behind, with the losses of V and on the labels of peers (lambda included)."""
+        """Return the metrics of an epoch, with the losses of V and on the labels of peers (lambda included)."""
         row, images = super().row(epoch), self.sums["images"]
         return {**row, "v_loss": self.sums["v_loss"] / images, "taught_loss": self.sums["taught_loss"] / images}
 
@@ -156,7 +156,7 @@ class NetworkApply:
         *,
         phase: Phase | None = None,
     ) -> Tensor:
-        """The logits of a phase's pass."""
+        """Return the logits of a phase's pass."""
         network, own = self.network, phase == "w"
         images: Tensor = inputs["weak" if phase == "label" else "strong"] if isinstance(inputs, Mapping) else inputs
         # Only the pass of W on human labels moves running statistics, as in a training alone.

@@ -111,7 +111,7 @@ class Trainee:
         return self.network if self.average is None else self.average.network
 
     def begin(self, epoch: int, passed: float = 0.0) -> None:
-        """Rate and drop path of the epoch, of which a share has passed; what a pass changes is kept."""
+        """Set rate and drop path for a share of an epoch, and keep what a pass changes."""
         for group in self.optimizer.param_groups:
             group["lr"] = self.config.rate(epoch, passed)
         self.network.drop_path = self.config.drop(epoch) if self.drops else 0.0
@@ -121,7 +121,7 @@ class Trainee:
         self._noted = dict.fromkeys(self.sums, 0.0)
 
     def answer(self, images: Tensor, labels: Tensor, *, step: int, part: int) -> Response:
-        """A pass over a part of the batch."""
+        """Return the outputs of a pass over a part of the batch."""
         with self._precision():
             outputs = Outputs.of(self.slices.passed(self.network, images, (*self._key, step, part)))
             loss, second = (self._loss(logits, labels) for logits in outputs)
@@ -171,7 +171,7 @@ class Trainee:
             self._check_finite("gradient", norm, step)
 
     def undo(self) -> None:
-        """As if the step had not begun."""
+        """Undo the step that has begun: restore running statistics and drop gradients."""
         for buffer, saved in zip(self._buffers, self._before, strict=True):
             buffer.copy_(saved)
         self.optimizer.zero_grad()
@@ -230,24 +230,24 @@ class Trainee:
         return {"validation_error": found.error}
 
     def forget(self) -> None:
-        """The next epoch is counted anew."""
+        """Reset the counts for the next epoch."""
         self.sums = dict.fromkeys(self.sums, 0.0)
 
     def test(self) -> Evaluation:
-        """The test images, or the held-out ones, classified by the network as it stands; it must be able to."""
+        """Classify the test images, or the held-out ones, by the network as it is; there must be some."""
         dataset, tested = self.data.dataset, self.data.tested
         if tested is None:
             raise ValueError(f"{dataset.name} must have a test part to be tested on, but it has none")
         return self._look_at(*tested, "test" if self.data.held_out is None else "held-out")
 
     def validate(self) -> Evaluation:
-        """The validation images, classified by the network as it stands."""
+        """Classify the validation images by the network as it is."""
         if self.data.validation is None:
             raise ValueError(f"{self.data.dataset.name} must have validation images to be measured on, but it has none")
         return self._look_at(self.data.dataset.train, self.data.validation, "validation")
 
     def _look_at(self, images: Images, indices: Tensor, which: str) -> Evaluation:
-        """Images classified by the network that is shipped."""
+        """Classify images by the network that is shipped."""
         self.shipped.eval()
         about: dict[str, Any] = {"workers": self.data.workers, "device": self.device}
         sharing = self.slices if self.slices.ranks > 1 else None
@@ -260,13 +260,13 @@ class Trainee:
         return found
 
     def logits(self, images: Tensor) -> Tensor:
-        """Of the network that is shipped, in float32 whatever it was trained in."""
+        """Compute logits of the network that is shipped, in float32 whatever it was trained in."""
         return Outputs.of(self.shipped(images.contiguous(memory_format=torch.channels_last))).logits
 
     # The state between two steps.
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Everything the next step of this network depends on."""
+        """Return everything the next step of this network depends on."""
         tensors = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
         tensors |= optimizer_state(self.optimizer, self.network.named_parameters())
         record: dict[str, Any] = {"sums": dict(self.sums), "scaler": self.scaler.state_dict()}

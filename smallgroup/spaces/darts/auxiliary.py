@@ -30,7 +30,7 @@ class AuxiliaryHead(nn.Module):
         self.classifier = nn.Linear(WIDE, classes)
 
     def forward(self, maps: Tensor) -> Tensor:
-        """[n, channels, height, width], each side at least 2, to logits [n, classes]."""
+        """Compute logits [n, classes] from maps [n, channels, height, width], each side at least 2."""
         sides = maps.shape[-2], maps.shape[-1]
         check_map(*sides)
         windows = tuple(window(side) for side in sides)
@@ -41,7 +41,7 @@ class AuxiliaryHead(nn.Module):
 
 
 def window(side: int) -> int:
-    """How wide each of two windows over a side is: 5 where that fits, more where 5 would leave a gap between them."""
+    """Return the width of each of two windows over a side: 5 if that leaves no gap between them, else more."""
     return max((side + 1) // 2, min(5, side - 1))
 
 
@@ -55,6 +55,6 @@ def check_map(height: int, width: int) -> None:
 
 
 def build_auxiliary(kind: str, channels: int, classes: int) -> AuxiliaryHead | None:
-    """The head of that kind, on maps of so many channels."""
+    """Build the auxiliary head of a kind, on maps of so many channels."""
     check_choice("auxiliary", kind, AUXILIARIES)
     return None if kind == "none" else AuxiliaryHead(channels, classes, second_norm=kind == "two-norms")

@@ -17,7 +17,7 @@ from smallgroup.spaces.weights import initialise
 
 
 def _mixed(stride: int) -> Callable[[torch.Generator], list[Tensor]]:
-    """A node of a supernet: all operations on two inputs, their batch norms, and the weighted sum."""
+    """Compute a node of a supernet: all operations on two inputs, their batch norms, and the weighted sum."""
     kind = Kind("canary", ((0, 2), (1, 2)), OPERATIONS)
 
     def compute(generator: torch.Generator) -> list[Tensor]:

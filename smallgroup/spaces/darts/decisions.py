@@ -58,5 +58,5 @@ def _pairs(node: int) -> list[tuple[int, int]]:
 
 
 def _offered(kind: Kind, source: int, node: int) -> list[str]:
-    """All edges of a kind offer as many."""
+    """Return the operations on offer; all edges of a kind offer the same number."""
     return [name for name in kind.offered(kind.edges.index((source, node))) if name != "none"]

@@ -74,7 +74,7 @@ class DartsDefinition(SpaceDefinition):
         return {"cells": 8 if deep else 5}
 
     def reads(self, text: str) -> bool:
-        """Whether a text has brackets like `Genotype(...)`."""
+        """Return whether a text has brackets like `Genotype(...)`."""
         return "(" in text and text.lstrip()[:1] not in ("{", "[", "|")
 
     def parse(self, text: str) -> tuple[str | None, DartsGenotype]:
@@ -82,7 +82,7 @@ class DartsDefinition(SpaceDefinition):
         return notation.parse_named(text)
 
     def reads_plain(self, data: Mapping[str, object]) -> bool:
-        """Whether an object has a normal cell."""
+        """Return whether an object has a normal cell."""
         return "normal" in data
 
     def published(self) -> Mapping[str, Published]:
@@ -100,7 +100,7 @@ class DartsDefinition(SpaceDefinition):
         return ["0: the cell before the last, 1: the last one. A node sums what leads to it."]
 
     def decisions(self) -> tuple[int, ...]:
-        """Two sources for every node, and an operation for each."""
+        """Return the options of every decision: two sources for every node, and an operation for each."""
         return decisions.sizes(self.kinds)
 
     def decided(self, options: Sequence[int]) -> DartsGenotype:
@@ -123,7 +123,7 @@ class DartsDefinition(SpaceDefinition):
         return self.decided((*options[:place], other, *options[place + 1 :]))
 
     def neighbors(self, genotype: DartsGenotype, scores: "Mapping[str, Tensor]") -> Iterator[DartsGenotype]:
-        """For every edge of both cells, the genotype with the next best operation there."""
+        """Yield for every edge of both cells the genotype with the next best operation there."""
         normal, reduce = (self.kinds[kind] for kind in ("normal", "reduce"))
         yield from (replace(genotype, normal=cell) for cell in _neighbors(normal, genotype.normal, scores["normal"]))
         yield from (replace(genotype, reduce=cell) for cell in _neighbors(reduce, genotype.reduce, scores["reduce"]))
@@ -136,7 +136,7 @@ class DartsDefinition(SpaceDefinition):
         return build(name, channels, stride, SEARCH)
 
     def canary(self) -> "Mapping[str, Callable[[torch.Generator], list[Tensor]]]":
-        """Stem, separable and dilated convolutions, pooling, and mixed operations."""
+        """Return canaries of the stem, separable and dilated convolutions, pooling, and mixed operations."""
         from smallgroup.spaces.darts.canary import PARTS  # noqa: PLC0415 -- it loads torch
 
         return PARTS

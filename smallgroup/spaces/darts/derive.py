@@ -11,7 +11,7 @@ Pair = tuple[float, Edge]
 
 
 def derive_cell(kind: Kind, scores: Sequence[Sequence[float]], rule: Rule) -> CellGenotype:
-    """The cell that the rule reads off the scores. Of equal scores the one that comes first wins."""
+    """Derive a cell from the scores by the rule. Of equal scores the first one wins."""
     incoming: dict[int, list[list[Pair]]] = {}
     for (source, node), row in zip(kind.edges, scores, strict=True):
         pairs = [(score, Edge(name, source)) for name, score in zip(kind.operations, row, strict=True)]
@@ -27,7 +27,7 @@ def derive_cell(kind: Kind, scores: Sequence[Sequence[float]], rule: Rule) -> Ce
 
 
 def _reading(nodes: list[tuple[Edge, ...]], kind: Kind, scores: Sequence[Sequence[float]]) -> list[tuple[Edge, ...]]:
-    """The cell with a real operation on an edge from the last cell, where it would have nothing but noise there.
+    """Return a cell with a real operation on an edge from the last cell if it would have only noise there.
 
     Noise is the same whatever it is given: without that edge, the cells before would be dead. If the cell has no edge
     from the last one, that holds for the one before.
@@ -50,7 +50,7 @@ def _reading(nodes: list[tuple[Edge, ...]], kind: Kind, scores: Sequence[Sequenc
 
 
 def _keep(edges: list[list[Pair]], rule: Rule) -> list[Edge]:
-    """The incoming edges a node keeps, strongest first; `edges` has a sorted list of pairs per edge."""
+    """Return the incoming edges a node keeps, strongest first; `edges` has a sorted list of pairs per edge."""
     if rule.name == "every-edge":
         return [pairs[0][1] for pairs in edges if pairs[0][1].operation != "none"]
     real = [[pair for pair in pairs if _may_be_chosen(pair)] for pairs in edges]
@@ -60,7 +60,7 @@ def _keep(edges: list[list[Pair]], rule: Rule) -> list[Edge]:
 
 
 def _connected(nodes: list[list[Edge]]) -> list[tuple[Edge, ...]]:
-    """Without edges from nodes that nothing reaches."""
+    """Return the edges without those from nodes that nothing reaches."""
     result: list[tuple[Edge, ...]] = []
     for edges in nodes:
         alive = {0, 1} | {INPUTS + i for i, kept in enumerate(result) if kept}
@@ -69,7 +69,7 @@ def _connected(nodes: list[list[Edge]]) -> list[tuple[Edge, ...]]:
 
 
 def _strongest_from_inputs(kind: Kind, scores: Sequence[Sequence[float]]) -> tuple[int, Edge]:
-    """Where it leads to, and what it is; of equals the first."""
+    """Return the strongest edge from an input, after the node that it leads to; of equals the first."""
     pairs = [
         (node, (score, Edge(name, source)))
         for (source, node), row in zip(kind.edges, scores, strict=True)
@@ -88,5 +88,5 @@ def _may_be_chosen(pair: Pair) -> bool:
 
 
 def _strength(pair: Pair) -> float:
-    """For sorting, strongest first; sorting is stable, so ties keep their order."""
+    """Return a key that sorts the strongest first; sorting is stable, so ties keep their order."""
     return -pair[0]

@@ -11,7 +11,7 @@ from smallgroup.spaces.layers import Convolutions, FactorizedReduce
 
 
 def enter(backend: Backend, x: Tensor, layers: Sequence[nn.Module]) -> list[Term]:
-    """What each of the layers makes of x, not normalized yet where whoever uses it can do that."""
+    """Apply each of the layers to x, without its normalization where the user of the result can do that."""
     found: list[Term | None] = [None] * len(layers)
     together = [i for i, layer in enumerate(layers) if _is_one_pixel(layer)]
     if together:

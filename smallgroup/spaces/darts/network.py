@@ -76,7 +76,7 @@ class DartsNetwork(DerivedNetwork):
         self._drop_path = float(probability)
 
     def forward(self, images: Tensor, key: Key | None = None) -> Tensor | Outputs:
-        """[n, image_channels, height, width] to logits [n, classes]; in training with a head, also those of the head.
+        """Compute logits [n, classes] of images; in training with a head, also those of the head.
 
         The key, such as (seed, epoch, step), says what is dropped. Only a pass in training with drop path needs one.
         """
@@ -109,7 +109,7 @@ class DartsNetwork(DerivedNetwork):
         fast: Sequence[bool],
         entered: dict[tuple[int, int], Term],
     ) -> None:
-        """The first layers of the cells that an output goes into; a place is a cell and one of its inputs."""
+        """Compute the first layers of the cells that an output enters; a place is a cell and one of its inputs."""
         places = [(cell, number) for cell, number in places if cell < len(fast) and fast[cell]]
         backend = backend_for(x)
         if places and backend is not None:
@@ -117,7 +117,7 @@ class DartsNetwork(DerivedNetwork):
             entered.update(zip(places, enter(backend, x, layers), strict=True))
 
     def _kept(self, images: Tensor, key: Key | None) -> Sequence[Tensor] | None:
-        """For each cell, what its edges are multiplied by, [n, edges]; None: nothing is dropped."""
+        """Draw the factors of the edges of each cell, [n, edges]; None if nothing is dropped."""
         if not self.training or self.drop_path == 0:
             return None
         if key is None:
@@ -139,7 +139,7 @@ class Unread(nn.Module):
         self.channels, self.stride = channels, stride
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """[n, c, h, w] to [n, channels, h, w], or half the size."""
+        """Return zeros [n, channels, h, w] for x [n, c, h, w], or half the size."""
         return torch.zeros_like(inputs[:, :1, :: self.stride, :: self.stride]).expand(-1, self.channels, -1, -1)
 
 
@@ -167,11 +167,11 @@ class _Cell(nn.Module):
         )
 
     def computed_fast(self, x: Tensor) -> bool:
-        """Whether there is a fast path for images like these."""
+        """Return whether there is a fast path for images like these."""
         return backend_for(x) is not None and by_batch(norms_of(self))
 
     def entrance(self, number: int) -> nn.Module:
-        """The layer that one of the two inputs goes through."""
+        """Return the layer that one of the two inputs passes first."""
         return self.preprocess1 if number else self.preprocess0
 
     def forward(
@@ -182,7 +182,7 @@ class _Cell(nn.Module):
         entered: Sequence[Term] | None = None,
         key: Key | None = None,
     ) -> Tensor:
-        """Every node is the sum of its edges; the output is the nodes of `concat` side by side.
+        """Compute the cell: every node is the sum of its edges; the output is the nodes of `concat` side by side.
 
         `entered`: what its first layers make of the inputs, on a fast path. `key`: what the numbers of `noise` are a
         function of; without one, noise is its mean.
@@ -201,7 +201,7 @@ class _Cell(nn.Module):
         return torch.cat([states[node] for node in self.concat], dim=1)
 
     def _bound(self, key: Key | None) -> Sequence[Operation]:
-        """The operations as functions of their input alone."""
+        """Return the operations as functions of their input alone."""
         if key is None or not any(isinstance(operation, NoiseLayer) for operation in self.operations):
             return list(self.operations)
         return [
@@ -214,7 +214,7 @@ class _Cell(nn.Module):
     def _fast(
         self, backend: Backend, operations: Sequence[Operation], entered: Sequence[Term], kept: Tensor | None
     ) -> Tensor:
-        """The same on a fast path: all edges that leave a node at once, and a node as one sum."""
+        """Compute the cell on a fast path: all edges that leave a node at once, and a node as one sum."""
         states = dict(enumerate(entered))
         terms: dict[int, AnyTerm] = {}
         board = Board(len(self.concat))

@@ -23,7 +23,7 @@ def parse(text: str) -> DartsGenotype:
 
 
 def parse_named(text: str) -> tuple[str | None, DartsGenotype]:
-    """The genotype, and the name it is given in the text, if any."""
+    """Parse a genotype, and the name that the text gives it, if any."""
     statement = _statement(text)
     name, value = None, getattr(statement, "value", None)
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name):
@@ -57,7 +57,7 @@ def _pairs(name: str, cell: CellGenotype) -> list[tuple[str, int]]:
 
 
 def _statement(text: str) -> ast.stmt:
-    """The one statement of the text. What could keep the parser busy or exhaust its stack does not reach it."""
+    """Parse the one statement of the text. Text that could exhaust the parser is refused before."""
     text = text.strip()
     if len(text) > LONGEST:
         raise ValueError(f"a genotype as text has at most {LONGEST:,} characters, but got {len(text):,}")
@@ -94,7 +94,7 @@ def _arguments(call: ast.Call) -> dict[str, object]:
 
 
 def _literal(node: ast.expr) -> object:
-    """Lists, tuples, strings, whole numbers, and `range(a, b)` with few numbers in it."""
+    """Return lists, tuples, strings, whole numbers, and `range(a, b)` with few numbers in it."""
     match node:
         case ast.List(elts=elements) | ast.Tuple(elts=elements):
             return [_literal(element) for element in elements]

@@ -9,7 +9,7 @@ from smallgroup.spaces.layers import Convolutions, FactorizedReduce, NoiseLayer,
 
 
 def build(name: str, channels: int, stride: int, style: Style) -> nn.Module:
-    """One operation from `channels` to `channels` that keeps the size (stride 1) or halves it (stride 2)."""
+    """Build an operation from `channels` to `channels` that keeps the size (stride 1) or halves it (stride 2)."""
     return BUILDERS[name](channels, stride, style)
 
 

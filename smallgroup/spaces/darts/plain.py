@@ -12,7 +12,7 @@ FLAT = ("normal", "normal_concat", "reduce", "reduce_concat")
 
 
 def to_plain(genotype: DartsGenotype) -> dict[str, Any]:
-    """Both cells, as `{"nodes": [[[operation, source], ...], ...], "concat": [...]}`."""
+    """Return both cells, as `{"nodes": [[[operation, source], ...], ...], "concat": [...]}`."""
     return {
         name: {"nodes": [[list(edge) for edge in edges] for edges in cell.nodes], "concat": list(cell.concat)}
         for name, cell in (("normal", genotype.normal), ("reduce", genotype.reduce))

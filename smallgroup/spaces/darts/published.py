@@ -35,6 +35,6 @@ def published() -> dict[str, DartsGenotype]:
 
 
 def imagenet_head(genotype: DartsGenotype) -> str:
-    """The auxiliary head for ImageNet of the release that a cell is from; of all others that of DARTS."""
+    """Return the auxiliary head for ImageNet of the release that a cell is from; of all others that of DARTS."""
     known = [release.head for release in releases().values() if release.genotype == genotype]
     return known[0] if known else NETWORKS["imagenet"].auxiliary

@@ -8,7 +8,7 @@ from smallgroup.spaces.layers import Style, batch_norm
 
 
 def reduction_cells(cells: int) -> frozenset[int]:
-    """The indices of the two reduction cells, after one and two thirds of the stack.
+    """Return the indices of the two reduction cells, after one and two thirds of the stack.
 
     With fewer than three cells none would be left that is a normal one, and half of a genotype would mean nothing.
     """
@@ -44,13 +44,13 @@ class Stem(nn.Module):
         self.second = nn.Sequential(nn.ReLU(), *_conv_norm(width, width, 2, style))
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """The outputs of the two cells that are not there before the first one."""
+        """Return the two outputs that the first cell takes as those of cells before it."""
         first: Tensor = self.first(images)
         return first, first if self.second is None else self.second(first)
 
 
 def build_stem(kind: str, image_channels: int, channels: int, style: Style, *, width: int | None = None) -> Stem:
-    """The stem before cells of `channels` per node.
+    """Build the stem before cells of `channels` per node.
 
     Its width is three times that for `cifar` and the same otherwise, unless given: supernets for ImageNet have an
     `imagenet` stem three times as wide as their cells, the networks derived from them have not.

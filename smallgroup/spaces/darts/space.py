@@ -49,7 +49,7 @@ class DartsSpace:
         return reduction_cells(self.cells)
 
     def supernet(self, build_edge: EdgeBuilder, masks: Masks) -> nn.Module:
-        """The supernet, on the meta device."""
+        """Build the supernet, on the meta device."""
         with torch.device("meta"):
             return DartsSupernet(
                 self.kinds,
@@ -62,12 +62,12 @@ class DartsSpace:
             )
 
     def derive(self, scores: Mapping[str, Tensor], rule: Rule) -> DartsGenotype:
-        """The pair of cells that the scores ask for."""
+        """Derive the pair of cells from the scores."""
         tables = checked_scores(self.kinds, scores)
         return self.genotype(*(derive_cell(self.kinds[kind], tables[kind], rule) for kind in ("normal", "reduce")))
 
     def chosen(self, genotype: DartsGenotype) -> dict[str, Tensor]:
-        """One for every edge and operation of the genotype, zero for the rest."""
+        """Return one for every edge and operation of the genotype, zero for the rest."""
         result = {}
         for name, cell in (("normal", genotype.normal), ("reduce", genotype.reduce)):
             kind = self.kinds[name]

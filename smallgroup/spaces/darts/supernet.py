@@ -52,7 +52,7 @@ class DartsMixedCell(nn.Module):
         self.nodes = MixedNodes(kind, channels, strides, make=_make, build_edge=build_edge, mask=mask)
 
     def forward(self, s0: Tensor, s1: Tensor, mixture: Mixture, cell: int) -> Tensor:
-        """The outputs of the four nodes, concatenated."""
+        """Compute the outputs of the four nodes, concatenated."""
         states = self.nodes([self.preprocess0(s0), self.preprocess1(s1)], mixture, cell)
         return torch.cat(states[INPUTS:], dim=1)
 

@@ -162,7 +162,7 @@ class Surrogate(GroundTruth):
 
 
 def can_run() -> bool:
-    """Whether onnxruntime is installed, which the extra `onnx` brings."""
+    """Return whether onnxruntime is installed, which the extra `onnx` brings."""
     try:
         importlib.import_module("onnxruntime")
     except ImportError:

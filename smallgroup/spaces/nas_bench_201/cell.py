@@ -61,7 +61,7 @@ class Cell:
         return "+".join("|" + node for node in nodes)
 
     def form(self) -> str:
-        """A text that is the same for cells the benchmark counts as one: 6,466 distinct ones.
+        """Return a text that is the same for cells the benchmark counts as one: 6,466 distinct ones.
 
         A skip passes on what its source computes, `none` and whatever is applied to zero is zero, and the terms of a
         sum have no order. The count is that of the benchmark's own texts, whose terms are sorted as text, a passed-on
@@ -120,7 +120,7 @@ def every_cell() -> Iterator[Cell]:
 
 
 def _through(operation: str, text: str) -> str:
-    """The input is "0", zero is "#", an operation stands behind what it is applied to."""
+    """Return the string form of a node: the input is "0", zero is "#", an operation follows what it is applied to."""
     if operation == "none" or text == "#":
         return "#"
     return text if operation == "skip_connect" else f"({text})@{operation}"

@@ -85,7 +85,7 @@ class NasBench201Definition(SpaceDefinition):
         return {"cells_per_stage": 1 + deep}
 
     def reads(self, text: str) -> bool:
-        """Whether a text begins as the notation does."""
+        """Return whether a text begins as the notation does."""
         return text.lstrip().startswith("|")
 
     def parse(self, text: str) -> tuple[str | None, Cell]:
@@ -138,7 +138,7 @@ class NasBench201Definition(SpaceDefinition):
         return Cell(tuple(operations))
 
     def decisions(self) -> tuple[int, ...]:
-        """An operation for every edge, `none` among them: all cells of the benchmark."""
+        """Return an operation for every edge, `none` among them: all cells of the benchmark."""
         return (len(OPERATIONS),) * len(EDGES)
 
     def decided(self, options: Sequence[int]) -> Cell:
@@ -146,7 +146,7 @@ class NasBench201Definition(SpaceDefinition):
         return Cell(tuple(OPERATIONS[option] for option in options))
 
     def neighbors(self, genotype: Cell, scores: "Mapping[str, Tensor]") -> Iterator[Cell]:
-        """For every edge, the cell with the next best operation there."""
+        """Yield for every edge the cell with the next best operation there."""
         from smallgroup.spaces.choices import next_best_operation  # noqa: PLC0415 -- it loads torch
 
         for edge, operation in enumerate(genotype.operations):
@@ -162,12 +162,12 @@ class NasBench201Definition(SpaceDefinition):
         return build(name, channels, SEARCH)
 
     def canary(self) -> "Mapping[str, Callable[[torch.Generator], list[Tensor]]]":
-        """The residual block between two stages."""
+        """Return the canary of the residual block between two stages."""
         from smallgroup.spaces.nas_bench_201.canary import PARTS  # noqa: PLC0415 -- it loads torch
 
         return PARTS
 
 
 def _halvings(size: int, stages: int) -> int:
-    """How often a stem halves an image so that the last stage sees a map that is small enough."""
+    """Return how often a stem halves an image so that the last stage sees a small enough map."""
     return min(MOST["halvings"], max(0, math.ceil(math.log2(size / LAST_MAP)) - (stages - 1)))

@@ -38,13 +38,13 @@ class NasBench201Network(DerivedNetwork):
         self.classifier = nn.Linear(last, design.images.classes)
 
     def forward(self, images: Tensor, key: Key | None = None) -> Tensor:  # noqa: ARG002 -- as in the DARTS space
-        """[n, image_channels, height, width] to logits [n, classes]. Nothing here is random, so the key is not used."""
+        """Compute logits [n, classes] of images. Nothing here is random, so the key is not used."""
         logits: Tensor = self.classifier(self.body(laid_out(images)).flatten(1))
         return logits
 
 
 def _stem(image_channels: int, channels: int, halvings: int) -> list[nn.Module]:
-    """A convolution and its norm, as in the benchmark; each halving is one of those with max pooling behind it.
+    """Build a convolution and its norm, as in the benchmark; each halving is one of those followed by max pooling.
 
     Before each halving but the last the width is halved too: it doubles where the size is halved, as between stages.
     """

@@ -8,7 +8,7 @@ from smallgroup.spaces.layers import Pool, Style, Zero, relu_conv_norm
 
 
 def build(name: str, channels: int, style: Style) -> nn.Module:
-    """One operation that keeps channels and size. Pooling has no batch norm here, in any style."""
+    """Build an operation that keeps channels and size. Pooling has no batch norm here, in any style."""
     # The benchmark's convolutions have a bias where the batch norm behind them has no shift of its own.
     bias = not style.affine
     match name:

@@ -8,7 +8,7 @@ from smallgroup.spaces.layers import Style, relu_conv_norm
 
 
 def widths(channels: int, stages: int = 3) -> tuple[int, ...]:
-    """The channels of the stages, of which the benchmark has three."""
+    """Return the channels of the stages, of which the benchmark has three."""
     return tuple(channels * 2**stage for stage in range(stages))
 
 

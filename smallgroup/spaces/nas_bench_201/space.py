@@ -37,7 +37,7 @@ class NasBench201Space:
         check_choice("derivation", self.derivation, get_args(Derivation))
 
     def supernet(self, build_edge: EdgeBuilder, masks: Masks) -> nn.Module:
-        """The supernet, on the meta device."""
+        """Build the supernet, on the meta device."""
         with torch.device("meta"):
             return NasBench201Supernet(
                 self.kinds["cell"],
@@ -70,7 +70,7 @@ class NasBench201Space:
         return best.pruned()
 
     def chosen(self, genotype: Cell) -> dict[str, Tensor]:
-        """One for the operation of every edge, zero for the rest."""
+        """Return one for the operation of every edge, zero for the rest."""
         rows = [[float(name == chosen) for name in OPERATIONS] for chosen in genotype.operations]
         return {"cell": torch.tensor(rows)}
 
@@ -83,7 +83,7 @@ def _without_none(row: list[float]) -> list[float]:
 
 
 def _best_connected(rows: list[list[float]]) -> Cell:
-    """The cell with the highest sum of scores in which the output depends on the input."""
+    """Return the cell with the highest sum of scores in which the output depends on the input."""
     scores = [dict(zip(OPERATIONS, row, strict=True)) for row in rows]
 
     def total(cell: Cell) -> float:

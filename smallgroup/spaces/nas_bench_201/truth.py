@@ -57,7 +57,7 @@ class Truth(GroundTruth):
 
     @classmethod
     def find(cls, root: Path) -> "Truth | None":
-        """The table under a data root, `nas-bench-201/*.csv`; None if there is none."""
+        """Return the table under a data root, `nas-bench-201/*.csv`; None if there is none."""
         files = sorted((root / cls.name).glob("*.csv"))
         if len(files) > 1:
             names = ", ".join(file.name for file in files)
@@ -69,7 +69,7 @@ class Truth(GroundTruth):
 
     @staticmethod
     def read(path: Path) -> "Truth":
-        """A CSV with a column `architecture` and at least one of accuracies in percent, every cell exactly once."""
+        """Read a CSV with a column `architecture` and one or more of accuracies in percent, every cell exactly once."""
         try:
             columns = _columns(path)
         except (csv.Error, UnicodeDecodeError) as error:
@@ -132,13 +132,13 @@ def _percentile(value: float, ranked: list[float]) -> float:
 
 @lru_cache(maxsize=1)
 def _kept(path: Path, size: int, changed: int) -> Truth:  # noqa: ARG001
-    """Every search of a process looks for the table: it is read once, and again when the file is another."""
+    """Return the table, read once per process, and again when the file changes."""
     return Truth.read(path)
 
 
 @cache
 def _forms() -> dict[Cell, str]:
-    """What makes cells the same function, for all of them."""
+    """Return the form of every cell; cells of one form are the same function."""
     return {cell: cell.form() for cell in every_cell()}
 
 
@@ -148,7 +148,7 @@ def _cost(cell: Cell) -> int:
 
 @cache
 def _costs() -> dict[str, set[int]]:
-    """By form, what its members cost."""
+    """Return the costs of the members of each form."""
     found: defaultdict[str, set[int]] = defaultdict(set)
     for cell, form in _forms().items():
         found[form].add(_cost(cell))

@@ -17,7 +17,7 @@ def build(name: str, inputs: int, outputs: int, stride: int, style: Style) -> nn
 def inverted_residual(
     inputs: int, outputs: int, stride: int, style: Style, *, kernel: int, expansion: int
 ) -> nn.Sequential:
-    """1x1 convolution to `expansion` times the channels (none for one), depthwise filter, 1x1 convolution."""
+    """Build a 1x1 convolution to `expansion` times the channels (none for 1), a depthwise filter, a 1x1 convolution."""
     wide = expansion * inputs
     widening = [] if expansion == 1 else conv_norm_relu(inputs, wide, 1, 1, style)
     filtering = conv_norm_relu(wide, wide, kernel, stride, style, groups=wide)

@@ -57,7 +57,7 @@ class ProxylessDefinition(SpaceDefinition):
         return Chain(tuple(plain))
 
     def reads(self, text: str) -> bool:
-        """Whether a text begins with the name of a block."""
+        """Return whether a text begins with the name of a block."""
         return looks_like_a_chain(text)
 
     def parse(self, text: str) -> tuple[str | None, Chain]:
@@ -93,7 +93,7 @@ class ProxylessDefinition(SpaceDefinition):
         return " | ".join(" ".join(stage) for stage in genotype.stages)
 
     def decisions(self) -> tuple[int, ...]:
-        """What every layer offers, `none` among it."""
+        """Return what every layer offers, `none` among it."""
         return tuple(len(KIND.offered(layer)) for layer in range(LAYERS))
 
     def decided(self, options: Sequence[int]) -> Chain:

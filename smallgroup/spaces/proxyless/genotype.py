@@ -29,7 +29,7 @@ class Chain:
                 raise ValueError(f"layer {layer + 1} begins a stage and cannot be left out, but it is {operation}")
 
     def __str__(self) -> str:
-        """Names with commas between them: what `parse` reads."""
+        """Return names separated by commas: what `parse` reads."""
         return ",".join(self.operations)
 
     @staticmethod
@@ -51,6 +51,6 @@ class Chain:
 
 
 def looks_like_a_chain(text: str) -> bool:
-    """Whether a text begins with the name of a block."""
+    """Return whether a text begins with the name of a block."""
     first = text.strip().split(",")[0].strip()
     return first in OPERATIONS[1:] or _THEIRS.fullmatch(first) is not None

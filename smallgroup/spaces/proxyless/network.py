@@ -29,7 +29,7 @@ class ProxylessNetwork(DerivedNetwork):
         self.classifier = nn.Linear(head_channels(design.channels, design.widths), design.images.classes)
 
     def forward(self, images: Tensor, key: Key | None = None) -> Tensor:  # noqa: ARG002 -- nothing is random in it
-        """[n, image_channels, height, width] to logits [n, classes]."""
+        """Compute logits [n, classes] of images [n, image_channels, height, width]."""
         x = self.stem(laid_out(images))
         for block, shortcut in zip(self.blocks, self.shortcuts, strict=True):
             x = x + block(x) if shortcut else block(x)

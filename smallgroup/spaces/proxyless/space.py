@@ -41,7 +41,7 @@ class ProxylessSpace:
             raise ValueError(f"channels of proxyless must be even, but got {self.channels}")
 
     def supernet(self, build_edge: EdgeBuilder, masks: Masks) -> nn.Module:
-        """The supernet, on the meta device."""
+        """Build the supernet, on the meta device."""
         with torch.device("meta"):
             return ProxylessSupernet(self, build_edge, masks.get("chain"))
 
@@ -54,7 +54,7 @@ class ProxylessSpace:
         return Chain(tuple(_best(KIND.offered(layer), row, rule) for layer, row in enumerate(rows)))
 
     def chosen(self, genotype: Chain) -> dict[str, Tensor]:
-        """One for the operation of every layer, zero for the rest."""
+        """Return one for the operation of every layer, zero for the rest."""
         return {"chain": torch.tensor([[float(name == own) for name in OPERATIONS] for own in genotype.operations])}
 
 
@@ -92,7 +92,7 @@ class MixedChain(MixedEdges):
         )
 
     def forward(self, x: Tensor, mixture: Mixture) -> Tensor:
-        """The output of the last layer."""
+        """Compute the output of the last layer."""
         for e, (edge, shortcut) in enumerate(zip(self.edges, self.shortcuts, strict=True)):
             output = mixture.scaled(e, edge(x, mixture.choice(0, e)))
             x = x + output if shortcut else output
@@ -100,7 +100,7 @@ class MixedChain(MixedEdges):
 
 
 def _make(size: Layer, name: str, channels: int, stride: int) -> nn.Module:
-    """An operation; on a part of the channels, if a method asks for that."""
+    """Build an operation; on a part of the channels, if a method asks for that."""
     return build(name, channels, size.outputs if channels == size.inputs else channels, stride, SEARCH)
 
 

@@ -38,11 +38,11 @@ class Robust(DartsDefinition):
         return plain.from_plain(data, self.genotype)
 
     def reads(self, text: str) -> bool:  # noqa: ARG002
-        """Texts in the notation of the papers do not say that they are of a part of the DARTS space."""
+        """Return False: texts in the notation of the papers do not say that they are of a part of the DARTS space."""
         return False
 
     def reads_plain(self, data: Mapping[str, object]) -> bool:  # noqa: ARG002
-        """Nor do objects without a schema."""
+        """Return False: objects without a schema do not say it either."""
         return False
 
     def published(self) -> Mapping[str, Published]:

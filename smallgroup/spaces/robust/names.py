@@ -49,7 +49,7 @@ _ORDER = (*OPERATIONS, NOISE)
 
 
 def _kind(kind: str, choices: Choices) -> Kind:
-    """A kind of cell with the columns that some edge needs."""
+    """Return a kind of cell with the columns that some edge needs."""
     operations = tuple(name for name in _ORDER if any(name in offered for offered in choices))
     return Kind(kind, EDGES, operations, KINDS[kind].title, choices)
 
@@ -59,7 +59,7 @@ def _kinds(normal: Choices, reduce: Choices) -> Mapping[str, Kind]:
 
 
 def _same(*operations: str) -> Mapping[str, Kind]:
-    """Every edge of both cells chooses from these."""
+    """Return the same choices for every edge of both cells."""
     return _kinds((operations,) * len(EDGES), (operations,) * len(EDGES))
 
 
