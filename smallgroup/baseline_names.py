@@ -10,5 +10,5 @@ BASELINES: dict[Baseline, str] = {
 }
 """Networks that the found one is compared with: as wide as gives the same multiply-adds, with the same settings.
 
-Under limits in KB the ResNet is the largest that fits them."""
+Under limits in KB the ResNet is the largest that fits them, and within a time budget that takes no longer."""
 DEFAULT_BASELINES: tuple[Baseline, ...] = ("resnet", "random")

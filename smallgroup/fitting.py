@@ -1,7 +1,7 @@
 """Configs that fit into a time: a few steps are taken to see how long they take, and lengths and sizes follow."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from smallgroup.phases.training.latency import Latencies
 from smallgroup.phases.training.size import ladder, within_limits
 from smallgroup.phases.training.trainee import Build
 from smallgroup.runner.machine import machine
-from smallgroup.runtime.budget import Budget
+from smallgroup.runtime.budget import CLOCKS, Budget, Clock
 from smallgroup.runtime.memory import memory_explained
 from smallgroup.spaces.config import NetworkConfig
 from smallgroup.spaces.genotype import Genotype
@@ -99,20 +99,9 @@ def training_within(
     Without `training.least_steps` the network stays as it is. `latencies` are those of networks that were measured for
     a limit on latency; more may be added.
     """
-    with machine(config.run), memory_explained(LOWER_IN_TRAINING):
-        data = training_data_of(config)
-        chosen: tuple[Config, _Pace] | None = None
-        least = config.training.least_steps or 0
-        for network in _networks(config, genotype, data, latencies or Latencies(measure_latency)):
-            sized = _with_network(config, network)
-            pace = _pace(sized, genotype, data, budget, build)
-            enough = pace.epochs(share * budget.left) * pace.steps_per_epoch >= least
-            if enough or chosen is None:
-                chosen = sized, pace
-            if not enough:
-                break
-    assert chosen is not None  # there is always a smallest network
-    sized, pace = chosen
+    sized, pace = _largest_in_time(
+        config, genotype, budget.now, lambda: share * budget.left, build=build, latencies=latencies
+    )
     seconds = share * budget.left
     epochs = pace.epochs(seconds)
     if epochs * pace.steps_per_epoch < 1:
@@ -122,6 +111,41 @@ def training_within(
         )
     number, steps = pace.length(seconds)
     return resolve(sized.to_dict(), [f"training.epochs={number}", f"training.steps_per_epoch={steps}"])
+
+
+def network_for_steps(
+    config: Config, genotype: Genotype, latencies: Latencies, *, steps: int, seconds: float, clock: Clock = "wall"
+) -> NetworkConfig:
+    """The largest network within the limits that makes so many steps in so many seconds."""
+    config = config.model_copy(update={"training": config.training.model_copy(update={"least_steps": steps})})
+    chosen, _ = _largest_in_time(config, genotype, CLOCKS[clock], lambda: seconds, latencies=latencies)
+    return chosen.training.network
+
+
+def _largest_in_time(
+    config: Config,
+    genotype: Genotype,
+    clock: Callable[[], float],
+    left: Callable[[], float],
+    *,
+    build: Build = build_network,
+    latencies: Latencies | None = None,
+) -> tuple[Config, _Pace]:
+    """The config with the largest network that leaves time for `training.least_steps`, and its pace."""
+    with machine(config.run), memory_explained(LOWER_IN_TRAINING):
+        data = training_data_of(config)
+        chosen: tuple[Config, _Pace] | None = None
+        least = config.training.least_steps or 0
+        for network in _networks(config, genotype, data, latencies or Latencies(measure_latency)):
+            sized = with_network(config, network)
+            pace = _pace(sized, genotype, data, clock, build)
+            enough = pace.epochs(left()) * pace.steps_per_epoch >= least
+            if enough or chosen is None:
+                chosen = sized, pace
+            if not enough:
+                break
+    assert chosen is not None  # there is always a smallest network
+    return chosen
 
 
 def _networks(config: Config, genotype: Genotype, data: TrainingData, latencies: Latencies) -> Iterator[NetworkConfig]:
@@ -137,13 +161,14 @@ def _networks(config: Config, genotype: Genotype, data: TrainingData, latencies:
             return
 
 
-def _with_network(config: Config, network: NetworkConfig) -> Config:
+def with_network(config: Config, network: NetworkConfig) -> Config:
+    """Return the config of the training of another network."""
     return config.model_copy(update={"training": config.training.model_copy(update={"network": network})})
 
 
-def _pace(config: Config, genotype: Genotype, data: TrainingData, budget: Budget, build: Build) -> _Pace:
+def _pace(config: Config, genotype: Genotype, data: TrainingData, clock: Callable[[], float], build: Build) -> _Pace:
     with closing(make_training(config, genotype, data, build)) as job:
-        step = job.measure(clock=budget.now)
+        step = job.measure(clock=clock)
         image = FORWARD * step / config.training.batch_size
         validation = 0 if data.validation is None else len(data.validation)
         tests = 0 if data.tested is None else len(data.tested[1])

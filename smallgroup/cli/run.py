@@ -62,7 +62,7 @@ def _show(result: RunResult) -> None:
     if result.baselines:
         say("Every network was trained with the same settings and has about the same multiply-adds.")
     if result.resnet_fills_limits:
-        say("The ResNet is an exception: it is the largest that fits the limits.")
+        say("The ResNet is an exception: it is the largest that fits the limits, and a time budget if there is one.")
     for each in result.comparisons:
         say(each.sentence)
     play_off = "" if found.answer.seconds is None else f", {written(found.answer.seconds)} of it the play-off"

@@ -15,7 +15,7 @@ from smallgroup.display.display import Display
 from smallgroup.display.search import SearchDisplay
 from smallgroup.display.training import TrainingDisplay
 from smallgroup.exporters.latency import measure
-from smallgroup.fitting import search_within, training_within
+from smallgroup.fitting import network_for_steps, search_within, training_within, with_network
 from smallgroup.jobs import training_data_of
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.phases.training import GroupCells, TrainResult
@@ -92,7 +92,7 @@ class RunParts:
         named = cell if group is None else GroupCells.of([self.folder], group.learners).genotypes
         own = self._train(named, TRAINING, lambda: self._sized(cell, plan, budget))
         arms = self._train_controls() if plan.controls else []
-        results = {name: self._beside(name, own, found.seed) for name in plan.baselines}
+        results = {name: self._beside(name, own, found.seed, plan) for name in plan.baselines}
         comparisons = [BaselineComparison(name, self._compared(name, own, result)) for name, result in results.items()]
         fills = "resnet" in results and self.config.training.limits.on_memory
         result = RunResult(found, own, results, comparisons, arms, resnet_fills_limits=fills)
@@ -176,10 +176,11 @@ class RunParts:
         write_whole(self.folder / PLAN, chosen.dumps())
         return sized
 
-    def _beside(self, name: Baseline, own: TrainResult, seed: int) -> TrainResult:
+    def _beside(self, name: Baseline, own: TrainResult, seed: int, plan: RunPlan) -> TrainResult:
         """Train a baseline with the settings and the length of the found network.
 
-        It has the same multiply-adds; under limits in KB a ResNet is the largest that fits.
+        It has the same multiply-adds; under limits in KB a ResNet is the largest that fits, within a time budget the
+        largest that takes no longer than the found network.
         """
         space = own.space
         cell = random_genotype(space, stream(seed, "random cell")) if name == "random" else known_genotype(name, space)
@@ -192,10 +193,16 @@ class RunParts:
                 network = network.model_copy(update=own_defaults(definition_of(cell.space).network_config))
             images, limits = training_data_of(base).dataset.spec, base.training.limits
             if name == "resnet" and limits.on_memory:
-                sized = filling_limits(cell, network, limits, images, self.latencies)
+                if plan.seconds is None:
+                    sized = filling_limits(cell, network, limits, images, self.latencies)
+                else:
+                    begun, seconds = with_network(base, network), own.seconds
+                    sized = network_for_steps(
+                        begun, cell, self.latencies, steps=own.steps, seconds=seconds, clock=plan.clock
+                    )
             else:
                 sized = of_same_cost(cell, network, own.multiply_adds, images)
-            return base.model_copy(update={"training": base.training.model_copy(update={"network": sized})})
+            return with_network(base, sized)
 
         return self._train(cell, name, config)
 
