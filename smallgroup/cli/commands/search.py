@@ -117,8 +117,8 @@ def run(
     Networks are trained from scratch. Without options it uses handwritten digits and takes a few minutes. The folder is
     that of the search, with the trainings in `training`, `resnet` and `random`. A time budget covers everything: the
     search takes at most 12 %, and the play-off and the trainings share the rest. More time allows a larger network.
-    Baselines have about the same multiply-adds (with limits in KB, the ResNet is the largest that fits, and takes no longer) and are
-    trained with the same settings for the same number of steps.
+    Baselines have about the same multiply-adds (with limits in KB, the ResNet is the largest that fits and takes no
+    longer) and are trained with the same settings for the same number of steps.
     """
     from smallgroup.cli import early, launching  # noqa: PLC0415
     from smallgroup.cli.wanted import Wanted  # noqa: PLC0415
