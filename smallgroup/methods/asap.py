@@ -10,6 +10,7 @@ from smallgroup.methods.decisions import Continue, Decision, EpochEnd, Progress,
 from smallgroup.methods.method import Architecture, Method
 from smallgroup.runtime import Phase
 from smallgroup.runtime.checks import check_counts, check_number
+from smallgroup.spaces.space import Space
 
 
 @dataclass
@@ -31,7 +32,7 @@ class Asap(Method):
     published_epochs: int = 50
     """Searches of another length cool down as far: t = epoch * published_epochs / epochs."""
     threshold: float = 0.4
-    """Probabilities below threshold / operations of the edge are pruned."""
+    """Probabilities below threshold / n are pruned, n the operations that the space offers on the edge."""
 
     def __post_init__(self) -> None:
         check_number("first_temperature", self.first_temperature, positive=True)
@@ -39,6 +40,12 @@ class Asap(Method):
         for name, value in (("decay", self.decay), ("threshold", self.threshold)):
             if not 0 < value < 1:
                 raise ValueError(f"{name} must be between 0 and 1, but got {value}")
+
+    def start(self, space: Space) -> None:
+        """Remember how many operations each edge is offered, `none` among them."""
+        super().start(space)
+        for name, kind in space.kinds.items():
+            self.state[f"offered_{name}"] = torch.tensor(kind.offers).sum(dim=1, keepdim=True)
 
     @property
     def temperature(self) -> float:
@@ -64,7 +71,7 @@ class Asap(Method):
             return Continue()
         left = []
         for kind, scores in self.scores(epoch.architecture).items():
-            strong = scores >= self.threshold / scores.shape[1]
+            strong = scores >= self.threshold / self.state[f"offered_{kind}"]
             strong[torch.arange(len(scores)), scores.argmax(dim=1)] = True
             self.keep(kind, self.mask(kind) & strong)
             left.append(self.mask(kind).sum(dim=1))

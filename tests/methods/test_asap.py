@@ -1,10 +1,13 @@
 """ASAP: its temperature, its pruning and its end."""
 
+import math
+
 import pytest
 import torch
 
 from smallgroup.methods import Continue, EpochEnd, Stop
 from smallgroup.methods.asap import Asap
+from smallgroup.testing.small import small_space
 from tests.methods.cases import ALPHA, at, started
 
 
@@ -41,6 +44,20 @@ def test_what_is_below_the_threshold_is_pruned_and_one_operation_per_edge_is_the
     sharp = torch.tensor([[0, 0, 5.0, 0, 0], [0, 0, 9.0, 0, 0], [0, 0, 0, 0, 6.0]]).double()
     assert end(5, sharp) == Stop("one operation per edge is left")
     assert method.mask("cell").long().tolist() == [[0, 0, 1, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0, 0, 1]]
+
+
+def test_the_threshold_is_a_part_of_what_an_edge_is_offered() -> None:
+    """Two operations on every edge of robust-s1, although its normal cells have six columns: 0.4 / 2."""
+    space = small_space("robust-s1")
+    method = Asap(first_temperature=1.0)
+    method.start(space)
+    architecture = {f"alpha_{name}": torch.zeros(kind.shape) for name, kind in space.kinds.items()}
+    for name, share in (("normal", 0.19), ("reduce", 0.21)):
+        alpha, weaker = architecture[f"alpha_{name}"], method.mask(name).long().argmax(dim=1)
+        alpha[torch.arange(14), weaker] = math.log(share / (1 - share))
+    assert method.end_epoch(EpochEnd(at(5, 50), architecture, None)) == Continue()
+    left = {name: method.mask(name).sum(dim=1).tolist() for name in space.kinds}
+    assert left == {"normal": [1] * 14, "reduce": [2] * 14}
 
 
 def test_nothing_is_pruned_while_it_is_hot() -> None:

@@ -1,5 +1,7 @@
 """DARTS-PT on hand-made validation errors."""
 
+from itertools import permutations
+
 import torch
 from torch import Tensor
 
@@ -7,7 +9,7 @@ from smallgroup.methods import Continue, EpochEnd, Measured
 from smallgroup.methods.darts_pt import DartsPt
 from smallgroup.runtime import stream
 from smallgroup.testing import SmoothSpace
-from tests.methods.cases import ALPHA, at, started
+from tests.methods.cases import ALPHA, at, fits, started
 
 NEEDED = torch.tensor([[9.0, 1, 3, 2, 0], [9, 0, 1, 2, 4], [9, 6, 0, 5, 1]]).double()
 """How much the accuracy needs each operation; `none`, column 0, is never chosen."""
@@ -54,6 +56,24 @@ def test_the_others_keep_their_weight_while_one_is_hidden() -> None:
         expected[first, i] = 0
         torch.testing.assert_close(weights, expected)
     assert not any(name.startswith("hidden") for name in method.state)
+
+
+def test_every_order_of_edges_is_as_likely_as_any_other() -> None:
+    method, generator, space = started(DartsPt()), stream("orders"), SmoothSpace()
+    counts = dict.fromkeys(permutations(range(3)), 0)
+    for _ in range(20_000):
+        method.initial(space, generator)
+        counts[tuple(method.state["order"].tolist())] += 1
+    assert fits(torch.tensor(list(counts.values())), torch.ones(6))
+
+
+def test_edges_are_decided_in_the_order_that_was_drawn() -> None:
+    method = made(selection=1.0)
+    for order in ([2, 0, 1], [1, 2, 0]):
+        method.start(SmoothSpace())
+        method.state["order"] = torch.tensor(order)
+        end(method, 0, 3)
+        assert (method.mask("cell").sum(dim=1) == 1).nonzero().flatten().tolist() == order[:1]
 
 
 def test_of_equal_errors_the_loss_decides() -> None:

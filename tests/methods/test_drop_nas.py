@@ -1,11 +1,17 @@
 """DropNAS: what is dropped how often, and the correction after a step."""
 
 import itertools
+import re
 
 import torch
+from torch.optim import SGD
 
+from smallgroup.group import Learner, Optimizers, SmallGroup
 from smallgroup.methods.drop_nas import DropNas
+from smallgroup.methods.sampling import TRAINING
 from smallgroup.runtime import stream
+from smallgroup.testing.groups import batches_for, learner_of, relaxed_of
+from smallgroup.testing.small import small_space
 from tests.methods.cases import ALPHA, fits, started, wide
 
 
@@ -68,6 +74,43 @@ def test_after_a_step_dropped_operations_keep_their_probability() -> None:
     assert float((before - now)[kept == 0].abs().max()) < 1e-15
     differences = (after["alpha_cell"] - moved)[0, kept[0] == 1]
     torch.testing.assert_close(differences, differences[:1].expand(3))  # one constant for all of a row
+
+
+def test_weights_decay_where_operations_are_kept_and_nowhere_else() -> None:
+    """Published: L2 is for what is kept in a step. What takes no part in the steps of V or W stays as it is."""
+    space = small_space("nas-bench-201")
+    learners = [learner_of(space, DropNas(rate=0.25), number, torch.float32) for number in range(2)]
+    optimizers = [Optimizers(v=decaying(weights_of(one)["v"]), w=decaying(weights_of(one)["w"])) for one in learners]
+    before = [
+        {role: {n: t.clone() for n, t in own.items()} for role, own in weights_of(one).items()} for one in learners
+    ]
+    group = SmallGroup(learners, optimizers=optimizers, hypergradient="first-order")
+    kept = [
+        {phase: relaxed_of(one).noise(one.architecture, phase)["cell"].bool() for phase in TRAINING} for one in learners
+    ]
+    group.step(*batches_for(space, torch.float32))
+    stayed = moved = 0
+    for one, old, drawn in zip(learners, before, kept, strict=True):
+        for role, phases in (("v", ("v",)), ("w", ("w", "w_unlabeled"))):
+            runs = torch.stack([drawn[phase] for phase in phases]).any(dim=0)  # type: ignore[index]
+            for name, tensor in weights_of(one)[role].items():
+                if found := re.search(r"edges\.(\d+)\.operations\.(\w+)\.", name):
+                    column = space.kinds["cell"].operations.index(found[2])
+                    if runs[int(found[1]), column]:
+                        moved += not torch.equal(tensor, old[role][name])
+                    else:
+                        assert torch.equal(tensor, old[role][name]), name
+                        stayed += 1
+    assert stayed
+    assert moved
+
+
+def decaying(weights: dict[str, torch.Tensor]) -> SGD:
+    return SGD([*weights.values()], lr=0.1, weight_decay=0.5)
+
+
+def weights_of(learner: Learner) -> dict[str, dict[str, torch.Tensor]]:
+    return {"v": dict(learner.v or {}), "w": dict(learner.w)}
 
 
 def test_edges_are_ranked_by_raw_alpha() -> None:

@@ -9,8 +9,11 @@ import yaml
 
 from smallgroup import recipes
 from smallgroup.config import Config, check_key, fields_of, overlaid, resolve
+from smallgroup.group.teaching import Teaching
 from smallgroup.methods import METHODS
 from smallgroup.methods.config import build_method
+from smallgroup.phases.search.schedule import schedule_of
+from smallgroup.spaces import SPACES
 
 DATASETS = ("digits", "cifar10", "cifar100", "imagenet", "folder:images")
 
@@ -147,8 +150,35 @@ def test_published_settings_of_further_methods() -> None:
     benchmark = own("dr-nas", space="nas-bench-201")
     assert benchmark.search.epochs == 100
     assert benchmark.build_method(benchmark.learners[0]).none  # type: ignore[attr-defined]
+    assert (benchmark.search.architecture.lr, own("dr-nas").search.architecture.lr) == (3e-4, None)  # None: 6e-4
+    assert {own(name, space="nas-bench-201").search.epochs for name in ("sdarts-rs", "sdarts-adv", "beta-darts")} == {
+        100
+    }
+    decayed = own("r-darts").search
+    assert (decayed.weights.weight_decay, decayed.hypergradient) == (0.0027, "finite-difference")
     warmer = own("snas", space="nas-bench-201")
     assert warmer.build_method(warmer.learners[0]).first_temperature == 10  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", METHODS.built_in)
+def test_the_architecture_moves_in_every_recipe(name: str) -> None:
+    """A method that rests in the last epochs of its own must not meet a recipe that begins to move it there."""
+    for recipe in ("quick", "paper"):
+        for space in SPACES.built_in:
+            keys = {"recipe": recipe, "dataset": "cifar10", "method": name, "space": space}
+            try:
+                config = resolve({**keys, "learners": 2})
+            except ValueError:  # a space that the method does not search
+                assert name == "p-darts"
+                continue
+            search, method = config.search, config.build_method(config.learners[0])
+            teaching = Teaching(2, search.lam, search.labels_from, search.targets, search.human_labels)
+            schedule = schedule_of(search, search.steps_per_epoch or 20, teaching, method)
+            moving = 0
+            for step in range(schedule.steps):
+                method.schedule(schedule.progress(step))
+                moving += schedule.kind(step) == "all" and method.trains_architecture(schedule.progress(step))
+            assert moving >= 0.05 * schedule.steps, (recipe, space)
 
 
 @pytest.mark.parametrize("space", ["darts", "nas-bench-201"])

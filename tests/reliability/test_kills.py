@@ -39,6 +39,15 @@ def test_kills_across_the_stages_of_p_darts(tmp_path: Path) -> None:
     assert report.kills == 5
 
 
+@pytest.mark.slow  # that a search that went back is resumed in one process is tested elsewhere
+def test_kills_of_a_search_that_goes_back(tmp_path: Path) -> None:
+    """Killed in the epoch that will be taken back, where it is taken back, in its repetition, and after it."""
+    attacks = [Attack(step=step) for step in (3, 4, 5, 6, 9)]
+    report = chaos.torment(small("going back"), tmp_path, attacks)
+    assert report.mismatches == []
+    assert report.kills == 5
+
+
 def test_kills_of_a_training_and_of_its_workers(tmp_path: Path) -> None:
     attacks = [
         Attack("of a worker", steps=1),

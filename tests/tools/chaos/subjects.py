@@ -54,8 +54,26 @@ SEARCHES: dict[str, dict[str, Any]] = {
         "methods": {"p-darts": {"added": [1, 2], "dropout": [0.2, 0.4, 0.6]}},
         "search": {**SMALL["search"], "epochs": 3, "steps_per_epoch": 3},
     },
+    "going back": {
+        "method": "r-darts",
+        "learners": 2,
+        "hypergradient": "first-order",
+        "methods": {
+            "r-darts": {
+                "stopping": "adaptive",
+                "every": 1,
+                "first": 0,
+                "window": 1,
+                "back": 1,
+                "factor": 1e-9,
+                "products": 1,
+                "drop_path": 0.2,
+            }
+        },
+        "search": {**SMALL["search"], "epochs": 3, "steps_per_epoch": 2, "v_warmup": 0.0, "architecture_warmup": 0.0},
+    },
 }
-"""Every method, alone or in a group; the last one changes its networks twice."""
+"""Searches alone and in groups: stages change the networks twice, and going back repeats epochs."""
 ON_RANKS: dict[str, dict[str, Any]] = {
     "group of two": SEARCHES["group of two"],
     "learners that differ": SEARCHES["learners that differ"],
