@@ -125,7 +125,8 @@ def keys_page() -> str:
     lines += ["`smallgroup list keys` prints the values under your own options.", ""]
     lines += ["Set a key by `--set KEY=VALUE`, in a YAML file for `--config`, or in `smallgroup.Config(...)`.", ""]
     section = ""
-    for one in key_values({}):
+    # Keys without a section come first, under one heading.
+    for one in sorted(key_values({}), key=lambda one: "." in one.key):
         own = one.key.partition(".")[0] if "." in one.key else "The run"
         if own != section:
             lines += ["", f"## {own}", "", "| key | value | from | meaning |", "|---|---|---|---|"]
