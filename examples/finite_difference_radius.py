@@ -216,7 +216,7 @@ def cell(found: Sequence[Measurement]) -> str:
 
 
 # At initialization and after training: light and dark of one color per network.
-COLOURS = dict(zip(NETWORKS, (("#f4a261", "#b5260b"), ("#7fb8dd", "#0b4f8a")), strict=True))
+COLORS = dict(zip(NETWORKS, (("#f4a261", "#b5260b"), ("#7fb8dd", "#0b4f8a")), strict=True))
 
 
 def draw(found: Sequence[Measurement], path: Path) -> None:
@@ -243,18 +243,18 @@ def draw_panel(axes: Axes, found: Sequence[Measurement], quantity: str) -> list[
     """Medians, and bands for float32 alone, the dtype of a search: more of them would hide one another."""
     lines = []
     radii = [radius for radius in distinct(found, "radius") if radius is not None]
-    for network, colours in COLOURS.items():
-        for when, colour in zip(distinct(found, "when"), colours, strict=True):
+    for network, colors in COLORS.items():
+        for when, color in zip(distinct(found, "when"), colors, strict=True):
             own = matching(found, network=network, when=when, term="own")
             single, double = (
                 [[getattr(m, quantity) for m in matching(own, dtype=dtype, radius=radius)] for radius in radii]
                 for dtype in DTYPES
             )
             label = f"{network}, {when}"
-            lines += axes.plot(radii, [median(v) for v in single], color=colour, linewidth=2, label=label)
-            axes.plot(radii, [median(v) for v in double], "--", color=colour, linewidth=2)
+            lines += axes.plot(radii, [median(v) for v in single], color=color, linewidth=2, label=label)
+            axes.plot(radii, [median(v) for v in double], "--", color=color, linewidth=2)
             low, high = [min(v) for v in single], [max(v) for v in single]
-            axes.fill_between(radii, low, high, color=colour, alpha=0.15, linewidth=0)
+            axes.fill_between(radii, low, high, color=color, alpha=0.15, linewidth=0)
     axes.set(xscale="log", xlabel="radius of the probes")
     axes.axvline(PAPER_RADIUS, color="0.4", linewidth=0.8, linestyle=":")
     axes.text(PAPER_RADIUS, 1.01, "the paper's radius", transform=axes.get_xaxis_transform(), ha="center")

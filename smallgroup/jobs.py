@@ -11,7 +11,7 @@ from smallgroup.data.training_data import TrainingData, Views, open_group_data, 
 from smallgroup.group import Exchange, RankExchange
 from smallgroup.phases.passes import PassTime
 from smallgroup.phases.search import SearchJob
-from smallgroup.phases.search.labellers import Labellers, labellers_of
+from smallgroup.phases.search.labelers import Labelers, labelers_of
 from smallgroup.phases.search.learners import Searcher
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.phases.search.timing import pass_time_of, reckoned
@@ -49,14 +49,14 @@ def make_job(config: Config, data: SearchData | None = None, exchange: Exchange 
     learners = [((one.space or config.space).build(images), config.build_method(one)) for one in config.learners]
     truth = GroundTruths.find(data_root(config.data.data_root), (space.name for space, _ in learners))
     folder = config.search.labelers
-    labellers = None if folder is None else read_labellers(folder, data)
+    labelers = None if folder is None else read_labelers(folder, data)
     return SearchJob(
         config.search,
         data,
         learners,
         seed=config.seed,
         truth=truth,
-        labellers=labellers,
+        labelers=labelers,
         device=device.current(),
         exchange=exchange,
     )
@@ -68,7 +68,7 @@ def make_mutual(config: Config, group: Peers, exchange: Exchange | None = None) 
     return MutualJob(config.training, images, group, seed=config.seed, device=where, exchange=exchange)
 
 
-def read_labellers(folder: Path, data: SearchData) -> Labellers:
+def read_labelers(folder: Path, data: SearchData) -> Labelers:
     """Read the learners of a finished search, to label images like those of `data`."""
     found = Checkpoints(folder / CHECKPOINTS).newest() if SearchResult.read(folder) is not None else None
     if found is None:
@@ -82,7 +82,7 @@ def read_labellers(folder: Path, data: SearchData) -> Labellers:
         )
     job = make_job(begun.model_copy(update={"search": begun.search.model_copy(update={"labelers": None})}), data)
     try:
-        return labellers_of(job.searchers, job.course.steps - 1, found)
+        return labelers_of(job.searchers, job.course.steps - 1, found)
     except (KeyError, RuntimeError) as error:
         why = str(error)[:200]
         raise ValueError(f"learners in {shown(str(folder))} must fit {data.dataset.name}, but do not: {why}") from None

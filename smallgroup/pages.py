@@ -112,7 +112,7 @@ def _steps(run: Run, config: Config) -> SearchSteps | None:
         course = Course([schedule_of(config.search, per_epoch, config.teaching, method) for method in methods])
     except ValueError:
         return None
-    return SearchSteps(course.steps, course.labeller_steps if config.search.labelers is None else 0)
+    return SearchSteps(course.steps, course.labeler_steps if config.search.labelers is None else 0)
 
 
 def trained_network(run: Run) -> "tuple[Genotype, NetworkDesign]":

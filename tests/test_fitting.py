@@ -107,7 +107,7 @@ def test_epochs_are_shorter_where_not_a_whole_one_fits() -> None:
 
 def even(step: float, end: float) -> StepTimes:
     """Every step costs the same, in whatever stage."""
-    seconds: dict[Part, float] = {(kind, (0,)): step for kind in ("labellers", "weights", "all")}
+    seconds: dict[Part, float] = {(kind, (0,)): step for kind in ("labelers", "weights", "all")}
     return StepTimes({**seconds, ("end", (0,)): end})
 
 

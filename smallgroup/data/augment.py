@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from smallgroup.data.colours import draw_jitter, jitter
+from smallgroup.data.colors import draw_jitter, jitter
 from smallgroup.data.decoding import DRAWS
 from smallgroup.runtime import stream
 from smallgroup.runtime.constants import numbers_on
@@ -70,24 +70,25 @@ class Draws(NamedTuple):
     factors: Tensor | None = None
     """[n, 4], of the colors, and the order in which they change:"""
     orders: Tensor | None = None
-    centres: Tensor | None = None
+    centers: Tensor | None = None
     """[n, 2], row and column of the middle of the square that is blanked."""
 
 
 def draw(augmentation: Augmentation, shape: tuple[int, int, int, int], *key: int | str) -> Draws:
     """Draw on the CPU what is done to a batch of this shape; the key says whose draws these are."""
     count, channels, height, width = shape
-    offsets = flipped = factors = orders = centres = None
+    offsets = flipped = factors = orders = centers = None
     if augmentation.crop_padding or augmentation.flip:
         high = 2 * augmentation.crop_padding + 1
         offsets = torch.randint(high, (count, 2), generator=stream(*key, "crop"))
         flipped = torch.rand(count, generator=stream(*key, "flip")) < (0.5 if augmentation.flip else 0.0)
     if augmentation.color_jitter:
+        # The word is a part of the seed: spelled in another way, it would draw other numbers.
         factors, orders = draw_jitter(count, channels, stream(*key, "colours"))
     if augmentation.cutout:
         places = torch.rand(count, 2, dtype=torch.float64, generator=stream(*key, "cutout"))
-        centres = (places * torch.tensor([height, width])).long()
-    return Draws(offsets, flipped, factors, orders, centres)
+        centers = (places * torch.tensor([height, width])).long()
+    return Draws(offsets, flipped, factors, orders, centers)
 
 
 def augment_pixels(pixels: Tensor, augmentation: Augmentation, draws: Draws) -> Tensor:
@@ -111,7 +112,7 @@ def crop_and_flip(pixels: Tensor, offsets: Tensor, flipped: Tensor, padding: int
     return padded.gather(2, places.view(count, 1, -1).expand(-1, channels, -1)).view_as(pixels)
 
 
-def normalise(pixels: Tensor, mean: Sequence[float], std: Sequence[float], dtype: torch.dtype) -> Tensor:
+def normalize(pixels: Tensor, mean: Sequence[float], std: Sequence[float], dtype: torch.dtype) -> Tensor:
     """Return (pixels / 255 - mean) / std per channel.
 
     Three plain operations: fused into a multiply-add the last bit would depend on how threads share the batch.
@@ -122,14 +123,14 @@ def normalise(pixels: Tensor, mean: Sequence[float], std: Sequence[float], dtype
     return pixels.to(dtype).div_(255).sub_(means).div_(deviations)
 
 
-def cutout(inputs: Tensor, centres: Tensor, length: int) -> Tensor:
+def cutout(inputs: Tensor, centers: Tensor, length: int) -> Tensor:
     """Blank one square per image around its center (row, column), as far as it lies inside.
 
     As published the square reaches `length // 2` to each side, so an odd length is the next smaller even one.
     """
     height, width = inputs.shape[2:]
     device, reach = inputs.device, length // 2
-    rows = torch.arange(height, device=device) - centres[:, :1]
-    columns = torch.arange(width, device=device) - centres[:, 1:]
+    rows = torch.arange(height, device=device) - centers[:, :1]
+    columns = torch.arange(width, device=device) - centers[:, 1:]
     hidden = ((rows >= -reach) & (rows < reach))[:, :, None] & ((columns >= -reach) & (columns < reach))[:, None, :]
     return inputs.masked_fill_(hidden[:, None], 0)

@@ -98,5 +98,5 @@ class DataConfig(Section):
 
     def proportions(self, own: "Proportions") -> "Proportions":
         """Return the dataset's own proportions with the departures given here."""
-        given = {"labelled": self.labeled_fraction, "train": self.train_fraction, "unlabeled": self.unlabeled_fraction}
+        given = {"labeled": self.labeled_fraction, "train": self.train_fraction, "unlabeled": self.unlabeled_fraction}
         return replace(own, **{name: share for name, share in given.items() if share is not None})

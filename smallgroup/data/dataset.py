@@ -20,7 +20,7 @@ IMBALANCE = 1.5
 class Proportions:
     """How a search divides the training images, unless a config says otherwise."""
 
-    labelled: float = 1.0
+    labeled: float = 1.0
     """Share of the images that is used with labels, for training and validation together."""
     train: float = 0.5
     """Share of those that trains weights; the rest is for validation."""

@@ -74,7 +74,7 @@ def random_box(width: int, height: int, smallest: float, draws: Sequence[float])
     return left, top, left + w, top + h
 
 
-def centre_box(width: int, height: int, margin: float) -> CropBox:
+def center_box(width: int, height: int, margin: float) -> CropBox:
     """Return the centered square whose side is the short side of the image divided by `margin`."""
     side = max(1, round(min(width, height) / margin))
     left, top = (width - side) // 2, (height - side) // 2
@@ -178,7 +178,7 @@ def _decoded(
     with _opened(source) if isinstance(source, str) else _copied(source) as image:
         turn, stored = _orientation(image), image.size
         width, height = stored if turn < 5 else stored[::-1]
-        box = centre_box(width, height, margin)
+        box = center_box(width, height, margin)
         if draws is not None and smallest is not None:
             box = random_box(width, height, smallest, draws)
         shrink = min(box[2] - box[0], box[3] - box[1]) / (2 * size)

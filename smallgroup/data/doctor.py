@@ -59,7 +59,7 @@ def _finding(name: str, root: Path, shrunk: Shrunk | None) -> Finding:
             return Finding(name, where, "missing", f"{name} is missing: there is no {where}")
         try:
             # All files of a folder are decoded; ImageNet is looked at whenever somebody asks for a doctor.
-            status, sentence = _labelled(name, root, "refuse" if source.takes else None, shrunk)
+            status, sentence = _labeled(name, root, "refuse" if source.takes else None, shrunk)
         except NoClassesError as error:
             if not source.takes or not isinstance(place, Path):
                 raise
@@ -71,7 +71,7 @@ def _finding(name: str, root: Path, shrunk: Shrunk | None) -> Finding:
     return Finding(name, where, status, sentence)
 
 
-def _labelled(name: str, root: Path, bad: BadImages | None, shrunk: Shrunk | None) -> tuple[Status, str]:
+def _labeled(name: str, root: Path, bad: BadImages | None, shrunk: Shrunk | None) -> tuple[Status, str]:
     dataset = open_dataset(name, root, bad=bad)
     if unreadable := [line for part in (dataset.train, dataset.test) if part for line in damaged_files(part)]:
         return "damaged", f"{len(unreadable):,} images cannot be used: {listed(unreadable)}"

@@ -23,7 +23,7 @@ from smallgroup.runtime.text import quoted, shown
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """ImageNet's statistics as published, for all of it and for subsets; other folders have their own."""
 IMAGENET_SIZE = 224
-IMAGENET_PROPORTIONS = Proportions(labelled=0.125, train=0.8, unlabeled=0.1)
+IMAGENET_PROPORTIONS = Proportions(labeled=0.125, train=0.8, unlabeled=0.1)
 
 
 def open_folder(path: Path, size: int | None = None, bad: BadImages | None = None) -> Dataset:

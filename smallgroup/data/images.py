@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from smallgroup.data.augment import Parts
-from smallgroup.data.colours import grey_of
-from smallgroup.data.decoding import Unreadable, answer, centre_box, random_box
+from smallgroup.data.colors import gray_of
+from smallgroup.data.decoding import Unreadable, answer, center_box, random_box
 from smallgroup.data.errors import DataError
 from smallgroup.data.kept import Kept
 from smallgroup.data.sending import MOST_RESIDENT
@@ -83,7 +83,7 @@ class TensorImages:
     def fetch(self, indices: Tensor, parts: Parts | None = None) -> Tensor:
         """Return images by number, in the size and the channels that are asked for."""
         if parts is None:
-            return self._centres(indices) if self._kept is None else self._kept.get(indices, self._centres)
+            return self._centers(indices) if self._kept is None else self._kept.get(indices, self._centers)
         pixels = in_channels(self.pixels.index_select(0, indices), self.channels)
         height, width = pixels.shape[2:]
         result = torch.empty(len(pixels), self.channels, self.size, self.size, dtype=torch.uint8)
@@ -102,11 +102,11 @@ class TensorImages:
     def _whole(self) -> Tensor:
         if self.pixels.shape[1:] == (self.channels, self.size, self.size):
             return self.pixels
-        return torch.cat([self._centres(piece) for piece in torch.split(torch.arange(len(self)), _PIECE)])
+        return torch.cat([self._centers(piece) for piece in torch.split(torch.arange(len(self)), _PIECE)])
 
-    def _centres(self, indices: Tensor) -> Tensor:
+    def _centers(self, indices: Tensor) -> Tensor:
         pixels = in_channels(self.pixels.index_select(0, indices), self.channels)
-        left, top, right, bottom = (int(edge) for edge in centre_box(pixels.shape[3], pixels.shape[2], 1))
+        left, top, right, bottom = (int(edge) for edge in center_box(pixels.shape[3], pixels.shape[2], 1))
         return resized_to(pixels[:, :, top:bottom, left:right], self.size)
 
     @cached_property
@@ -224,7 +224,7 @@ def in_channels(pixels: Tensor, channels: int) -> Tensor:
     """Return uint8 images [n, c, h, w] with so many channels: gray where they have another number."""
     if pixels.shape[1] == channels:
         return pixels
-    return grey_of(pixels).to(torch.uint8).expand(-1, channels, -1, -1)
+    return gray_of(pixels).to(torch.uint8).expand(-1, channels, -1, -1)
 
 
 def resized_to(pixels: Tensor, size: int) -> Tensor:

@@ -8,17 +8,17 @@ from typing import Any, Generic, Literal, TypeVar, overload
 import torch
 from torch import Tensor
 
-from smallgroup.data.augment import Augmentation, Draws, Parts, augment_pixels, cutout, draw, draw_parts, normalise
+from smallgroup.data.augment import Augmentation, Draws, Parts, augment_pixels, cutout, draw, draw_parts, normalize
 from smallgroup.data.errors import DataError
 from smallgroup.data.images import FileImages, Images, TensorImages
 from smallgroup.data.sending import one_ahead, send, send_rows
 from smallgroup.data.workers import answers
 from smallgroup.runtime import stream
 
-LabelledImages = tuple[Tensor, Tensor]
+LabeledImages = tuple[Tensor, Tensor]
 ChosenRows = Callable[[int], Tensor | None]
 """Which images of a batch of so many are wanted; None: all."""
-BatchType = TypeVar("BatchType", LabelledImages, Tensor)
+BatchType = TypeVar("BatchType", LabeledImages, Tensor)
 
 
 def whole_batch(_: int) -> None:
@@ -37,8 +37,8 @@ class Stream(Generic[BatchType]):
 
     @overload
     def __init__(
-        self: "Stream[LabelledImages]", images: Images, indices: Tensor, *, batch_size: int, seed: int, purpose: str,
-        augmentation: Augmentation, mean: Sequence[float], std: Sequence[float], labelled: Literal[True] = True,
+        self: "Stream[LabeledImages]", images: Images, indices: Tensor, *, batch_size: int, seed: int, purpose: str,
+        augmentation: Augmentation, mean: Sequence[float], std: Sequence[float], labeled: Literal[True] = True,
         workers: int = 0, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32, view: str = "",
         rows: ChosenRows = whole_batch,
     ) -> None: ...  # fmt: skip
@@ -46,7 +46,7 @@ class Stream(Generic[BatchType]):
     @overload
     def __init__(
         self: "Stream[Tensor]", images: Images, indices: Tensor, *, batch_size: int, seed: int, purpose: str,
-        augmentation: Augmentation, mean: Sequence[float], std: Sequence[float], labelled: Literal[False],
+        augmentation: Augmentation, mean: Sequence[float], std: Sequence[float], labeled: Literal[False],
         workers: int = 0, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32, view: str = "",
         rows: ChosenRows = whole_batch,
     ) -> None: ...  # fmt: skip
@@ -62,7 +62,7 @@ class Stream(Generic[BatchType]):
         augmentation: Augmentation,
         mean: Sequence[float],
         std: Sequence[float],
-        labelled: bool = True,
+        labeled: bool = True,
         workers: int = 0,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
@@ -75,9 +75,9 @@ class Stream(Generic[BatchType]):
             )
         if len(indices) < batch_size:
             raise DataError(f"a batch for {purpose} needs {batch_size} images, but there are only {len(indices)}")
-        if labelled and images.labels is None:
+        if labeled and images.labels is None:
             raise DataError(f"images for {purpose} must have labels, but they have none")
-        self.images, self.indices, self.labelled, self.workers = images, indices, labelled, workers
+        self.images, self.indices, self.labeled, self.workers = images, indices, labeled, workers
         self.seed, self.purpose, self.augmentation = seed, purpose, augmentation
         self._view = (view,) if view else ()
         self._rows = rows
@@ -138,7 +138,7 @@ class Stream(Generic[BatchType]):
         places = self.indices_of(step)
         images, rows = len(places), self._rows(len(places))
         places = places if rows is None else places[rows]
-        labels = self.images.labels[places] if self.labelled and self.images.labels is not None else None
+        labels = self.images.labels[places] if self.labeled and self.images.labels is not None else None
         channels, height, width = pixels.shape[1:]
         draws: Draws = draw(self.augmentation, (images, channels, height, width), *self._key(step))
         if rows is not None:
@@ -149,9 +149,9 @@ class Stream(Generic[BatchType]):
             assert there[0] is not None
             pixels = send(pixels, self.device) if resident is None else resident.index_select(0, there[0])
         pixels = augment_pixels(pixels, self.augmentation, draws)
-        inputs = normalise(pixels, self.mean, self.std, self.dtype)
-        if draws.centres is not None:
-            inputs = cutout(inputs, draws.centres, self.augmentation.cutout)
+        inputs = normalize(pixels, self.mean, self.std, self.dtype)
+        if draws.centers is not None:
+            inputs = cutout(inputs, draws.centers, self.augmentation.cutout)
         return inputs if labels is None else (inputs, labels)  # type: ignore[return-value]
 
     def _key(self, step: int) -> tuple[int | str, ...]:
@@ -191,7 +191,7 @@ def ordered(
     workers: int = 0,
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
-) -> Generator[LabelledImages, None, None]:
+) -> Generator[LabeledImages, None, None]:
     """Return a stream of every image once, in the given order and unchanged, for validation passes and tests."""
     if not len(indices):
         raise DataError("images to be classified must be there and have labels, but there are none")
@@ -210,7 +210,7 @@ def batches_of(
     workers: int = 0,
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
-) -> Generator[LabelledImages, None, None]:
+) -> Generator[LabeledImages, None, None]:
     """Yield images as they are, in the given batches."""
     if images.labels is None:
         raise DataError("images to be classified must be there and have labels, but there are none")
@@ -226,7 +226,7 @@ def batches_of(
         decoded = (images.fetch(piece) for piece in pieces)
     with closing(decoded):
         for piece, pixels in zip(pieces, decoded, strict=True):
-            yield normalise(send(pixels, where), mean, std, dtype), labels[piece].to(where)
+            yield normalize(send(pixels, where), mean, std, dtype), labels[piece].to(where)
 
 
 def resident_images(images: Images, device: torch.device) -> Tensor | None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from smallgroup.data.augment import Parts
-from smallgroup.data.decoding import centre_box, random_box
+from smallgroup.data.decoding import center_box, random_box
 from smallgroup.data.images import digest_of, in_channels, resized_to
 from smallgroup.data.kept import Kept
 
@@ -84,7 +84,7 @@ class ReadImages:
         for row, index in enumerate(indices.tolist()):
             pixels = in_channels(self.read(index)[None], self.channels)
             height, width = pixels.shape[2:]
-            box = centre_box(width, height, 1)
+            box = center_box(width, height, 1)
             if parts is not None:
                 box = random_box(width, height, parts.smallest, parts.draws[row].tolist())
             left, top, right, bottom = (int(edge) for edge in box)

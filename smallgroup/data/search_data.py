@@ -11,7 +11,7 @@ from smallgroup.data.augment import Augmentation
 from smallgroup.data.config import DataConfig
 from smallgroup.data.dataset import Dataset
 from smallgroup.data.images import Images, skipped_of
-from smallgroup.data.loader import LabelledImages, Stream
+from smallgroup.data.loader import LabeledImages, Stream
 from smallgroup.data.overlap import overlap_note, places
 from smallgroup.data.roots import data_root
 from smallgroup.data.sources import open_dataset, open_unlabeled
@@ -41,10 +41,10 @@ class SearchData:
     def notes(self) -> tuple[str, ...]:
         """Return what a user should know about the images, unlabeled images of another dataset included."""
         other = "" if self.unlabeled is self.dataset.train else self.unlabeled.note
-        return (*self.labelled_notes, f"{other} (unlabeled)") if other else self.labelled_notes
+        return (*self.labeled_notes, f"{other} (unlabeled)") if other else self.labeled_notes
 
     @cached_property
-    def labelled_notes(self) -> tuple[str, ...]:
+    def labeled_notes(self) -> tuple[str, ...]:
         """Return what a user should know about the labeled images, such as duplicates across parts."""
         images, splits = self.dataset.train, self.splits
         train = ("training", images, places(splits.train))
@@ -63,13 +63,13 @@ class SearchData:
         digests = [self.dataset.digest, self.unlabeled.digest()]
         return hashlib.sha256("".join([*digests, *(str(part.tolist()) for part in parts)]).encode()).hexdigest()[:16]
 
-    def train(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> Stream[LabelledImages]:
+    def train(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> Stream[LabeledImages]:
         """Return augmented batches of the labeled training images, for V and W."""
-        return self._labelled("train", self.splits.train, batch_size, seed, device)
+        return self._labeled("train", self.splits.train, batch_size, seed, device)
 
-    def validation(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> Stream[LabelledImages]:
+    def validation(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> Stream[LabeledImages]:
         """Return validation batches for the architecture step, augmented as in the published searches."""
-        return self._labelled("validation", self.splits.validation, batch_size, seed, device)
+        return self._labeled("validation", self.splits.validation, batch_size, seed, device)
 
     def without_labels(self, batch_size: int, seed: int, device: torch.device | str = "cpu") -> Stream[Tensor]:
         """Return batches of unlabeled images, normalized and augmented like the labeled ones."""
@@ -82,14 +82,14 @@ class SearchData:
             augmentation=self.augmentation,
             mean=self.dataset.mean,
             std=self.dataset.std,
-            labelled=False,
+            labeled=False,
             workers=self.workers,
             device=device,
         )
 
-    def _labelled(
+    def _labeled(
         self, purpose: str, indices: Tensor, batch_size: int, seed: int, device: torch.device | str
-    ) -> Stream[LabelledImages]:
+    ) -> Stream[LabeledImages]:
         return Stream(
             self.dataset.train,
             indices,

@@ -47,13 +47,13 @@ def split(
     """
     given = proportions or dataset.proportions
     check_classes(dataset)
-    for name, share in [("labelled", given.labelled), ("train", given.train), ("unlabeled", given.unlabeled)]:
+    for name, share in [("labeled", given.labeled), ("train", given.train), ("unlabeled", given.unlabeled)]:
         if not 0 < share <= 1:
             raise DataError(f"0 < {name} <= 1 must hold for the share of images, but got {name}={share:g}")
     without = given.unlabeled if unlabeled == "split" else 0.0
-    labelled = min(given.labelled, 1 - without)
-    train = labelled * given.train - held_out / 2
-    validation = labelled - labelled * given.train - held_out / 2
+    labeled = min(given.labeled, 1 - without)
+    train = labeled * given.train - held_out / 2
+    validation = labeled - labeled * given.train - held_out / 2
     if not 0 <= held_out < 1 or min(train, validation) <= 0:
         raise DataError(
             f"train and validation must keep images, but with held_out={held_out:g} and unlabeled={without:g} "

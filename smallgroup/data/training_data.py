@@ -11,7 +11,7 @@ from smallgroup.data.augment import Augmentation
 from smallgroup.data.config import AugmentationConfig, DataConfig
 from smallgroup.data.dataset import Dataset, class_counts
 from smallgroup.data.images import Images, skipped_of
-from smallgroup.data.loader import ChosenRows, LabelledImages, Stream, whole_batch
+from smallgroup.data.loader import ChosenRows, LabeledImages, Stream, whole_batch
 from smallgroup.data.roots import data_root
 from smallgroup.data.search_data import split_by
 from smallgroup.data.sources import open_dataset, open_unlabeled
@@ -97,7 +97,7 @@ class TrainingData:
 
     def train(
         self, batch_size: int, seed: int, device: torch.device | str = "cpu", rows: ChosenRows = whole_batch
-    ) -> Stream[LabelledImages]:
+    ) -> Stream[LabeledImages]:
         """Return augmented training batches; of each the images that `rows` names."""
         return Stream(
             self.dataset.train,

@@ -55,7 +55,7 @@ class UnlabeledImages:
             augmentation=self.weak if view == "weak" else self.strong,
             mean=mean,
             std=std,
-            labelled=False,
+            labeled=False,
             workers=workers,
             device=device,
             view=view,

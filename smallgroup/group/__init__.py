@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from smallgroup.group.errors import NonFiniteError, PeerError
     from smallgroup.group.exchange import Exchange, LocalExchange
     from smallgroup.group.group import SmallGroup
-    from smallgroup.group.learner import Apply, Labeller, Learner
+    from smallgroup.group.learner import Apply, Labeler, Learner
     from smallgroup.group.module_apply import ModuleApply
     from smallgroup.group.optimizers import Optimizers, step_derivative
     from smallgroup.group.ranks import RankExchange
@@ -29,7 +29,7 @@ else:
             "errors": ["NonFiniteError", "PeerError"],
             "exchange": ["Exchange", "LocalExchange"],
             "group": ["SmallGroup"],
-            "learner": ["Apply", "Labeller", "Learner"],
+            "learner": ["Apply", "Labeler", "Learner"],
             "module_apply": ["ModuleApply"],
             "optimizers": ["Optimizers", "step_derivative"],
             "ranks": ["RankExchange"],
@@ -45,7 +45,7 @@ __all__ = [
     "DenseClassification",
     "Exchange",
     "GaussianRegression",
-    "Labeller",
+    "Labeler",
     "Learner",
     "LearnerReport",
     "LocalExchange",

@@ -14,7 +14,7 @@ from smallgroup.group.exchange import Exchange, LocalExchange, check_exchange
 from smallgroup.group.hypergradients import Hypergradient, MixedProduct, exact, finite_difference
 from smallgroup.group.inputs import Inputs
 from smallgroup.group.iteration import first_stage_alone, iterate, third_stage_alone
-from smallgroup.group.learner import Labeller, Learner, begin_step
+from smallgroup.group.learner import Labeler, Learner, begin_step
 from smallgroup.group.optimizers import (
     Move,
     Optimizers,
@@ -78,7 +78,7 @@ class SmallGroup:
         w_lr: float = 0.025,
         architecture_lr: float = 3e-4,
         optimizers: Sequence[Optimizers] | None = None,
-        labels_from: LabelsFrom | Sequence[Labeller] = "v",
+        labels_from: LabelsFrom | Sequence[Labeler] = "v",
         targets: Targets = "peers",
         human_labels: bool = True,
         task: Task | None = None,
@@ -193,7 +193,7 @@ class SmallGroup:
         self.steps += 1
         return report
 
-    def step_labellers(self, train: Batch) -> StepReport:
+    def step_labelers(self, train: Batch) -> StepReport:
         """Take stage 1 alone: move V of every learner, so that labelers learn before they teach."""
         if not self.setting.teaching.trains_v:
             raise ValueError("labelers can be stepped only where learners have first weights v that teach")

@@ -122,8 +122,8 @@ def cross_and_label(work: Workings, k: int, product: MixedProduct) -> None:
     a, through_v, label_path = work.problem.a(k), work.teaching.trains_v, work.label_path
     if not a or not (through_v or label_path) or not work.checks.knows_pupils(k):
         return
-    labeller = work.found.v[k].after if through_v else work.found.w[k].before
-    found = gradients(work.problem.taught(k), labeller, a, of_weights=through_v, of_architecture=label_path)
+    labeler = work.found.v[k].after if through_v else work.found.w[k].before
+    found = gradients(work.problem.taught(k), labeler, a, of_weights=through_v, of_architecture=label_path)
     if label_path:
         work.checks.keep(k, "label", filled(found.architecture, a))
     if through_v:

@@ -14,7 +14,7 @@ from smallgroup.group.tasks.classification import Classification
 from smallgroup.group.tensors import Tensors, copies
 from smallgroup.runtime import Phase
 
-Labeller = Callable[[Inputs], Tensor]
+Labeler = Callable[[Inputs], Tensor]
 """A frozen labeler: inputs to outputs, in classification logits."""
 
 

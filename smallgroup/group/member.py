@@ -8,7 +8,7 @@ from torch import Tensor
 
 from smallgroup.group.inputs import Inputs, size_of, to_device
 from smallgroup.group.labels import Labels
-from smallgroup.group.learner import Labeller, Learner, checked_outputs
+from smallgroup.group.learner import Labeler, Learner, checked_outputs
 from smallgroup.group.task import Task, checked_loss, checked_table, handed_by, name_of
 from smallgroup.group.tensors import Tensors
 from smallgroup.runtime import Phase
@@ -39,10 +39,10 @@ class Member(NamedTuple):
         self.task.check_outputs(outputs, size_of(inputs), "apply")
         return self._normalized(outputs)
 
-    def outputs_of(self, labeller: Labeller, inputs: Inputs, name: str) -> Tensor:
+    def outputs_of(self, labeler: Labeler, inputs: Inputs, name: str) -> Tensor:
         """Return those of a frozen labeler in its place, several samples as one."""
         task = self.task
-        outputs = checked_outputs(labeller(inputs), name)
+        outputs = checked_outputs(labeler(inputs), name)
         task.check_outputs(outputs, size_of(inputs), name)
         outputs = self._normalized(outputs)
         return task.normalized(task.mixed(outputs)) if task.is_sampled(outputs) else outputs

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from smallgroup.group.batches import Labelled
+from smallgroup.group.batches import Labeled
 from smallgroup.group.inputs import Inputs, to_device
 from smallgroup.group.learner import Learner
 from smallgroup.group.member import Member
@@ -42,7 +42,7 @@ class Gradients(NamedTuple):
 Objective = Callable[[Tensors, Tensors], Loss]
 
 
-def on_labels(member: Member, batch: Labelled, phase: Phase) -> Objective:
+def on_labels(member: Member, batch: Labeled, phase: Phase) -> Objective:
     """Return L(., A_k, D): the loss on human labels. Stage 1, the first term of stage 2, and stage 3."""
     task = member.task
 

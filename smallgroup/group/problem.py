@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from smallgroup.group import objectives
-from smallgroup.group.batches import Batches, Labelled
+from smallgroup.group.batches import Batches, Labeled
 from smallgroup.group.exchange import Exchange
 from smallgroup.group.found import Found, Sensitivity
 from smallgroup.group.hypergradients import MixedProduct
@@ -115,7 +115,7 @@ class Problem:
         s = [{} if s_j is None else s_j.to for s_j in self._found.s]
         sensitivity = teaching.received(k, [s_j.get(k, torch.zeros_like(p_j)) for s_j, p_j in zip(s, p, strict=True)])
         known = objectives.Taught(sensitivity, self._moved(k) if teaching.joint else ())
-        return objectives.of_handed(self.members[k], self.u, known, teaching.weight, phase=self._labelling_phase)
+        return objectives.of_handed(self.members[k], self.u, known, teaching.weight, phase=self._labeling_phase)
 
     def _moved(self, k: int) -> list[tuple[Tensor, Tensor]]:
         """Return what the peers of k hand over in the joint form, and how it changes; of a linear loss all in one."""
@@ -127,7 +127,7 @@ class Problem:
             return [(self._found.p[k], self.teaching.from_peers(k, [change for _, change in pairs]))]
         return [pairs[j] for j in self.teaching.pupils_of(k)]
 
-    def _on_labels(self, k: int, batch: Labelled, phase: Phase) -> Objective:
+    def _on_labels(self, k: int, batch: Labeled, phase: Phase) -> Objective:
         return objectives.on_labels(self.members[k], batch, phase)
 
     def _on_unlabeled(self, k: int) -> Objective:
@@ -179,7 +179,7 @@ class Problem:
         with torch.no_grad():
             if isinstance(source, str):
                 weights = constants(self._found.v[k].after if source == "v" else self.w(k))
-                outputs = member.outputs(weights, constants(self.a(k)), u, self._labelling_phase)
+                outputs = member.outputs(weights, constants(self.a(k)), u, self._labeling_phase)
             else:
                 outputs = member.outputs_of(source[k], u, f"the frozen labeler of learner {k}")
             return outputs, member.hand_over(outputs, u)
@@ -199,6 +199,6 @@ class Problem:
         return Sensitivity(dict(zip(teachers, of_teachers, strict=True)), change)
 
     @property
-    def _labelling_phase(self) -> Phase:
+    def _labeling_phase(self) -> Phase:
         """In the joint form a learner's labels *are* its predictions, random numbers included."""
         return "w_unlabeled" if self.teaching.joint else "label"

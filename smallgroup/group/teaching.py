@@ -9,7 +9,7 @@ from smallgroup.runtime.checks import check_choice, check_number
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smallgroup.group.learner import Labeller
+    from smallgroup.group.learner import Labeler
 
 LabelsFrom = Literal["v", "w", "w-joint"]
 Targets = Literal["peers", "own", "uniform"]
@@ -34,7 +34,7 @@ class Teaching:
 
     size: int
     lam: float
-    labels_from: "LabelsFrom | Sequence[Labeller]" = "v"
+    labels_from: "LabelsFrom | Sequence[Labeler]" = "v"
     targets: Targets = "peers"
     human_labels: bool = True
 

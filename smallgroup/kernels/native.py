@@ -43,7 +43,7 @@ class Native:
             source = layer.source
             if layer.filter is None and layer.matrix.shape[-1] > 1:
                 if source not in rectified:
-                    rectified[source] = functional.relu(self.normalised(inputs[source]))
+                    rectified[source] = functional.relu(self.normalized(inputs[source]))
                 results[i] = _wide(rectified[source], layer, stride)
             elif layer.last:
                 results[i] = Deferred(inputs[source], layer, stride)
@@ -61,7 +61,7 @@ class Native:
     def _differentiable(self, term: Term) -> Term:
         """Return a term whose statistics are no constants, because convolutions do not differentiate through them."""
         constant = term.statistics is not None and not term.statistics.requires_grad
-        return Term(self.normalised(term)) if constant and term.value.requires_grad else term
+        return Term(self.normalized(term)) if constant and term.value.requires_grad else term
 
     def pool(self, x: Tensor, *, average: bool, stride: int, normed: bool) -> Term:
         """Pool images, with statistics if a batch norm follows."""
@@ -105,7 +105,7 @@ class Native:
         whole: Tensor = _Joined.apply(board, *parts)  # type: ignore[no-untyped-call]
         return whole
 
-    def normalised(self, term: AnyTerm) -> Tensor:
+    def normalized(self, term: AnyTerm) -> Tensor:
         """Return a term normalized, as a mixture of one."""
         if isinstance(term, Term) and term.statistics is None:
             return term.value
@@ -341,7 +341,7 @@ class _Sum:
 
 
 class _Mix(torch.autograd.Function):
-    """sum_i w_i normalised(y_i); some of the y_i are results of layers, computed here.
+    """sum_i w_i normalized(y_i); some of the y_i are results of layers, computed here.
 
     On the way back the gradients of those are never written down: the layers compute them from that of the sum.
     """

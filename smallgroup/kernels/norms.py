@@ -24,7 +24,7 @@ def batch_norm(x: Tensor, affine: tuple[Tensor, Tensor] | None) -> tuple[Tensor,
     return found
 
 
-def normalise(x: Tensor, scale: Tensor | None = None, shift: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def normalize(x: Tensor, scale: Tensor | None = None, shift: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Normalize x as above where no derivatives are asked for."""
     check_values(x)
     fold = _fold(x)
@@ -46,7 +46,7 @@ def normalise(x: Tensor, scale: Tensor | None = None, shift: Tensor | None = Non
     return _images(y, x), torch.stack([mean, rstd, variance])
 
 
-def normalise_backward(
+def normalize_backward(
     gradient: Tensor, x: Tensor, scale: Tensor | None, statistics: Tensor, *, of_x: bool = True
 ) -> tuple[Tensor | None, Tensor, Tensor]:
     """Return the gradients of x (if wanted), of the scale and of the shift."""
@@ -81,7 +81,7 @@ class _BatchNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, scale: Tensor | None, shift: Tensor | None) -> tuple[Tensor, Tensor]:  # noqa: ANN401
-        y, statistics = normalise(x, scale, shift)
+        y, statistics = normalize(x, scale, shift)
         ctx.save_for_backward(x, scale, statistics)
         ctx.mark_non_differentiable(statistics)
         ctx.set_materialize_grads(False)
@@ -93,7 +93,7 @@ class _BatchNorm(torch.autograd.Function):
         if gradient is None:
             return None, None, None
         x, scale, statistics = ctx.saved_tensors
-        dx, of_scale, of_shift = normalise_backward(gradient, x, scale, statistics, of_x=ctx.needs_input_grad[0])
+        dx, of_scale, of_shift = normalize_backward(gradient, x, scale, statistics, of_x=ctx.needs_input_grad[0])
         return (dx, None, None) if scale is None else (dx, of_scale, of_shift)
 
 

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from smallgroup.kernels.averages import move_averages
 from smallgroup.kernels.convolutions import convolution, depthwise
-from smallgroup.kernels.norms import batch_norm, like, normalise, normalise_backward
+from smallgroup.kernels.norms import batch_norm, like, normalize, normalize_backward
 from smallgroup.kernels.plans import CellTerms
 from smallgroup.kernels.terms import AnyTerm, Board, Convolution, Place, Term, differentiable_once
 
@@ -47,7 +47,7 @@ class Pure:
         """Accumulate the weighted terms, so that neither products nor normalized terms are kept."""
         present = [term for term in terms if isinstance(term, Term)]  # nothing is deferred here
         if weights.dim() > 1:
-            return _by_image([self.normalised(term) for term in present], weights)
+            return _by_image([self.normalized(term) for term in present], weights)
         values, raw = [term.value for term in present], [term.statistics is not None for term in present]
         mixed: Tensor = _Sum.apply(raw, weights.to(values[0]), *values)  # type: ignore[no-untyped-call]
         return mixed
@@ -60,7 +60,7 @@ class Pure:
         """Join tensors along the channels with the operator of torch."""
         return torch.cat(list(parts), dim=1)
 
-    def normalised(self, term: AnyTerm) -> Tensor:
+    def normalized(self, term: AnyTerm) -> Tensor:
         """Normalize a term by the statistics of the batch, if it is not normalized yet."""
         assert isinstance(term, Term)  # nothing is deferred here
         if term.statistics is None:
@@ -97,7 +97,7 @@ class _Sum(torch.autograd.Function):
         for factor, term, is_raw in zip(_factors(weights), terms, raw, strict=True):
             value = term
             if is_raw:
-                value, found = normalise(term)
+                value, found = normalize(term)
                 statistics.append(found)
             total = value * factor if total is None else _added(total, value, factor)
         assert total is not None
@@ -117,7 +117,7 @@ class _Sum(torch.autograd.Function):
         for weight, term, is_raw, asked in zip(_factors(weights), terms, ctx.raw, wanted, strict=True):
             if is_raw:
                 # With a scale of one its gradient is that of the mixing weight, by channel.
-                slope, share, _ = normalise_backward(gradient, term, None, next(statistics), of_x=asked)
+                slope, share, _ = normalize_backward(gradient, term, None, next(statistics), of_x=asked)
                 of_terms.append(None if slope is None else slope.mul_(weight))
                 shares.append(share.sum())
             else:

@@ -177,6 +177,6 @@ class Backend(Protocol):
         """Return the parts side by side; those that were given a place may lie there already."""
         ...
 
-    def normalised(self, term: AnyTerm) -> Tensor:
+    def normalized(self, term: AnyTerm) -> Tensor:
         """Return the images that a term stands for."""
         ...

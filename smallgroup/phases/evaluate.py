@@ -37,14 +37,14 @@ class Evaluation:
     """The class that each image was given, in the same order."""
 
     @property
-    def recognised(self) -> list[float]:
+    def recognized(self) -> list[float]:
         """The share of each class that is recognized, in percent; 0 of a class without images."""
         return [100 * row[k] / max(1, sum(row)) for k, row in enumerate(self.confusion)]
 
     @property
     def balanced_error(self) -> float:
         """The mean over the classes of the error on each, in percent; classes without images do not count."""
-        shares = zip(self.recognised, self.confusion, strict=True)
+        shares = zip(self.recognized, self.confusion, strict=True)
         return fmean(100 - share for share, row in shares if sum(row))
 
 

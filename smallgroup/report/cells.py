@@ -202,21 +202,19 @@ def _way(way: Way | None, node: int, y: float, between: tuple[float, float], *, 
     """Draw one row. An empty row is drawn too, and hidden, for the epochs in which it is used."""
     pill, bus = between
     name = way.operation if way else "none"
-    colour, share = palette.operation(name), way.share if way else None
+    color, share = palette.operation(name), way.share if way else None
     x = LEFT + LANE * (way.source if way else 0)
     quiet, width = name == "none", width_of(way)
     shapes: list[Shape] = [
         Polyline([(x, y), (pill, y)], "paper", width + 3, name="halo"),
         # A rim: yellow on white paper would hardly be seen without.
         Polyline([(x, y), (pill, y)], "muted", 0.0 if quiet else width + 1.2, name="rim"),
-        Polyline([(x, y), (pill, y)], colour, width, "4 3" if quiet else "", name="ride"),
-        Polyline([(pill + PILL, y), (bus, y)], colour, width, "4 3" if quiet else "", name="tail"),
-        Disc(x, y, 4, fill=colour, stroke="muted", name="stop"),
-        Box(pill, y - 10, PILL, 20, fill=colour, corner=10, name="pill"),
-        Label(pill + 10, y + 4, name, palette.on(colour), name="operation"),
-        Label(
-            pill + PILL - 10, y + 4, "" if share is None else f"{share:.2f}", palette.on(colour), "end", name="share"
-        ),
+        Polyline([(x, y), (pill, y)], color, width, "4 3" if quiet else "", name="ride"),
+        Polyline([(pill + PILL, y), (bus, y)], color, width, "4 3" if quiet else "", name="tail"),
+        Disc(x, y, 4, fill=color, stroke="muted", name="stop"),
+        Box(pill, y - 10, PILL, 20, fill=color, corner=10, name="pill"),
+        Label(pill + 10, y + 4, name, palette.on(color), name="operation"),
+        Label(pill + PILL - 10, y + 4, "" if share is None else f"{share:.2f}", palette.on(color), "end", name="share"),
     ]
     if scripted or share is not None:
         shapes += _gauge(pill + 10, y + 12.5, share, len(way.shares) if way else 0)

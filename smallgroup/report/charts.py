@@ -40,7 +40,7 @@ class Series:
     points: tuple[ChartPoint, ...]
     source: str
     """What it is, as the metrics name it."""
-    colour: int = 0
+    color: int = 0
     dash: int = 0
     file: str = "metrics.jsonl"
     """File that the points come from."""
@@ -122,15 +122,15 @@ def draw_chart(chart: Chart, *, legend: bool = False) -> Drawing:
     ends = [next((point[1] for point in reversed(points) if point is not None), TOP) for points in lines]
     heights = kept_apart(ends, TOP + 4, HEIGHT - BOTTOM) if named else ends
     for number, (one, points, end) in enumerate(zip(chart.series, lines, heights, strict=True)):
-        name = Label(right + 4, end + 4, shortened(one.name), palette.series(one.colour)) if named else None
+        name = Label(right + 4, end + 4, shortened(one.name), palette.series(one.color)) if named else None
         shapes.append(_series(one, number, points, name))
     height = HEIGHT
     if legend:
         for place, one in enumerate(chart.series):
             base = HEIGHT + LEGEND_ROW * place + 10
-            colour, dash = palette.series(one.colour), palette.dash(one.dash)
+            color, dash = palette.series(one.color), palette.dash(one.dash)
             shapes += [
-                Polyline([(LEFT, base - 4), (LEFT + 28, base - 4)], colour, 2, dash),
+                Polyline([(LEFT, base - 4), (LEFT + 28, base - 4)], color, 2, dash),
                 Label(LEFT + 34, base, one.name),
             ]
         height += LEGEND_ROW * len(chart.series) + 6
@@ -169,8 +169,8 @@ def kept_apart(places: Sequence[float], low: float, high: float) -> list[float]:
 
 
 def _series(one: Series, number: int, points: Sequence[tuple[float, float] | None], name: Label | None) -> Group:
-    colour = palette.series(one.colour)
-    line = Polyline(points, colour, 2, palette.dash(one.dash))
+    color = palette.series(one.color)
+    line = Polyline(points, color, 2, palette.dash(one.dash))
     alone = [
         point
         for place, point in enumerate(points)
@@ -178,5 +178,5 @@ def _series(one: Series, number: int, points: Sequence[tuple[float, float] | Non
         and (place == 0 or points[place - 1] is None)
         and (place + 1 == len(points) or points[place + 1] is None)
     ]
-    dots: list[Shape] = [Disc(px, py, 2.5, fill=colour) for px, py in alone]
+    dots: list[Shape] = [Disc(px, py, 2.5, fill=color) for px, py in alone]
     return Group([line, *dots, *([name] if name else [])], one.name, "series", {"series": number})

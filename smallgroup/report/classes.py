@@ -108,8 +108,8 @@ def _told(run: Run, found: TeachingByClass, one: ClassView, labels: Sequence[str
     roles, first = one.roles, one.v["start"]
     if roles is None:
         return {"name": one.name, "none": f"no difference: {first[0]:.0f} % each"}
-    counted = "metrics.jsonl: pseudo_labels, summed over epochs {} to {}".format(*found.labelled)
-    recognised = "metrics.jsonl: w_recognised"
+    counted = "metrics.jsonl: pseudo_labels, summed over epochs {} to {}".format(*found.labeled)
+    recognized = "metrics.jsonl: w_recognised"
     after = [shaded(roles.twin, "metrics.jsonl of the run with lambda = 0: w_recognised", label=labels[-1])]
     return {
         "name": one.name,
@@ -118,8 +118,8 @@ def _told(run: Run, found: TeachingByClass, one: ClassView, labels: Sequence[str
         "who": [_who(run, first, roles.strong), _who(run, first, roles.weak)],
         "fields": [
             shaded(roles.quality, counted, label=labels[2]),
-            shaded(one.w["start"][roles.weak], recognised, label=labels[3]),
-            shaded(one.w["end"][roles.weak], recognised, label=labels[4]),
+            shaded(one.w["start"][roles.weak], recognized, label=labels[3]),
+            shaded(one.w["end"][roles.weak], recognized, label=labels[4]),
         ],
         "change": f"{signed(roles.change, 0)} points",
         "after": after if twin else [],

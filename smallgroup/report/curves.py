@@ -24,7 +24,7 @@ def thinned(epochs: Sequence[int], most: int = MOST) -> list[int]:
 
 
 def series_of(
-    run: Run, learner: int, name: str, source: str, measure: RowValue, *, colour: int = 0, dash: int = 0
+    run: Run, learner: int, name: str, source: str, measure: RowValue, *, color: int = 0, dash: int = 0
 ) -> Series | None:
     """Return one line of a chart for a learner; None if it has no number."""
     points = []
@@ -33,7 +33,7 @@ def series_of(
         value = None if row is None else measure(row)
         if row is not None and value is not None:
             points.append(ChartPoint(epoch, value, row.line))
-    return Series(name, tuple(points), source, colour, dash, f"{run.front}{METRICS}") if points else None
+    return Series(name, tuple(points), source, color, dash, f"{run.front}{METRICS}") if points else None
 
 
 def key(*path: str) -> RowValue:
@@ -75,14 +75,14 @@ def _per_learner(run: Run, *wanted: tuple[str, str, RowValue]) -> tuple[Series, 
     made: list[Series] = []
     for dash, (title, source, measure) in enumerate(wanted):
         lines = [
-            series_of(run, k, f"{title} learner {k}".strip(), source, measure, colour=place, dash=dash)
+            series_of(run, k, f"{title} learner {k}".strip(), source, measure, color=place, dash=dash)
             for place, k in enumerate(run.learners)
         ]
         known = [line for line in lines if line is not None]
         # Lines that are the same would hide one another.
         alike = len(known) == len(lines) > 1 and len({_drawn(line) for line in known}) == 1
-        made += [replace(known[0], name=f"{title} all learners".strip(), colour=dash)] if alike else known
-    return tuple(sorted(made, key=lambda line: line.colour))
+        made += [replace(known[0], name=f"{title} all learners".strip(), color=dash)] if alike else known
+    return tuple(sorted(made, key=lambda line: line.color))
 
 
 def _drawn(line: Series) -> tuple[tuple[int, float], ...]:
@@ -142,7 +142,7 @@ def _search(run: Run) -> Iterator[Chart]:
     )
     for k in run.learners:
         terms = [
-            series_of(run, k, term, f"norm_{term}", key(f"norm_{term}"), colour=number, dash=number)
+            series_of(run, k, term, f"norm_{term}", key(f"norm_{term}"), color=number, dash=number)
             for number, term in enumerate(("direct", "own", "cross", "label"))
         ]
         known = [one for one in terms if one is not None]
@@ -221,7 +221,7 @@ def _training(run: Run) -> Iterator[Chart]:
                 f"{title} {f'learner {k}' if several else ''}".strip(),
                 name,
                 key(name),
-                colour=i + place,
+                color=i + place,
                 dash=i,
             )
             for place, k in enumerate(run.learners)
@@ -290,7 +290,7 @@ def overlays(runs: Sequence[Run]) -> list[Chart]:
     made = []
     for source, title, unit, measure in wanted:
         lines = [
-            series_of(run, run.retained or 0, run.name, source, measure, colour=place, dash=place)
+            series_of(run, run.retained or 0, run.name, source, measure, color=place, dash=place)
             for place, run in enumerate(runs)
         ]
         found = tuple(

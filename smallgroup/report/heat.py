@@ -34,8 +34,8 @@ def draw_heat(kind: "Kind", tables: Mapping[int, StrengthTable], whose: str, fra
     for edge, (source, node) in enumerate(kind.edges):
         columns = [_column(kind, tables[epoch], edge) for epoch in epochs]
         rows = [[column[place] for column in columns] for place in range(len(kind.operations))]
-        colours = [[None if v is None else palette.scaled(v / highest) for v in row] for row in rows]
-        shapes.append(Raster(LEFT, top, WIDTH - LEFT - 8, band, colours, _png(colours)))
+        colors = [[None if v is None else palette.scaled(v / highest) for v in row] for row in rows]
+        shapes.append(Raster(LEFT, top, WIDTH - LEFT - 8, band, colors, _png(colors)))
         last = {name: row[-1] for name, row in zip(kind.operations, rows, strict=True)}
         best = max(last, key=lambda name: last[name] or 0.0)
         shapes.append(Label(4, top + band / 2 - 1, f"{source} → {node}", size=12.0, bold=True))
@@ -74,7 +74,7 @@ def _column(kind: "Kind", table: StrengthTable, edge: int) -> list[float | None]
 def _png(rows: Sequence[Sequence[tuple[int, int, int] | None]]) -> str:
     """Return an image with one pixel per field; removed operations are transparent."""
     picture = Image.new("RGBA", (len(rows[0]), len(rows)))
-    picture.putdata([(*colour, 255) if colour else (0, 0, 0, 0) for row in rows for colour in row])
+    picture.putdata([(*color, 255) if color else (0, 0, 0, 0) for row in rows for color in row])
     with BytesIO() as file:
         picture.save(file, "PNG", optimize=True)
         return base64.b64encode(file.getvalue()).decode()

@@ -47,7 +47,7 @@ def time_section(run: Run, prefix: str) -> Markup | None:
                 "words": f"{share:.1f} %",
                 "before": before,
                 "series": palette.series(place),
-                "colour": palette.paint(palette.series(place), standalone=False),
+                "color": palette.paint(palette.series(place), standalone=False),
                 "source": f"{run.front}times.jsonl: seconds[{name}], summed",
             }
         )

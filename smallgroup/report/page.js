@@ -133,7 +133,7 @@
       group.classList.toggle("empty", !row);
       if (!row) { return; }
       const [, source, name, edge] = row;
-      const [colour, ink] = data.operations[name] || ["#8c959f", "#000000"];
+      const [color, ink] = data.operations[name] || ["#8c959f", "#000000"];
       const part = share(course, frame, edge, name), y = +group.dataset.y, x = left + lane * source;
       const known = (frame.shares[edge] || []).filter((one) => one !== null).length, uniform = 1 / known;
       const decided = known > 1 ? Math.max(0, (part - uniform) / (1 - uniform)) : 1;
@@ -144,10 +144,10 @@
       ends[source] = y;
       set(group.querySelector(".halo"), {d: `M${x} ${y}L${pill} ${y}`, "stroke-width": width + 3});
       set(group.querySelector(".rim"), {d: `M${x} ${y}L${pill} ${y}`, "stroke-width": name === "none" ? 0 : width + 1.2});
-      set(group.querySelector(".ride"), {d: `M${x} ${y}L${pill} ${y}`, stroke: colour, "stroke-width": width, "stroke-dasharray": dash});
-      set(group.querySelector(".tail"), {stroke: colour, "stroke-width": width, "stroke-dasharray": dash});
-      set(group.querySelector(".stop"), {cx: x, fill: colour});
-      set(group.querySelector(".pill"), {fill: colour});
+      set(group.querySelector(".ride"), {d: `M${x} ${y}L${pill} ${y}`, stroke: color, "stroke-width": width, "stroke-dasharray": dash});
+      set(group.querySelector(".tail"), {stroke: color, "stroke-width": width, "stroke-dasharray": dash});
+      set(group.querySelector(".stop"), {cx: x, fill: color});
+      set(group.querySelector(".pill"), {fill: color});
       const label = group.querySelector(".operation"), number = group.querySelector(".share");
       label.textContent = name;
       number.textContent = part === null ? "" : part.toFixed(2);

@@ -67,14 +67,14 @@ def operation(name: str) -> str:
     return OPERATIONS.get(name) or _SPARE[zlib.crc32(name.encode()) % len(_SPARE)]
 
 
-def on(colour: str) -> str:
+def on(color: str) -> str:
     """Return black or white, whichever is easier to read on a color."""
-    return "#000000" if (luminance(colour) + 0.05) / 0.05 >= 1.05 / (luminance(colour) + 0.05) else "#ffffff"
+    return "#000000" if (luminance(color) + 0.05) / 0.05 >= 1.05 / (luminance(color) + 0.05) else "#ffffff"
 
 
-def luminance(colour: str) -> float:
+def luminance(color: str) -> float:
     """Return the relative luminance of a color, as WCAG defines it."""
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
@@ -88,9 +88,9 @@ def scaled(share: float) -> tuple[int, int, int]:
     return red, green, blue
 
 
-def hexed(colour: tuple[int, int, int]) -> str:
+def hexed(color: tuple[int, int, int]) -> str:
     """Return a color in hexadecimal, as style sheets write it."""
-    return "#" + "".join(f"{part:02x}" for part in colour)
+    return "#" + "".join(f"{part:02x}" for part in color)
 
 
 def shade(share: float) -> str:
@@ -103,8 +103,8 @@ def shades() -> str:
 
     They are in the style sheet because the page's content security policy forbids style attributes.
     """
-    colours = [hexed(scaled(share / 100)) for share in range(101)]
-    fields = "".join(f".shaded.s{i}{{background:{one};color:{on(one)}}}" for i, one in enumerate(colours))
+    colors = [hexed(scaled(share / 100)) for share in range(101)]
+    fields = "".join(f".shaded.s{i}{{background:{one};color:{on(one)}}}" for i, one in enumerate(colors))
     bars = "".join(f".bars .s{i}{{--share:{i}%}}" for i in range(101))
     learners = "".join(f".of-l{i}{{--bar:var(--l{i})}}" for i in range(len(LEARNERS)))
     return fields + bars + learners

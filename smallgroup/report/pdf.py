@@ -47,14 +47,14 @@ def flat(shapes: Sequence[Shape]) -> list[Polyline | Box | Disc | Label | Raster
 
 
 def _draw(axes: Axes, shape: Polyline | Box | Disc | Label | Raster, order: int) -> None:
-    def colour(name: str) -> str:
+    def color(name: str) -> str:
         return paint(name, standalone=True)
 
     if isinstance(shape, Polyline):
         x = [np.nan if point is None else point[0] for point in shape.points]
         y = [np.nan if point is None else point[1] for point in shape.points]
         style: Any = (0, [float(one) / shape.width for one in shape.dash.split()]) if shape.dash else "-"
-        axes.plot(x, y, color=colour(shape.colour), linewidth=shape.width, linestyle=style, zorder=order)
+        axes.plot(x, y, color=color(shape.color), linewidth=shape.width, linestyle=style, zorder=order)
     elif isinstance(shape, Box):
         inner = shape.corner
         axes.add_patch(
@@ -63,15 +63,15 @@ def _draw(axes: Axes, shape: Polyline | Box | Disc | Label | Raster, order: int)
                 shape.width - 2 * inner,
                 shape.height - 2 * inner,
                 boxstyle=f"round,pad={inner},rounding_size={inner}" if inner else "square,pad=0",
-                facecolor=colour(shape.fill),
-                edgecolor=colour(shape.stroke),
+                facecolor=color(shape.fill),
+                edgecolor=color(shape.stroke),
                 linewidth=0 if shape.stroke == "none" else 1,
                 zorder=order,
             )
         )
     elif isinstance(shape, Disc):
         width = 0 if shape.stroke == "none" else 1.5
-        face, edge = colour(shape.fill), colour(shape.stroke)
+        face, edge = color(shape.fill), color(shape.stroke)
         axes.add_patch(
             Circle((shape.x, shape.y), shape.radius, facecolor=face, edgecolor=edge, linewidth=width, zorder=order)
         )
@@ -80,7 +80,7 @@ def _draw(axes: Axes, shape: Polyline | Box | Disc | Label | Raster, order: int)
             shape.x,
             shape.y,
             escape_label(shape.words),
-            color=colour(shape.colour),
+            color=color(shape.color),
             ha=_ANCHORS[shape.anchor],
             va="baseline",
             fontsize=shape.size * 0.85,

@@ -22,7 +22,7 @@ class NetworkPoint:
     error: float
     source: str
     """File that the numbers come from."""
-    colour: int = 0
+    color: int = 0
 
     @property
     def words(self) -> str:
@@ -57,11 +57,11 @@ def draw_scatter(points: Sequence[NetworkPoint]) -> Drawing:
     shapes.append(Label((left + right) / 2, HEIGHT - 4, "↑ test error, %   → multiply-adds", "muted", "middle"))
     heights = kept_apart([y(point.error) for point in points], TOP + 4, HEIGHT - BOTTOM)
     for point, height in zip(points, heights, strict=True):
-        color = palette.series(point.colour)
+        color = palette.series(point.color)
         place = x(point.multiply_adds), y(point.error)
         # Names stand in a column at the right, so that none lies on another or on a point.
         line = Polyline([place, (right + 6, height)], color, 0.75, "2 3")
-        name = Label(right + 9, height + 4, point.name, color, bold=point.colour == 0)
+        name = Label(right + 9, height + 4, point.name, color, bold=point.color == 0)
         shapes.append(Group([line, Disc(*place, 5, fill=color, stroke="paper"), name], point.words, "point"))
     about = "; ".join(point.words for point in points)
     return Drawing(WIDTH, HEIGHT, shapes, "Error against multiply-adds", f"{about}.", {}, "scatter")

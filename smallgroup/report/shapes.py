@@ -19,7 +19,7 @@ class Polyline:
 
     element: ClassVar = "path"
     points: Sequence[tuple[float, float] | None]
-    colour: str = "ink"
+    color: str = "ink"
     width: float = 1.0
     dash: str = ""
     name: str = ""
@@ -62,7 +62,7 @@ class Label:
     x: float
     y: float
     words: str
-    colour: str = "ink"
+    color: str = "ink"
     anchor: str = "start"
     size: float = SIZE
     bold: bool = False

@@ -53,7 +53,7 @@ class TeachingByClass:
     """The epochs that count as start, middle and end."""
     truth: bool
     """Whether the quality of labels is measured against true classes."""
-    labelled: tuple[int, int]
+    labeled: tuple[int, int]
     """First and last of the epochs whose labels are counted together."""
     same_networks: bool
     """Whether start and end are of the same networks: none was built anew in between."""

@@ -20,7 +20,7 @@ def together(run: Run) -> Chart | None:
     parts = {name: part for name, part in run.parts.items() if name in NAMES}
     for source, words in MEASURES:
         found = [
-            series_of(part, part.retained or 0, NAMES[name], source, key(source), colour=place, dash=place)
+            series_of(part, part.retained or 0, NAMES[name], source, key(source), color=place, dash=place)
             for place, (name, part) in enumerate(parts.items())
         ]
         lines = tuple(line for line in found if line is not None)

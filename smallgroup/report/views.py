@@ -32,7 +32,7 @@ class Frames:
 
     def data(self) -> dict[str, Any]:
         """Return the data that the page's script reads."""
-        names = {name: [colour, palette.on(colour)] for name, colour in palette.OPERATIONS.items()}
+        names = {name: [color, palette.on(color)] for name, color in palette.OPERATIONS.items()}
         return {"operations": names, "cells": self.cells}
 
 
@@ -125,7 +125,7 @@ def chart_figure(chart: Chart, prefix: str, detail: Detail) -> Markup:
         anchor=f"{prefix}{chart.key}",
         svg=svg(draw_chart(chart)),
         legend=[
-            (one, palette.paint(palette.series(one.colour), standalone=False), palette.dash(one.dash))
+            (one, palette.paint(palette.series(one.color), standalone=False), palette.dash(one.dash))
             for one in chart.series
         ],
         head=[chart.x_name, *(one.name for one in chart.series)],

@@ -15,7 +15,7 @@ from smallgroup.kernels import using
 from smallgroup.runtime import stream
 from smallgroup.spaces import definitions
 from smallgroup.spaces.layers import FULL, SEARCH, relu_conv_norm
-from smallgroup.spaces.weights import initialise
+from smallgroup.spaces.weights import initialize
 
 CHANNELS, WIDE = 16, 144
 """Of the images; from 128 channels on, 1x1 convolutions have another gradient on the path `torch`."""
@@ -52,7 +52,7 @@ def of_layers(make: Callable[[], nn.Module], channels: int = CHANNELS) -> Comput
     def compute(generator: torch.Generator) -> list[Tensor]:
         with torch.device("meta"):
             module = make()
-        module = initialise(module, generator).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        module = initialize(module, generator).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         return there_and_back(module, images_for(channels, generator), list(module.parameters()), generator)
 
     return compute

@@ -37,7 +37,7 @@ def score(genotype: Genotype, scores: Scores) -> float:
     return total
 
 
-def neighbours(genotype: Genotype, scores: Scores) -> Iterator[Genotype]:
+def neighbors(genotype: Genotype, scores: Scores) -> Iterator[Genotype]:
     """Return for every edge the genotype with the next best operation there."""
     return definition_of(genotype.space).neighbors(genotype, scores)
 

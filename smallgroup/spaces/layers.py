@@ -84,7 +84,7 @@ class Convolutions(nn.Sequential):
         for number in range(len(self.stages)):
             assert isinstance(term, Term)  # only the last one is left to whoever uses it
             (term,) = backend.convolutions([term], [self.stage(number)], self.stride if number == 0 else 1)
-        return backend.normalised(term)
+        return backend.normalized(term)
 
 
 class Pool(nn.Sequential):
@@ -132,7 +132,7 @@ class FactorizedReduce(nn.Module):
         backend = backend_for(inputs) if by_batch([self.norm]) else None
         if backend is not None:
             (term,) = backend.convolutions([Term(side_by_side(inputs))], [self.stage()], 1)
-            return backend.normalised(term)
+            return backend.normalized(term)
         even, odd = halves(self.relu(inputs))
         normed: Tensor = self.norm(torch.cat([self.even(even), self.odd(odd)], dim=1))
         return normed

@@ -12,7 +12,7 @@ from smallgroup.spaces.count import parameters
 from smallgroup.spaces.design import IMAGES, NetworkDesign
 from smallgroup.spaces.genotype import Genotype
 from smallgroup.spaces.network import DerivedNetwork
-from smallgroup.spaces.weights import initialise
+from smallgroup.spaces.weights import initialize
 
 
 def build_network(
@@ -44,7 +44,7 @@ def build_network(
     if where.type == "meta":
         return module
     with torch.device("cpu"):  # where weights are drawn, whatever the default device is
-        initialise(module, generator or stream("network", "weights"), where)
+        initialize(module, generator or stream("network", "weights"), where)
     return module
 
 

@@ -53,7 +53,7 @@ def leaving(backend: Backend, x: Tensor, edges: Sequence[tuple["MixedEdge", Choi
         for (e, i, name), term in zip(taken, found_here, strict=True):
             edge, choice = edges[e]
             transform = choice.transform if edge.transforms and choice.is_transformed(name) else None
-            found[e].append((i, term if transform is None else Term(transform(name, backend.normalised(term)))))
+            found[e].append((i, term if transform is None else Term(transform(name, backend.normalized(term)))))
     return [sorted(terms, key=lambda term: term[0]) for terms in found]
 
 
@@ -61,7 +61,7 @@ def outputs(backend: Backend, term: Term, operations: Sequence[Operation]) -> li
     """Compute operations on one input, a term for each; batch norms must use the statistics of the batch."""
     found: list[AnyTerm | None] = [None] * len(operations)
     pools: dict[tuple[bool, int, bool], Term] = {}
-    x = term.value if all(map(_normalises, operations)) else backend.normalised(term)
+    x = term.value if all(map(_normalizes, operations)) else backend.normalized(term)
     for p, operation in enumerate(operations):
         if isinstance(operation, Pool):
             key = (operation.average, operation.stride, operation.normed)
@@ -89,7 +89,7 @@ def _halve(backend: Backend, x: Tensor, operations: Sequence[Operation], found: 
             found[p] = term
 
 
-def _normalises(operation: Operation) -> bool:
+def _normalizes(operation: Operation) -> bool:
     """Return whether an operation accepts a term that is not normalized yet."""
     return isinstance(operation, nn.Identity) or _taken_apart(operation)
 

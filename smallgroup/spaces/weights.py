@@ -42,7 +42,7 @@ def initial_weights(
     return result
 
 
-def initialise(module: nn.Module, generator: torch.Generator, device: torch.device | str = "cpu") -> nn.Module:
+def initialize(module: nn.Module, generator: torch.Generator, device: torch.device | str = "cpu") -> nn.Module:
     """Give a module that was built on the meta device its memory, initial weights and fresh running statistics."""
     weights = initial_weights(module, generator, device=device)
     module.to_empty(device=device)

@@ -2,7 +2,7 @@
 
 from smallgroup.statistics.comparison import Comparison, compare_paired, compare_unpaired, holm, smallest_p
 from smallgroup.statistics.equivalence import Equivalence, equivalent_paired
-from smallgroup.statistics.summary import LEAST, Summary, over_retrainings, summarise
+from smallgroup.statistics.summary import LEAST, Summary, over_retrainings, summarize
 
 __all__ = [
     "LEAST",
@@ -15,5 +15,5 @@ __all__ = [
     "holm",
     "over_retrainings",
     "smallest_p",
-    "summarise",
+    "summarize",
 ]

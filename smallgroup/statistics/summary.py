@@ -35,7 +35,7 @@ class Summary:
     highest: float
 
 
-def summarise(values: Sequence[float]) -> Summary:
+def summarize(values: Sequence[float]) -> Summary:
     """Summarize values; there must be at least one."""
     x = checked(values)
     enough = len(x) >= LEAST

@@ -19,7 +19,7 @@ from smallgroup.report.palette import LEARNERS
 from smallgroup.runner import read_current_rows
 from smallgroup.runtime.files import write_whole
 from smallgroup.runtime.text import escape_label
-from smallgroup.statistics import summarise
+from smallgroup.statistics import summarize
 from smallgroup.study.file import Figure
 from smallgroup.study.measures import MEASURES
 from smallgroup.study.plan import Line, Plan
@@ -138,7 +138,7 @@ def beside(number: int, curves: Sequence[Curve]) -> float:
 
 def draw_curve(axes: Axes, curve: Curve, number: int, aside: float) -> None:
     """Draw means over seeds, with 95 % intervals."""
-    found = [summarise(values) for _, values in curve.points]
+    found = [summarize(values) for _, values in curve.points]
     means = np.array([one.mean for one in found])
     low = np.array([one.interval[0] if one.interval else one.mean for one in found])
     high = np.array([one.interval[1] if one.interval else one.mean for one in found])
@@ -151,8 +151,8 @@ def draw_curve(axes: Axes, curve: Curve, number: int, aside: float) -> None:
 def look(number: int) -> dict[str, Any]:
     """Return the look of a curve: 28 curves all differ; where a color comes again, mark and line are others."""
     again = number // len(LEARNERS)
-    colour, mark = LEARNERS[number % len(LEARNERS)][0], _MARKS[(number + again) % len(_MARKS)]
-    return {"color": colour, "marker": mark, "linestyle": _LINES[again % len(_LINES)]}
+    color, mark = LEARNERS[number % len(LEARNERS)][0], _MARKS[(number + again) % len(_MARKS)]
+    return {"color": color, "marker": mark, "linestyle": _LINES[again % len(_LINES)]}
 
 
 def over_epochs(plan: Plan, store: Store) -> tuple[list[Curve], int]:

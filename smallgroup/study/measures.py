@@ -114,7 +114,7 @@ def _score_correlation(outcome: "Outcome", k: int) -> float | None:
 
 def _passes(outcome: "Outcome") -> float | None:
     """Return the passes of all learners and steps; None if they would leave out an earlier search for labelers."""
-    if outcome.labellers is not None:
+    if outcome.labelers is not None:
         return None
     search = outcome.config.search
     per_epoch = search.steps_per_epoch or outcome.search.steps // search.epochs

@@ -23,13 +23,13 @@ class Outcome:
     """Where the files of the search are."""
     trainings: tuple[TrainResult, ...] = ()
     """Trainings of the answer's cell."""
-    labellers: SearchResult | None = None
+    labelers: SearchResult | None = None
     """The search that had to be carried out before."""
 
     @property
     def seconds(self) -> float:
         """What it took to find the cell."""
-        return self.search.seconds + (0.0 if self.labellers is None else self.labellers.seconds)
+        return self.search.seconds + (0.0 if self.labelers is None else self.labelers.seconds)
 
     @cached_property
     def scores(self) -> list[Any]:

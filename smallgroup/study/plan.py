@@ -23,7 +23,7 @@ class PlannedRun:
     config: Config
     trains: "PlannedRun | None" = None
     """If the run is a training, the search whose cell it trains."""
-    labellers: "PlannedRun | None" = None
+    labelers: "PlannedRun | None" = None
     """If the run is a search, the search whose learners make its labels; None: it makes its own."""
 
     @property
@@ -34,7 +34,7 @@ class PlannedRun:
     @property
     def needs(self) -> tuple["PlannedRun", ...]:
         """Return the runs that must be finished first."""
-        return tuple(run for run in (self.trains, self.labellers) if run is not None)
+        return tuple(run for run in (self.trains, self.labelers) if run is not None)
 
     @cached_property
     def key(self) -> str:
@@ -153,7 +153,7 @@ def _runs(study: Study, point: Mapping[str, Any], row: StudyRow, seed: int) -> R
         search = PlannedRun(_of_nobody_taught(config))
     else:
         search = PlannedRun(
-            config, labellers=_labellers(resolve(keys_of(study, point, row, seed, row.labelers)), config, row)
+            config, labelers=_labelers(resolve(keys_of(study, point, row, seed, row.labelers)), config, row)
         )
     if "train" not in study.phases:
         return Runs(search)
@@ -162,7 +162,7 @@ def _runs(study: Study, point: Mapping[str, Any], row: StudyRow, seed: int) -> R
     return Runs(search, tuple(PlannedRun(_retraining(after, i), trains=search) for i in range(study.retrainings)))
 
 
-def _labellers(config: Config, pupils: Config, row: StudyRow) -> PlannedRun:
+def _labelers(config: Config, pupils: Config, row: StudyRow) -> PlannedRun:
     """Return the search that is run before that of a row, to make its labels."""
     _check_teaching(config, f"labelers of {row.name}")
     if len(config.learners) != len(pupils.learners):

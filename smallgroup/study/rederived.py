@@ -28,7 +28,7 @@ from smallgroup.spaces import GroundTruth, definition_of
 from smallgroup.spaces.choices import Scores
 from smallgroup.spaces.ground_truth import Standing
 from smallgroup.spaces.kinds import Rule
-from smallgroup.statistics import compare_paired, summarise
+from smallgroup.statistics import compare_paired, summarize
 from smallgroup.study.file import keys_of, open_study
 from smallgroup.study.plan import Line, Plan, PlannedRun, planned
 from smallgroup.study.store import Store
@@ -176,7 +176,7 @@ def _mean(values: Sequence[float | None], *, spread: bool = True) -> str:
     known = [value for value in values if value is not None]
     if not known:
         return "–"
-    found = summarise(known)
+    found = summarize(known)
     return f"{found.mean:.1f}" if found.std is None or not spread else f"{found.mean:.1f} ± {found.std:.1f}"
 
 

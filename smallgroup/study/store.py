@@ -61,11 +61,11 @@ class Store:
     def outcome(self, runs: Runs) -> Outcome | None:
         """Return the results of a search and its trainings; None: some are not complete."""
         search, trainings = self.result(runs.search), [self.result(run) for run in runs.trainings]
-        labellers = None if runs.search.labellers is None else self.result(runs.search.labellers)
+        labelers = None if runs.search.labelers is None else self.result(runs.search.labelers)
         whole = tuple(each for each in trainings if isinstance(each, TrainResult))
         if not isinstance(search, SearchResult) or len(whole) != len(trainings):
             return None
-        before = labellers if isinstance(labellers, SearchResult) else None
+        before = labelers if isinstance(labelers, SearchResult) else None
         return Outcome(search, runs.search.config, self.place(runs.search), whole, before)
 
     def state(self, run: PlannedRun) -> StoreState:

@@ -16,7 +16,7 @@ from smallgroup.statistics import (
     equivalent_paired,
     holm,
     over_retrainings,
-    summarise,
+    summarize,
 )
 from smallgroup.study.baselines import Lookups, picked
 from smallgroup.study.file import Claim, keys_of
@@ -61,7 +61,7 @@ class Entry:
     @property
     def summary(self) -> Summary | None:
         """Return mean, deviation and interval; None: no run has the number yet."""
-        return summarise(list(self.values.values())) if self.values else None
+        return summarize(list(self.values.values())) if self.values else None
 
 
 @dataclass(frozen=True)

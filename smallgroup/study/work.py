@@ -36,8 +36,8 @@ def carry_out(run: PlannedRun, store: Store) -> None:
     if run.trains is not None:
         api.train(store.place(run.trains), config, out=place, resume=True, watcher=_Log())
         return
-    if run.labellers is not None:
-        search = config.search.model_copy(update={"labelers": store.place(run.labellers)})
+    if run.labelers is not None:
+        search = config.search.model_copy(update={"labelers": store.place(run.labelers)})
         config = config.model_copy(update={"search": search})
     api.search(config, out=place, resume=True, watcher=_Log())
 

@@ -14,7 +14,7 @@ from smallgroup.methods import Darts, EpochEnd, Method, Progress, Relaxed
 from smallgroup.spaces import SPACES, definition_of
 from smallgroup.spaces.edges import MixedNodes
 from smallgroup.spaces.space import Space
-from smallgroup.spaces.weights import initialise
+from smallgroup.spaces.weights import initialize
 from smallgroup.testing.groups import GroupBatches, batches_for, group_of, learner_of, relaxed_of
 from smallgroup.testing.small import small_network, small_space
 from smallgroup.testing.smooth import SmoothSpace
@@ -196,7 +196,7 @@ class MethodContract:
                 for name, tensor in relaxed.initial_architecture().items()
             }
             genotype = relaxed.derive(architecture)
-            network = initialise(small_network(genotype), generator)
+            network = initialize(small_network(genotype), generator)
             logits = network.eval()(torch.randn(2, *space.images.shape, generator=generator))
             assert logits.shape == (2, 4)
             assert bool(logits.isfinite().all())

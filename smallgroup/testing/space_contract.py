@@ -12,7 +12,7 @@ from smallgroup.runtime import stream
 from smallgroup.spaces.edges import MixedEdge
 from smallgroup.spaces.kinds import Kind, Rule
 from smallgroup.spaces.space import EdgeParts, Mixture, Space, Transform
-from smallgroup.spaces.weights import initial_weights, initialise
+from smallgroup.spaces.weights import initial_weights, initialize
 from smallgroup.testing.groups import batches_for, group_of
 
 RULES = get_args(get_type_hints(Rule)["name"])
@@ -158,7 +158,7 @@ class SpaceContract:
             scores = {kind: torch.rand(spec.shape, generator=generator) for kind, spec in space.kinds.items()}
             genotype = space.derive(scores, Rule(rule))
             assert genotype == space.derive(scores, Rule(rule))
-            network = initialise(self.network(genotype), generator).eval()
+            network = initialize(self.network(genotype), generator).eval()
             assert bool(network(torch.randn(2, *space.images.shape, generator=generator)).isfinite().all())
 
     @pytest.mark.parametrize("rule", RULES)

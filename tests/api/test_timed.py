@@ -24,7 +24,7 @@ TRAINING: dict[str, Any] = {
 def still(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock stands still, and a step takes a second."""
     monkeypatch.setitem(budget.CLOCKS, "cpu", lambda: 5.0)
-    seconds: dict[Part, float] = {(kind, (0, 0)): 1.0 for kind in ("labellers", "weights", "all")}
+    seconds: dict[Part, float] = {(kind, (0, 0)): 1.0 for kind in ("labelers", "weights", "all")}
     monkeypatch.setattr(fitting, "measure", lambda *_: StepTimes({**seconds, ("end", (0, 0)): 0.5}))
     monkeypatch.setattr(TrainingJob, "measure", lambda *_, **__: 1.0)
 

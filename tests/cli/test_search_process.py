@@ -193,7 +193,7 @@ def test_long_epochs_are_not_silent_in_a_log() -> None:
 def test_the_time_left_knows_that_steps_differ() -> None:
     """Two steps of V, one of V and W, three that move the architecture; epochs end after steps 3 and 6."""
     job = make_job(resolve({**KEYS, "search": {**KEYS["search"], "v_warmup": 0.34, "architecture_warmup": 0.5}}))
-    assert [job.course.kind(step) for step in range(6)] == ["labellers"] * 2 + ["weights"] + ["all"] * 3
+    assert [job.course.kind(step) for step in range(6)] == ["labelers"] * 2 + ["weights"] + ["all"] * 3
     ends = 3 * len(job.metrics.indices) / 8
     estimate = Estimate(job)
     assert estimate.left(1, 10.0) is None  # the first step does not count
@@ -209,7 +209,7 @@ def test_the_time_left_knows_that_steps_differ() -> None:
 
 def even(step: float, end: float) -> StepTimes:
     """Two learners without stages whose steps all take the same time."""
-    kinds: tuple[StepKind, ...] = ("labellers", "weights", "all")
+    kinds: tuple[StepKind, ...] = ("labelers", "weights", "all")
     return StepTimes({**{(kind, (0, 0)): step for kind in kinds}, ("end", (0, 0)): end})
 
 

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from smallgroup.data import Augmentation, augment
-from smallgroup.data.augment import crop_and_flip, cutout, draw, draw_parts, normalise
+from smallgroup.data.augment import crop_and_flip, cutout, draw, draw_parts, normalize
 from smallgroup.runtime import stream
 from tests.data.makers import noise
 
@@ -17,9 +17,9 @@ def augment_pixels(images: Tensor, settings: Augmentation, *key: int | str) -> T
 
 
 def cut(pixels: Tensor, settings: Augmentation, key: int, *, mean: float, std: float) -> Tensor:
-    centres = draw(settings, _shape(pixels), key).centres
-    assert centres is not None
-    return cutout(normalise(pixels, (mean,), (std,), torch.float64), centres, settings.cutout)
+    centers = draw(settings, _shape(pixels), key).centers
+    assert centers is not None
+    return cutout(normalize(pixels, (mean,), (std,), torch.float64), centers, settings.cutout)
 
 
 def _shape(images: Tensor) -> tuple[int, int, int, int]:
@@ -81,15 +81,15 @@ def test_cutout_is_exact(shape: tuple[int, ...], length: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_normalisation(dtype: torch.dtype) -> None:
+def test_normalization(dtype: torch.dtype) -> None:
     images = noise(4, 3, 5, 5)
-    found = normalise(images, (0.1, 0.5, 0.9), (0.2, 1.0, 3.0), dtype)
+    found = normalize(images, (0.1, 0.5, 0.9), (0.2, 1.0, 3.0), dtype)
     assert found.dtype == dtype
     for channel, (mean, std) in enumerate([(0.1, 0.2), (0.5, 1.0), (0.9, 3.0)]):
         torch.testing.assert_close(found[:, channel].double(), (images[:, channel].double() / 255 - mean) / std)
 
 
-def test_borders_are_black_and_holes_have_the_mean_colour() -> None:
+def test_borders_are_black_and_holes_have_the_mean_color() -> None:
     """The published order: the crop pads before normalization, cutout blanks after it."""
     white = torch.full((500, 1, 8, 8), 255, dtype=torch.uint8)
     settings = Augmentation(crop_padding=2, flip=False, cutout=4)

@@ -67,7 +67,7 @@ def test_without_bad_files_everything_is_as_if_they_were_not_there(tmp_path: Pat
     assert found.digest == clean.digest
 
 
-def test_unlabelled_images_are_decoded_as_well(tmp_path: Path) -> None:
+def test_unlabeled_images_are_decoded_as_well(tmp_path: Path) -> None:
     folder, more = class_folders(tmp_path / "photos", 8), tmp_path / "more"
     for number in range(3):
         picture(more / f"{number}.png", key=number)

@@ -11,7 +11,7 @@ from PIL import Image, ImageOps
 
 from smallgroup.data import DataError, FileImages, decoding
 from smallgroup.data.augment import Parts
-from smallgroup.data.decoding import DRAWS, Unreadable, centre_box, header, random_box
+from smallgroup.data.decoding import DRAWS, Unreadable, center_box, header, random_box
 from smallgroup.runtime import stream
 from tests.data.makers import array, noise, picture
 
@@ -53,13 +53,13 @@ def test_cameras_rotation_is_applied_exactly(tmp_path: Path, orientation: int) -
     assert torch.equal(part, shown[:, 1:5, 8:12])
 
 
-def test_grey_becomes_colour_and_colour_grey(tmp_path: Path) -> None:
+def test_gray_becomes_color_and_color_gray(tmp_path: Path) -> None:
     pixels = noise(8, 8)
     Image.fromarray(pixels.numpy()).save(tmp_path / "a.png")
     assert torch.equal(fetched(tmp_path / "a.png"), pixels.expand(3, 8, 8))
-    colours = noise(8, 8, 3)
-    Image.fromarray(colours.numpy()).save(tmp_path / "b.png")
-    luma = (colours.double() * torch.tensor([0.299, 0.587, 0.114])).sum(2)
+    colors = noise(8, 8, 3)
+    Image.fromarray(colors.numpy()).save(tmp_path / "b.png")
+    luma = (colors.double() * torch.tensor([0.299, 0.587, 0.114])).sum(2)
     assert fetched(tmp_path / "b.png", channels=1).shape == (1, 8, 8)
     torch.testing.assert_close(fetched(tmp_path / "b.png", channels=1)[0].double(), luma, atol=1.0, rtol=0)
 
@@ -118,9 +118,9 @@ def test_odd_sizes_are_brought_to_size(tmp_path: Path, width: int, height: int) 
     assert torch.equal(found, torch.tensor([9, 99, 199], dtype=torch.uint8).view(3, 1, 1).expand(3, 8, 8))
 
 
-def test_the_centre_is_kept_with_and_without_a_margin(tmp_path: Path) -> None:
-    assert centre_box(500, 375, 1) == (62, 0, 437, 375)
-    assert centre_box(375, 500, 256 / 224) == (23, 86, 351, 414)
+def test_the_center_is_kept_with_and_without_a_margin(tmp_path: Path) -> None:
+    assert center_box(500, 375, 1) == (62, 0, 437, 375)
+    assert center_box(375, 500, 256 / 224) == (23, 86, 351, 414)
     picture(tmp_path / "a.png", 40, 30)
     with Image.open(tmp_path / "a.png") as image:
         expected = array(image.resize((8, 8), Image.Resampling.BILINEAR, box=(7, 2, 33, 28)))
@@ -135,7 +135,7 @@ def test_large_photographs_are_decoded_smaller_but_look_the_same(tmp_path: Path)
         smooth.save(tmp_path / "a.jpg", quality=95, exif=exif)
         with Image.open(tmp_path / "a.jpg") as image:
             turned = ImageOps.exif_transpose(image)
-        exact = turned.resize((32, 32), Image.Resampling.BILINEAR, box=centre_box(*turned.size, 1))
+        exact = turned.resize((32, 32), Image.Resampling.BILINEAR, box=center_box(*turned.size, 1))
         found = fetched(tmp_path / "a.jpg", 32).permute(1, 2, 0).double()
         assert (found - torch.from_numpy(array(exact).copy()).double()).abs().mean() < 2.5
 
@@ -217,7 +217,7 @@ def test_random_parts_have_the_published_distribution() -> None:
     assert abs((top / (300 - height).clamp(min=1))[small].mean() - 0.5) < 0.01
 
 
-def test_parts_that_never_fit_fall_back_to_the_centre() -> None:
+def test_parts_that_never_fit_fall_back_to_the_center() -> None:
     assert random_box(1000, 10, 1.0, [0.5] * DRAWS) == (493, 0, 506, 10)
     assert random_box(10, 1000, 1.0, [0.5] * DRAWS) == (0, 493, 10, 506)
     assert random_box(1, 1, 0.08, [0.0] * DRAWS)[2:] > (0, 0)

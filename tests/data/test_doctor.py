@@ -88,7 +88,7 @@ def test_names_that_are_none_are_findings_too(tmp_path: Path) -> None:
     assert all("\n" not in finding.sentence for finding in found)
 
 
-def test_loose_images_are_fit_for_the_unlabelled_set(tmp_path: Path) -> None:
+def test_loose_images_are_fit_for_the_unlabeled_set(tmp_path: Path) -> None:
     name = f"folder:{tmp_path}"
     (finding,) = examine(tmp_path, (name,))
     assert (finding.status, finding.sentence) == ("missing", f"{tmp_path} holds no images")
@@ -102,7 +102,7 @@ def test_loose_images_are_fit_for_the_unlabelled_set(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["camera", "2024/may"])
-def test_unlabelled_images_in_a_folder_of_their_own_are_not_damaged(tmp_path: Path, place: str) -> None:
+def test_unlabeled_images_in_a_folder_of_their_own_are_not_damaged(tmp_path: Path, place: str) -> None:
     for number in range(3):
         picture(tmp_path / place / f"{number}.png")
     (finding,) = examine(tmp_path, (f"folder:{tmp_path}",))

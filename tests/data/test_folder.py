@@ -182,7 +182,7 @@ def test_imagenet_layout(tmp_path: Path) -> None:
     assert data.test is not None
     assert data.augmentation.smallest_area == 0.08
     assert data.notes == ("a subset of ImageNet: 2 of 1,000 classes, 6 training images",)
-    assert (data.proportions.labelled, data.proportions.train, data.proportions.unlabeled) == (0.125, 0.8, 0.1)
+    assert (data.proportions.labeled, data.proportions.train, data.proportions.unlabeled) == (0.125, 0.8, 0.1)
     shutil.rmtree(tmp_path / "imagenet" / "val")
     assert open_imagenet(tmp_path / "imagenet").test is None
     with pytest.raises(DataError, match=r"ImageNet must be a folder, but .*imagenet/train does not exist.*--data-root"):

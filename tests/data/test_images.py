@@ -13,15 +13,15 @@ from tests.data.makers import noise
 
 def test_other_sizes_and_channels_are_made_on_the_way_out() -> None:
     pixels = torch.tensor([10, 100, 250], dtype=torch.uint8).view(1, 3, 1, 1).expand(6, 3, 32, 32)
-    grey = TensorImages(pixels, None, size=8, channels=1).fetch(torch.tensor([4, 1]))
-    assert grey.shape == (2, 1, 8, 8)
-    assert grey.eq(90).all()  # 0.299 * 10 + 0.587 * 100 + 0.114 * 250
+    gray = TensorImages(pixels, None, size=8, channels=1).fetch(torch.tensor([4, 1]))
+    assert gray.shape == (2, 1, 8, 8)
+    assert gray.eq(90).all()  # 0.299 * 10 + 0.587 * 100 + 0.114 * 250
     digits = TensorImages(noise(6, 1, 8, 8), None, size=32, channels=3).fetch(torch.tensor([0]))
     assert digits.shape == (1, 3, 32, 32)
     assert torch.equal(digits[:, 0], digits[:, 2])
 
 
-def test_flat_colours_survive_resizing() -> None:
+def test_flat_colors_survive_resizing() -> None:
     flat = torch.full((1, 3, 32, 32), 200, dtype=torch.uint8)
     for size in (1, 7, 64):
         assert TensorImages(flat, None, size=size).fetch(torch.tensor([0])).eq(200).all()

@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from smallgroup.data import Augmentation, DataError, FileImages, Reader, Stream, TensorImages, open_dataset, ordered
-from smallgroup.data.loader import LabelledImages, batch_bounds
+from smallgroup.data.loader import LabeledImages, batch_bounds
 from tests.data.makers import class_folders, noise, tensor_images
 
 PLAIN: dict[str, Any] = {"mean": (0.0,) * 3, "std": (1.0,) * 3}
 FULL = Augmentation(smallest_area=0.2, crop_padding=2, cutout=4, color_jitter=True)
 
 
-def labelled(count: int, batch_size: int, augmentation: Augmentation = FULL, **more: Any) -> Stream[LabelledImages]:
+def labeled(count: int, batch_size: int, augmentation: Augmentation = FULL, **more: Any) -> Stream[LabeledImages]:
     settings = {"seed": 0, "purpose": "train", **PLAIN, **more}
     return Stream(
         tensor_images(count), torch.arange(count), batch_size=batch_size, augmentation=augmentation, **settings
@@ -43,7 +43,7 @@ def test_batches_hold_every_image_and_none_is_left_alone(total: int, size: int, 
 
 @pytest.mark.parametrize(("count", "batch_size"), [(40, 8), (43, 8), (41, 8), (9, 9)])
 def test_every_sample_occurs_exactly_once_per_epoch(count: int, batch_size: int) -> None:
-    stream = labelled(count, batch_size, Augmentation.none())
+    stream = labeled(count, batch_size, Augmentation.none())
     for epoch in range(3):
         steps = range(epoch * len(stream), (epoch + 1) * len(stream))
         seen = [stream.batch(step) for step in steps]
@@ -59,29 +59,29 @@ def test_only_the_given_images_are_shown() -> None:
     images = tensor_images(50)
     chosen = torch.tensor([3, 7, 20, 21, 49, 8])
     stream = Stream(
-        images, chosen, batch_size=4, seed=0, purpose="x", augmentation=Augmentation.none(), labelled=False, **PLAIN
+        images, chosen, batch_size=4, seed=0, purpose="x", augmentation=Augmentation.none(), labeled=False, **PLAIN
     )
     inputs = torch.cat([stream.batch(step) for step in range(len(stream))])
     assert sorted(inputs[:, 0, 0, 0].mul(255).round().int().tolist()) == sorted(chosen.tolist())
 
 
-def same(a: LabelledImages, b: LabelledImages) -> bool:
+def same(a: LabeledImages, b: LabeledImages) -> bool:
     return torch.equal(a[0], b[0]) and torch.equal(a[1], b[1])
 
 
 def test_random_access_equals_iteration_in_any_order() -> None:
-    in_turn = list(islice(labelled(43, 8).batches(), 14))
-    stream = labelled(43, 8)
+    in_turn = list(islice(labeled(43, 8).batches(), 14))
+    stream = labeled(43, 8)
     for step in (13, 0, 5, 6, 12, 5):
         assert same(stream.batch(step), in_turn[step])
-    for step, batch in enumerate(islice(labelled(43, 8).batches(start=9), 5), 9):
+    for step, batch in enumerate(islice(labeled(43, 8).batches(start=9), 5), 9):
         assert same(batch, in_turn[step])
 
 
 def test_epochs_seeds_purposes_and_steps_differ() -> None:
-    stream = labelled(48, 8)
+    stream = labeled(48, 8)
     assert not torch.equal(stream.indices_of(0), stream.indices_of(len(stream)))
-    for other in (labelled(48, 8, seed=1), labelled(48, 8, purpose="validation")):
+    for other in (labeled(48, 8, seed=1), labeled(48, 8, purpose="validation")):
         assert not torch.equal(stream.indices_of(0), other.indices_of(0))
     # Where all images are the same, batches differ by their augmentation alone.
     twins = TensorImages(noise(1, 3, 8, 8).expand(16, -1, -1, -1), torch.zeros(16, dtype=torch.int64))
@@ -92,7 +92,7 @@ def test_epochs_seeds_purposes_and_steps_differ() -> None:
 
 
 def test_types_and_statistics() -> None:
-    inputs, labels = labelled(9, 9, Augmentation.none(), dtype=torch.float64, mean=(0.5,) * 3, std=(0.25,) * 3).batch(0)
+    inputs, labels = labeled(9, 9, Augmentation.none(), dtype=torch.float64, mean=(0.5,) * 3, std=(0.25,) * 3).batch(0)
     assert inputs.dtype == torch.float64
     assert labels.dtype == torch.int64
     images = tensor_images(9)
@@ -103,19 +103,19 @@ def test_types_and_statistics() -> None:
 
 def test_wrong_use_gets_a_sentence() -> None:
     with pytest.raises(DataError, match="a batch for train needs 8 images, but there are only 7"):
-        labelled(7, 8)
+        labeled(7, 8)
     with pytest.raises(DataError, match="batch_size >= 1 and workers >= 0 must hold, but got batch_size=0"):
-        labelled(7, 0)
+        labeled(7, 0)
     with pytest.raises(DataError, match="workers=-1"):
-        labelled(7, 2, workers=-1)
+        labeled(7, 2, workers=-1)
     with pytest.raises(DataError, match="step=-1"):
-        labelled(7, 2).batch(-1)
-    unlabelled = TensorImages(noise(4, 3, 8, 8), None)
+        labeled(7, 2).batch(-1)
+    unlabeled = TensorImages(noise(4, 3, 8, 8), None)
     settings: dict[str, Any] = {"seed": 0, "purpose": "train", "augmentation": FULL, **PLAIN}
     with pytest.raises(DataError, match="images for train must have labels"):
-        Stream(unlabelled, torch.arange(4), batch_size=2, **settings)
+        Stream(unlabeled, torch.arange(4), batch_size=2, **settings)
     with pytest.raises(DataError, match="must be there and have labels"):
-        next(ordered(unlabelled, torch.arange(4), batch_size=2, **PLAIN))
+        next(ordered(unlabeled, torch.arange(4), batch_size=2, **PLAIN))
     with pytest.raises(DataError, match="must be there and have labels"):
         next(ordered(tensor_images(4), torch.arange(0), batch_size=2, **PLAIN))
 
@@ -136,7 +136,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> FileImages:
     return data.train
 
 
-def from_files(files: FileImages, workers: int, augmentation: Augmentation = FULL) -> Stream[LabelledImages]:
+def from_files(files: FileImages, workers: int, augmentation: Augmentation = FULL) -> Stream[LabeledImages]:
     settings: dict[str, Any] = {"seed": 0, "purpose": "train", "augmentation": augmentation, **PLAIN}
     return Stream(files, torch.arange(24), batch_size=5, workers=workers, **settings)
 
@@ -186,7 +186,7 @@ def test_every_file_once_per_epoch_with_workers(files: FileImages) -> None:
 
 
 def test_results_do_not_depend_on_threads() -> None:
-    stream = labelled(96, 96)
+    stream = labeled(96, 96)
     expected = stream.batch(1)
     threads = torch.get_num_threads()
     try:

@@ -74,12 +74,12 @@ def test_wrong_settings(setting: dict[str, object], message: str) -> None:
         DataConfig().dataset = "cifar10"
 
 
-def test_the_labelled_dataset_as_unlabelled_one_is_its_training_part() -> None:
+def test_the_labeled_dataset_as_unlabeled_one_is_its_training_part() -> None:
     data = open_search_data(DataConfig(dataset="digits", unlabeled="digits", held_out=0.1), seed=0)
     assert torch.equal(data.unlabeled_indices, data.splits.train)
 
 
-def test_all_streams_are_normalised_by_the_labelled_images() -> None:
+def test_all_streams_are_normalized_by_the_labeled_images() -> None:
     data = open_search_data(DataConfig(dataset="digits"), seed=0)
     for source in (data.train, data.validation, data.without_labels):
         stream = source(8, 0)

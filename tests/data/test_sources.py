@@ -28,7 +28,7 @@ def test_digits_need_no_file() -> None:
     assert open_dataset("digits", Path(), size=16).train.fetch(torch.tensor([0])).shape == (1, 1, 16, 16)
 
 
-def test_unlabelled_images_come_like_the_labelled_ones(tmp_path: Path) -> None:
+def test_unlabeled_images_come_like_the_labeled_ones(tmp_path: Path) -> None:
     cifar10_folder(tmp_path)
     cifar100_folder(tmp_path)
     digits, cifar = open_dataset("digits", tmp_path), open_dataset("cifar10", tmp_path)
@@ -45,7 +45,7 @@ def test_unlabelled_images_come_like_the_labelled_ones(tmp_path: Path) -> None:
             assert fetched.shape == (2, like.channels, like.size, like.size)
 
 
-def test_imagenet_as_unlabelled_images_keeps_its_margin(tmp_path: Path) -> None:
+def test_imagenet_as_unlabeled_images_keeps_its_margin(tmp_path: Path) -> None:
     class_folders(tmp_path / "imagenet" / "train", 3, ("n01", "n02"))
     images = open_unlabeled("imagenet", tmp_path, open_dataset("digits", tmp_path))
     assert isinstance(images, FileImages)
@@ -64,7 +64,7 @@ def test_unknown_names_and_sizes() -> None:
         open_dataset("digits", Path(), size=0)
 
 
-def test_folders_of_unlabelled_images_must_hold_some(tmp_path: Path) -> None:
+def test_folders_of_unlabeled_images_must_hold_some(tmp_path: Path) -> None:
     digits = open_dataset("digits", tmp_path)
     with pytest.raises(DataError, match=r"must hold images for the unlabeled set, but there is none in it"):
         open_unlabeled(f"folder:{tmp_path}", tmp_path, digits)

@@ -76,11 +76,11 @@ def test_held_out_images_come_from_both_halves_and_are_in_neither() -> None:
     assert set(less.validation.tolist()) < set(whole.validation.tolist())
     assert len(set(less.held_out.tolist()) & set(whole.train.tolist())) == 25
     assert torch.bincount(data.labels()[less.held_out]).tolist() == [10] * 5
-    half = split(data, seed=4, held_out=0.1, proportions=Proportions(labelled=0.5))
+    half = split(data, seed=4, held_out=0.1, proportions=Proportions(labeled=0.5))
     assert [len(half.train), len(half.validation), len(half.held_out)] == [100, 100, 50]
 
 
-def test_unlabelled_images_of_the_same_set() -> None:
+def test_unlabeled_images_of_the_same_set() -> None:
     data = dataset([60] * 3)
     found = split(data, seed=0, unlabeled="split")
     assert [len(part) for part in parts(found)] == [60, 60, 0, 60]
@@ -92,7 +92,7 @@ def test_unlabelled_images_of_the_same_set() -> None:
 
 
 def test_imagenet_shares() -> None:
-    data = dataset([1000, 1200], Proportions(labelled=0.125, train=0.8, unlabeled=0.1))
+    data = dataset([1000, 1200], Proportions(labeled=0.125, train=0.8, unlabeled=0.1))
     found = split(data, seed=0, unlabeled="split")
     assert [len(part) for part in parts(found)] == [220, 55, 0, 220]
     assert disjoint(parts(found))

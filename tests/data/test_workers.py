@@ -13,12 +13,12 @@ import torch
 
 from smallgroup.data import Augmentation, DataError, FileImages, Stream
 from smallgroup.data.errors import WorkerError
-from smallgroup.data.loader import LabelledImages
+from smallgroup.data.loader import LabeledImages
 from smallgroup.data.workers import Worker
 from tests.data.makers import picture
 
 
-def stream_of(paths: list[Path], workers: int = 2) -> Stream[LabelledImages]:
+def stream_of(paths: list[Path], workers: int = 2) -> Stream[LabeledImages]:
     images = FileImages([str(path) for path in paths], torch.zeros(len(paths), dtype=torch.int64), size=8)
     settings: dict[str, Any] = {"mean": (0.0,) * 3, "std": (1.0,) * 3, "augmentation": Augmentation.none()}
     return Stream(images, torch.arange(len(paths)), batch_size=2, seed=0, purpose="train", workers=workers, **settings)

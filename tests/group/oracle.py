@@ -143,8 +143,8 @@ def term_gradients(learners: Sequence[Learner], batches: Any, **options: object)
         if options.get("labels_from") == "w-joint":
             others = everything - losses[k]
             for term, loss in (("own", losses[k]), ("label", others)):
-                pupil, labeller = _derivative(loss, roles[k]["w"]), _derivative(loss, roles[k]["label"])
-                terms[term] = {name: pupil[name] + labeller[name] for name in pupil}
+                pupil, labeler = _derivative(loss, roles[k]["w"]), _derivative(loss, roles[k]["label"])
+                terms[term] = {name: pupil[name] + labeler[name] for name in pupil}
         result.append(terms)
     return result
 

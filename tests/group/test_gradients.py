@@ -187,7 +187,7 @@ def test_permuting_the_learners_permutes_the_result(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["first-order", "exact", "finite-difference"])
-def test_duplicating_every_unlabelled_image_changes_nothing(mode: str) -> None:
+def test_duplicating_every_unlabeled_image_changes_nothing(mode: str) -> None:
     train, u, validation = make_batches()
     group = group_of(make_learners(3), hypergradient=mode)
     once = group.architecture_gradients(train, u, validation, parts=True)

@@ -54,13 +54,13 @@ def test_a_penalty_is_part_of_the_direct_term_and_of_nothing_else(mode: Any) -> 
 
 
 def test_a_penalty_moves_no_weight_and_no_reported_loss() -> None:
-    plain, penalised = make_learners(2), [rewrap(a, Wrapped(a, penalty=squares)) for a in make_learners(2)]
-    reports = [group_of(learners).step(*make_batches()) for learners in (plain, penalised)]
+    plain, penalized = make_learners(2), [rewrap(a, Wrapped(a, penalty=squares)) for a in make_learners(2)]
+    reports = [group_of(learners).step(*make_batches()) for learners in (plain, penalized)]
     for k in range(2):
         assert reports[0].learners[k].validation_loss == reports[1].learners[k].validation_loss
-        assert same_bits(plain[k].v or {}, penalised[k].v or {})
-        assert same_bits(plain[k].w, penalised[k].w)
-        assert any(not torch.equal(plain[k].architecture[n], t) for n, t in penalised[k].architecture.items())
+        assert same_bits(plain[k].v or {}, penalized[k].v or {})
+        assert same_bits(plain[k].w, penalized[k].w)
+        assert any(not torch.equal(plain[k].architecture[n], t) for n, t in penalized[k].architecture.items())
 
 
 def test_a_penalty_that_is_not_finite_stops_the_step() -> None:

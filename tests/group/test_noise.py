@@ -76,19 +76,19 @@ def test_control_fresh_noise_in_the_second_probe_is_seen() -> None:
     check_sampled_terms("exact", fresh=True)
 
 
-def test_a_frozen_labeller_draws_anew_in_every_step_and_by_itself() -> None:
+def test_a_frozen_labeler_draws_anew_in_every_step_and_by_itself() -> None:
     learner = learner_of(Dropping, 1, torch.float64)
-    labeller = learner.frozen()
+    labeler = learner.frozen()
     u = make_batches()[1]
     outputs = []
     for step in (0, 1, 0):
-        labeller.begin_step(step)
+        labeler.begin_step(step)
         learner.begin_step(5)
-        outputs.append(labeller(u))
+        outputs.append(labeler(u))
     assert torch.equal(outputs[0], outputs[2])
     assert not torch.equal(outputs[0], outputs[1])
     learners = make_learners(2)
-    group = group_of(learners, labels_from=[labeller, learner_of(Dropping, 2, torch.float64).frozen()])
+    group = group_of(learners, labels_from=[labeler, learner_of(Dropping, 2, torch.float64).frozen()])
     train, _, validation = make_batches()
     labels = [group.step(train, u, validation).learners[0].soft_labels for _ in range(2)]
     assert not torch.equal(labels[0], labels[1])  # type: ignore[arg-type]

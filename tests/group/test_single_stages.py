@@ -9,12 +9,12 @@ from tests.group.checks import group_of
 from tests.group.networks import make_batches, make_learners, same_bits, state_of
 
 
-def test_labellers_alone_move_as_in_a_whole_step_and_nothing_else_moves() -> None:
+def test_labelers_alone_move_as_in_a_whole_step_and_nothing_else_moves() -> None:
     whole, alone = make_learners(2), make_learners(2)
     before = state_of(alone)
     group_of(whole).step(*make_batches())
     group = group_of(alone)
-    report = group.step_labellers(make_batches()[0])
+    report = group.step_labelers(make_batches()[0])
     for k, learner in enumerate(alone):
         assert same_bits(learner.v or {}, whole[k].v or {})
         assert report.learners[k].v_loss is not None
@@ -23,9 +23,9 @@ def test_labellers_alone_move_as_in_a_whole_step_and_nothing_else_moves() -> Non
     assert group.steps == 1
 
 
-def test_labellers_need_to_be_there() -> None:
+def test_labelers_need_to_be_there() -> None:
     with pytest.raises(ValueError, match="first weights v"):
-        group_of(make_learners(2), labels_from="w").step_labellers(make_batches()[0])
+        group_of(make_learners(2), labels_from="w").step_labelers(make_batches()[0])
 
 
 @pytest.mark.parametrize("mode", ["first-order", "finite-difference", "exact"])

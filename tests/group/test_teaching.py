@@ -86,19 +86,19 @@ def test_without_the_label_path_the_joint_form_has_no_label_term() -> None:
     assert group.step(*make_batches()).skipped == 0
 
 
-def test_a_frozen_labeller_is_a_finished_search_and_stays_as_it_is() -> None:
+def test_a_frozen_labeler_is_a_finished_search_and_stays_as_it_is() -> None:
     (finished,) = make_learners(1, seed=7)
-    labeller = finished.frozen()
+    labeler = finished.frozen()
     u = make_batches()[1]
-    before = labeller(u)
+    before = labeler(u)
     assert torch.equal(before, finished.logits(finished.w, finished.architecture, u, "label"))
     learners = make_learners(2)
-    group = group_of(learners, labels_from=[labeller, make_learners(2, seed=8)[1].frozen()], hypergradient="exact")
+    group = group_of(learners, labels_from=[labeler, make_learners(2, seed=8)[1].frozen()], hypergradient="exact")
     for seed in range(3):
         report = group.step(*make_batches(seed=seed))
         group_of([finished]).step(*make_batches(seed=seed))
-    assert torch.equal(labeller(u), before)
-    expected = labeller(make_batches(seed=2)[1]).softmax(dim=1)
+    assert torch.equal(labeler(u), before)
+    expected = labeler(make_batches(seed=2)[1]).softmax(dim=1)
     labels = report.learners[0].soft_labels
     assert labels is not None
     assert torch.allclose(labels, expected)
@@ -131,7 +131,7 @@ def test_controls_keep_the_mass_of_the_peers(targets: Any) -> None:
     assert group.learners[0].w_unlabeled_loss is not None
 
 
-def test_deep_mutual_learning_is_ablation_1_with_fixed_architectures_on_the_labelled_images() -> None:
+def test_deep_mutual_learning_is_ablation_1_with_fixed_architectures_on_the_labeled_images() -> None:
     """Against its own loss: cross-entropy plus the divergence from each peer's prediction, held constant."""
 
     def fixed(learner: Learner) -> Learner:
@@ -210,7 +210,7 @@ def test_settings_that_make_no_sense_are_refused(options: dict[str, Any], count:
         SmallGroup(make_learners(count), **options)
 
 
-def test_a_frozen_labeller_must_return_a_row_per_input() -> None:
+def test_a_frozen_labeler_must_return_a_row_per_input() -> None:
     learners = make_learners(2)
     group = group_of(learners, labels_from=[lambda _: torch.zeros(3, 4), lambda _: torch.zeros(3, 4)])
     before = state_of(learners)

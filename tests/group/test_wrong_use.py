@@ -297,7 +297,7 @@ def test_a_module_of_three_arguments_is_an_apply_too() -> None:
     assert report.learners[0].validation_loss == report.learners[1].validation_loss
 
 
-def test_a_single_learner_needs_no_unlabelled_batch_and_no_v() -> None:
+def test_a_single_learner_needs_no_unlabeled_batch_and_no_v() -> None:
     learner = linear_learner()
     train, _, validation = make_batches()
     alone = Learner(linear, learner.architecture, None, learner.w)

@@ -91,7 +91,7 @@ def test_layers_of_several_kinds(stride: int, last: bool, apart: bool) -> None:
             for one in layers
         ]
         terms = backend.convolutions([Term(x) for x in inputs], mine, stride)
-        values = [backend.normalised(term) for term in terms]
+        values = [backend.normalized(term) for term in terms]
         total = torch.stack([(value * (i + 1)).sin().sum() for i, value in enumerate(values)]).sum()
         results.append([*values, *torch.autograd.grad(total, [*inputs, *own])])
     check_same(*results)

@@ -28,7 +28,7 @@ from tests.methods.toys import (
     Children,
     Dropped,
     Frugal,
-    Normalised,
+    Normalized,
     Staged,
     Tempered,
     progress,
@@ -68,11 +68,11 @@ class TestDropped(MethodContract):
         return Dropped()
 
 
-class TestNormalised(MethodContract):
+class TestNormalized(MethodContract):
     spaces = ("nas-bench-201",)
 
     def method(self) -> Method:
-        return Normalised()
+        return Normalized()
 
 
 def test_pruning_goes_on_until_one_operation_is_left_and_asks_to_stop() -> None:

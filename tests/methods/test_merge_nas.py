@@ -13,7 +13,7 @@ from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.darts import OPERATIONS, DartsSpace
 from smallgroup.spaces.nas_bench_201 import NasBench201Space
 from smallgroup.spaces.space import EdgeParts, Mixture, Space
-from smallgroup.spaces.weights import initialise
+from smallgroup.spaces.weights import initialize
 from smallgroup.testing.groups import batches_for, group_of
 from tests.group import oracle
 
@@ -28,7 +28,7 @@ def edge(stride: int = 1) -> MergedEdge:
 
     made = MergeNas().build_edge(EdgeParts(OPERATIONS, CHANNELS, stride, make))
     assert isinstance(made, MergedEdge)
-    initialise(made, stream(0))
+    initialize(made, stream(0))
     return made.double()
 
 

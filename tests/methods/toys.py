@@ -178,10 +178,10 @@ class Partial(nn.Module):
         return torch.cat([chosen, rest if rest.shape[-1] == chosen.shape[-1] else F.max_pool2d(rest, 2, 2)], dim=1)
 
 
-class Normalised(Method):
+class Normalized(Method):
     """Edges with weights of their own beside those of operations (as in PC-DARTS)."""
 
-    name: ClassVar[str] = "normalised"
+    name: ClassVar[str] = "normalized"
 
     def initial(self, space: Space, generator: torch.Generator) -> dict[str, Tensor]:
         betas = {

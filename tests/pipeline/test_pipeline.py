@@ -320,7 +320,7 @@ def test_learners_of_different_spaces_play_off(tmp_path: Path) -> None:
 def still(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock stands still; the search is measured at 0.1 s, and a step of a training takes 5 ms."""
     monkeypatch.setitem(budgets.CLOCKS, "wall", lambda: 5.0)
-    seconds: dict[Part, float] = {(kind, (0, 0)): 0.03 for kind in ("labellers", "weights", "all")}
+    seconds: dict[Part, float] = {(kind, (0, 0)): 0.03 for kind in ("labelers", "weights", "all")}
     monkeypatch.setattr(fitting, "measure", lambda *_: StepTimes({**seconds, ("end", (0, 0)): 0.01}))
     monkeypatch.setattr(TrainingJob, "measure", lambda *_, **__: STEP)
 

@@ -51,7 +51,7 @@ def test_bad_images_get_a_sentence(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["GIF", "PNG", "WEBP", "TIFF"])
 def test_of_several_pictures_in_a_file_the_first_is_taken(form: str, tmp_path: Path) -> None:
-    frames = [Image.new("RGB", (4, 4), colour) for colour in ((250, 0, 0), (0, 250, 0), (0, 0, 250))]
+    frames = [Image.new("RGB", (4, 4), color) for color in ((250, 0, 0), (0, 250, 0), (0, 0, 250))]
     frames[0].save(tmp_path / "a.png", form, save_all=True, append_images=frames[1:])  # also another ending
     found = picture(str(tmp_path / "a.png"), **PIXELS)
     assert np.abs(found.mean(axis=(1, 2)) - [250, 0, 0]).max() < 10

@@ -392,8 +392,8 @@ def test_what_is_not_the_pages_own_does_not_run(browser: Any, made: Path, tmp_pa
         page.locator("#link").click()
         page.wait_for_selector("html.js")  # the page's own script runs
         assert page.evaluate("window.taken") is None
-        colours = [page.locator(one).first.evaluate("(x) => getComputedStyle(x).color") for one in ("#marked", "h1")]
-        assert "rgb(1, 2, 3)" not in colours
+        colors = [page.locator(one).first.evaluate("(x) => getComputedStyle(x).color") for one in ("#marked", "h1")]
+        assert "rgb(1, 2, 3)" not in colors
         blocked = [one for one in tab.complaints if "Content Security Policy" in one]
         assert len(blocked) == 5
         tab.complaints[:] = [one for one in tab.complaints if one not in blocked]

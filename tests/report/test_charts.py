@@ -139,7 +139,7 @@ def test_an_axis_does_not_make_much_of_little(values: list[float], unit: str, en
 def test_lines_are_named_at_their_end_and_names_keep_apart() -> None:
     made = draw_chart(chart(5.0, 1.001))
     names = [shape for group in made.shapes if isinstance(group, Group) for shape in group.shapes[1:]]
-    assert [(name.words, name.colour) for name in names if isinstance(name, Label)] == [("own", "l0"), ("other", "l0")]
+    assert [(name.words, name.color) for name in names if isinstance(name, Label)] == [("own", "l0"), ("other", "l0")]
     heights = [name.y for name in names if isinstance(name, Label)]
     assert abs(heights[0] - heights[1]) >= 11
     assert kept_apart([5.0, 5.0, 5.0], 0.0, 100.0) == [5.0, 16.0, 27.0]
@@ -167,7 +167,7 @@ def test_a_line_stands_where_something_else_is_measured() -> None:
     assert across == pytest.approx([LEFT + place * step for place in (0.5, 0.5, 2.5, 2.5)])
 
 
-def test_a_file_has_a_legend_and_fixed_colours() -> None:
+def test_a_file_has_a_legend_and_fixed_colors() -> None:
     drawing = draw_chart(chart(1.0, 2.0), legend=True)
     made = svg(drawing, standalone=True)
     assert drawing.height > HEIGHT

@@ -13,7 +13,7 @@ def table(first: list[float | None]) -> list[list[float | None]]:
     return [first, *[even] * 5]
 
 
-def test_brighter_is_a_larger_share_and_what_is_removed_has_no_colour() -> None:
+def test_brighter_is_a_larger_share_and_what_is_removed_has_no_color() -> None:
     drawing = draw_heat(KIND, {0: table([0.1, 0.4, 0.2, 0.2, 0.1]), 1: table([0.2, 0.6, 0.2, None, 0.0])}, "learner 0")
     bands = [shape for shape in drawing.shapes if isinstance(shape, Raster)]
     assert len(bands) == 7  # six edges and the legend

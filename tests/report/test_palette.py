@@ -26,8 +26,8 @@ def test_lines_and_words_can_be_read_on_paper_and_on_cards(dress: int) -> None:
 
 
 def test_operations_can_be_read_and_differ_within_a_space() -> None:
-    for name, colour in OPERATIONS.items():
-        assert contrast(colour, on(colour)) >= 4.5, name
+    for name, color in OPERATIONS.items():
+        assert contrast(color, on(color)) >= 4.5, name
     darts = [OPERATIONS[name] for name in OPERATIONS if not name.startswith("nor")]
     assert len(set(darts)) == len(darts)
     assert operation("of_somebody") == operation("of_somebody")

@@ -14,7 +14,7 @@ PUBLIC = {
         "train_controls train_mutually"
     ),
     "smallgroup.group": (
-        "Apply Classification DenseClassification Exchange GaussianRegression Labeller Learner LearnerReport "
+        "Apply Classification DenseClassification Exchange GaussianRegression Labeler Learner LearnerReport "
         "LocalExchange ModuleApply MultiLabel NonFiniteError Optimizers PeerError Phase RankExchange Regression "
         "SmallGroup StepReport Task step_derivative"
     ),

@@ -7,7 +7,7 @@ import torch
 
 from smallgroup.runtime import stream
 from smallgroup.spaces import SPACES, definition_of
-from smallgroup.spaces.choices import neighbours, random_genotype, score
+from smallgroup.spaces.choices import neighbors, random_genotype, score
 from smallgroup.spaces.darts.genotype import DartsGenotype
 from smallgroup.spaces.kinds import Rule
 from smallgroup.spaces.nas_bench_201 import OPERATIONS, Cell, NasBench201Space
@@ -35,11 +35,11 @@ def scores(space: str, seed: int = 0) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("space", list(SPACES))
-def test_neighbours_differ_in_one_operation_and_score_less(space: str) -> None:
+def test_neighbors_differ_in_one_operation_and_score_less(space: str) -> None:
     tables = scores(space)
     made = definition_of(space).at_any_size()
     derived = made.derive(tables, Rule("top2"))
-    found = list(neighbours(derived, tables))
+    found = list(neighbors(derived, tables))
     assert found
     before = made.chosen(derived)
     assert len(found) == 16 if space == "darts" else len(found) <= sum(int(table.sum()) for table in before.values())
@@ -65,7 +65,7 @@ def test_what_was_removed_is_not_taken() -> None:
     derived = NasBench201Space().derive(tables, Rule("top2"))
     for row, operation in zip(tables["cell"], derived.operations, strict=True):
         row[[name != operation for name in SPACES["nas-bench-201"].kinds["cell"].operations]] = -math.inf
-    assert list(neighbours(derived, tables)) == []
+    assert list(neighbors(derived, tables)) == []
 
 
 def test_the_score_is_the_sum_of_log_shares() -> None:

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from smallgroup.statistics import over_retrainings, summarise
+from smallgroup.statistics import over_retrainings, summarize
 from smallgroup.statistics.summary import bootstrap_interval
 
 
 def test_by_hand() -> None:
-    found = summarise([2.0, 4.0, 9.0])
+    found = summarize([2.0, 4.0, 9.0])
     assert (found.n, found.mean, found.median, found.lowest, found.highest) == (3, 5.0, 4.0, 2.0, 9.0)
     assert found.std == pytest.approx(math.sqrt((9 + 1 + 16) / 2))
 
 
 @pytest.mark.parametrize("values", [[5.0], [5.0, 6.0]])
 def test_fewer_than_three_have_no_deviation(values: list[float]) -> None:
-    found = summarise(values)
+    found = summarize(values)
     assert found.std is None
     assert found.interval is None
 
@@ -28,7 +28,7 @@ def test_an_interval_covers_the_mean_as_often_as_it_says() -> None:
     generator = np.random.default_rng(1)
     hits = 0
     for _ in range(300):
-        interval = summarise(list(generator.normal(1.0, 2.0, 30))).interval
+        interval = summarize(list(generator.normal(1.0, 2.0, 30))).interval
         assert interval is not None
         hits += interval[0] <= 1.0 <= interval[1]
     assert 0.89 <= hits / 300 <= 0.98
@@ -42,12 +42,12 @@ def test_an_interval_is_that_of_students_t_for_many_numbers() -> None:
 
 
 def test_equal_values_have_an_interval_of_one_point() -> None:
-    assert summarise([3.0] * 5).interval == (3.0, 3.0)
+    assert summarize([3.0] * 5).interval == (3.0, 3.0)
 
 
 def test_the_same_table_twice() -> None:
     values = list(np.random.default_rng(3).normal(size=8))
-    assert summarise(values) == summarise(values)
+    assert summarize(values) == summarize(values)
 
 
 def test_searches_and_retrainings_apart() -> None:
@@ -65,4 +65,4 @@ def test_one_training_per_search_says_nothing_of_retrainings() -> None:
 @pytest.mark.parametrize("values", [[], [1.0, math.nan], [math.inf]])
 def test_what_is_no_row_of_numbers_is_refused(values: list[float]) -> None:
     with pytest.raises(ValueError, match=r"must be"):
-        summarise(values)
+        summarize(values)

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure as Picture
 
 from smallgroup.phases.search.result import SearchResult
-from smallgroup.statistics import summarise
+from smallgroup.statistics import summarize
 from smallgroup.study import tabulated
 from smallgroup.study.figures import Curve, beside, draw, draw_curve, look, over_axis, over_epochs, panelled
 from smallgroup.study.file import Figure
@@ -129,7 +129,7 @@ def test_bars_reach_from_the_lower_to_the_upper_end(monkeypatch: pytest.MonkeyPa
     values = [1.0, 1.0, 1.0, 1.0, 1.0, 9.0]
     draw_curve(axes, Curve("a", [(3.0, values)]), 0, 0.25)
     ((x, means, errors),) = seen
-    interval = summarise(values).interval
+    interval = summarize(values).interval
     assert interval is not None
     assert x == [3.25]
     assert (means[0] - errors[0][0], means[0] + errors[1][0]) == pytest.approx(interval)

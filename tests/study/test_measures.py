@@ -144,7 +144,7 @@ def test_passes_by_hand() -> None:
     assert passes(**{"lambda": 0, "hypergradient": "first-order"}) == 2 * (180 * 3 + 60 * 6)
     shown = outcome(searched([9.0, 8.0]), **{**keys, "lambda": 1})
     assert value("passes", shown) == 7.344
-    assert value("passes", replace(shown, labellers=searched([9.0]))) is None
+    assert value("passes", replace(shown, labelers=searched([9.0]))) is None
 
 
 @pytest.mark.usefixtures("truth")

@@ -366,13 +366,13 @@ def test_what_stands_above_all_rows_stands_above_trainings() -> None:
     assert [run.config.training.epochs for run in plan.runs if run.phase == "training"] == [3]
 
 
-def test_labellers_are_as_many_as_learners() -> None:
+def test_labelers_are_as_many_as_learners() -> None:
     rows = [{"name": "separate", "config": {"learners": 2}, "labelers": {"learners": 3, "lambda": 0}}]
     with pytest.raises(ValueError, match="as many as learners, but in 'separate' they are 3 and 2"):
         planned("tiny", parsed({**TINY, "rows": rows}))
 
 
-def test_labellers_by_path_are_refused() -> None:
+def test_labelers_by_path_are_refused() -> None:
     rows = [{"name": "a", "config": {"search": {"labelers": "some/run"}}}]
     with pytest.raises(ValueError, match=r"as `labelers` of a row, but search.labelers is some/run"):
         planned("tiny", parsed({**TINY, "rows": rows}))

@@ -162,10 +162,10 @@ def test_what_a_run_cost_is_not_what_its_first_learner_cost(tmp_path: Path) -> N
     assert one["seconds"].values == {1: 86_400}
 
 
-def test_separate_stages_cost_what_the_labellers_cost_too(tmp_path: Path) -> None:
+def test_separate_stages_cost_what_the_labelers_cost_too(tmp_path: Path) -> None:
     rows = [{"name": "separate", "config": {"learners": 2}, "labelers": {"lambda": 0}}]
     plan = plan_of(rows=rows, columns=["validation_error", "seconds"], claims=[], seeds=[1])
-    store = store_of(plan, tmp_path, lambda _, run: searched([9.0, 8.0], seconds=5.0 if run.labellers else 7.0))
+    store = store_of(plan, tmp_path, lambda _, run: searched([9.0, 8.0], seconds=5.0 if run.labelers else 7.0))
     assert tabulated(plan, store).rows[0].entries["seconds"].values == {1: 12.0}
 
 

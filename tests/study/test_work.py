@@ -308,7 +308,7 @@ def test_workers_are_counted(tmp_path: Path) -> None:
         carry_out_all(tiny(), Store(tmp_path), 0)
 
 
-def test_a_search_waits_for_its_labellers_and_rows_share_them(tmp_path: Path) -> None:
+def test_a_search_waits_for_its_labelers_and_rows_share_them(tmp_path: Path) -> None:
     rows = [{"name": "separate", "labelers": {"lambda": 0}}, {"name": "independent", "config": {"lambda": 0}}]
     plan, store = tiny(rows=rows, seeds=[1]), Store(tmp_path)
     first, second = plan.runs

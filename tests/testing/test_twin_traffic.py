@@ -11,7 +11,7 @@ from torch import Tensor
 
 from smallgroup import kernels
 from smallgroup.data import Augmentation, DataConfig, Reader, SearchData, TensorImages, open_dataset, ordered
-from smallgroup.data.colours import draw_jitter, jitter
+from smallgroup.data.colors import draw_jitter, jitter
 from smallgroup.data.loader import Stream
 from smallgroup.data.search_data import open_search_data
 from smallgroup.data.sending import send_rows

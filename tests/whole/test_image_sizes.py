@@ -108,10 +108,10 @@ def test_what_is_told_of_the_network_to_be_trained_is_at_the_full_size(
     assert told["multiply_adds"] == trained.multiply_adds
 
 
-def test_labellers_see_the_size_that_they_were_searched_with(tmp_path: Path) -> None:
+def test_labelers_see_the_size_that_they_were_searched_with(tmp_path: Path) -> None:
     smallgroup.search({**with_search(image_size=4), "lambda": 0}, out=tmp_path / "first", progress=False)
     first = str(tmp_path / "first")
-    assert make_job(resolve(with_search(labelers=first, image_size=4))).labellers is not None
+    assert make_job(resolve(with_search(labelers=first, image_size=4))).labelers is not None
     with pytest.raises(ValueError, match=r"searched with, 4x4, but this search has 8x8; search.image_size=4 gives"):
         make_job(resolve(with_search(labelers=first)))
 

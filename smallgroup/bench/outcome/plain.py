@@ -19,7 +19,7 @@ from smallgroup.spaces.design import NetworkDesign
 from smallgroup.spaces.genotype import Genotype
 from smallgroup.spaces.layers import POOLINGS
 from smallgroup.spaces.network import DerivedNetwork
-from smallgroup.spaces.weights import initialise
+from smallgroup.spaces.weights import initialize
 
 
 class PlainDesign(Protocol):
@@ -107,7 +107,7 @@ def _builder(make: Callable[[PlainDesign], DerivedNetwork]) -> Build:
             network = make(cast(PlainDesign, design))  # arms are networks of such a space
         where = torch.device("cpu" if device is None else device)
         if where.type != "meta":
-            initialise(network, generator or stream("network", "weights"), where)
+            initialize(network, generator or stream("network", "weights"), where)
         return network
 
     return build

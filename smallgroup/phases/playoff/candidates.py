@@ -8,7 +8,7 @@ from torch import Tensor
 
 from smallgroup.phases.playoff.job import Candidate
 from smallgroup.spaces import definition_of
-from smallgroup.spaces.choices import neighbours, score
+from smallgroup.spaces.choices import neighbors, score
 from smallgroup.spaces.genotype import Genotype
 
 
@@ -32,7 +32,7 @@ def next_best(genotype: Genotype, scores: Mapping[str, Tensor]) -> Iterator[Geno
         _, _, best = heapq.heappop(waiting)
         if best != genotype:
             yield best
-        for other in neighbours(best, scores):
+        for other in neighbors(best, scores):
             if other not in seen:
                 seen.add(other)
                 heapq.heappush(waiting, (-score(other, scores), next(order), other))

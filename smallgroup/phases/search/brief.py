@@ -46,7 +46,7 @@ def _steps(job: SearchJob) -> list[str]:
 
 def _parts(course: Course) -> str:
     """Return which tensors are trained when; equal stages are described once."""
-    moved = {"labellers": "V alone", "all": "the architecture too"}
+    moved = {"labelers": "V alone", "all": "the architecture too"}
     moved["weights"] = "V and W" if course.teaches else "W alone"
 
     def told(stretches: Sequence[Stretch]) -> str:

@@ -14,7 +14,7 @@ from smallgroup import kernels
 from smallgroup.data import Reader, SearchData
 from smallgroup.data.errors import check_same_data
 from smallgroup.group import Exchange, LocalExchange, SmallGroup, StepReport
-from smallgroup.group.learner import Labeller
+from smallgroup.group.learner import Labeler
 from smallgroup.group.tasks.classification import Classification, log_mixture
 from smallgroup.group.teaching import LabelsFrom, Teaching
 from smallgroup.methods import Decision, EpochEnd, Method, Rebuild, Rollback, Stop
@@ -23,7 +23,7 @@ from smallgroup.phases.search.ahead import DrawsAhead
 from smallgroup.phases.search.answer import check_answer
 from smallgroup.phases.search.checked import CheckedClassification, check_labels
 from smallgroup.phases.search.config import SearchConfig
-from smallgroup.phases.search.labellers import Labellers, check_same_labellers
+from smallgroup.phases.search.labelers import Labelers, check_same_labelers
 from smallgroup.phases.search.learners import Searcher, make_searcher, of_learner
 from smallgroup.phases.search.marks import Marks
 from smallgroup.phases.search.metrics import EpochMetrics
@@ -41,7 +41,7 @@ class SearchJob:
 
     `numbers` say whose random numbers a learner has; by default 0, 1, ... A learner alone with number k begins as, and
     without teaching stays, what learner k of a group is. `truth` is written beside the metrics and used for nothing.
-    `labellers` make the labels in place of V. Weights, architectures and batches lie on `device`.
+    `labelers` make the labels in place of V. Weights, architectures and batches lie on `device`.
 
     With an `exchange` other processes compute some of the learners. Then all processes must make the same calls; the
     end of an epoch and `state` bring all learners here.
@@ -56,12 +56,12 @@ class SearchJob:
         seed: int,
         numbers: Sequence[int] | None = None,
         truth: GroundTruths | None = None,
-        labellers: Labellers | None = None,
+        labelers: Labelers | None = None,
         device: torch.device | str = "cpu",
         exchange: Exchange | None = None,
     ) -> None:
         check_answer(config.answer, learners)
-        self.config, self.data, self.labellers = config, data, labellers
+        self.config, self.data, self.labelers = config, data, labelers
         self.device = torch.device(device)
         check_labels(data)
         self._exchange = LocalExchange(len(learners)) if exchange is None else exchange
@@ -126,8 +126,8 @@ class SearchJob:
         return group
 
     @property
-    def _labels_from(self) -> LabelsFrom | Sequence[Labeller]:
-        return self.config.labels_from if self.labellers is None else self.labellers.frozen
+    def _labels_from(self) -> LabelsFrom | Sequence[Labeler]:
+        return self.config.labels_from if self.labelers is None else self.labelers.frozen
 
     @property
     def step(self) -> int:
@@ -153,7 +153,7 @@ class SearchJob:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a user should know about the images that are used."""
-        return self.data.notes if self.group.setting.teaching.active else self.data.labelled_notes
+        return self.data.notes if self.group.setting.teaching.active else self.data.labeled_notes
 
     def close(self) -> None:
         """End the processes that read images."""
@@ -218,14 +218,14 @@ class SearchJob:
         with telling(self._exchange):
             train = self._read_train.batch(self.position)
             unlabeled = validation = None
-            if kind != "labellers" and self.group.setting.teaching.active:
+            if kind != "labelers" and self.group.setting.teaching.active:
                 unlabeled = self._read_unlabeled.batch(self.position)
             if kind == "all":
                 validation = self._read_validation.batch(self.position)
-            if kind != "labellers":
+            if kind != "labelers":
                 self.group.lam = self.course.lam(self.position)
-        if kind == "labellers":
-            return self.group.step_labellers(train)
+        if kind == "labelers":
+            return self.group.step_labelers(train)
         return self.group.step(
             train,
             unlabeled,
@@ -330,8 +330,9 @@ class SearchJob:
         }
         ended = [searcher.ended for searcher in self.searchers]
         record = {"step": self.step, "epochs_done": self.epochs_done, "ended": ended, "metrics": self.metrics.state()}
-        labellers = None if self.labellers is None else self.labellers.digest
-        record |= {"taught": self.metrics.taught.state(), "data": self.data.digest, "labellers": labellers}
+        labelers = None if self.labelers is None else self.labelers.digest
+        # "labellers" keeps the spelling of the checkpoints that runs have.
+        record |= {"taught": self.metrics.taught.state(), "data": self.data.digest, "labellers": labelers}
         if self.marks.reach:
             record |= {"repeated": self.repeated, "changed": [searcher.changed for searcher in self.searchers]}
         return tensors, record
@@ -344,7 +345,7 @@ class SearchJob:
 
     def _load_own_state(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
         check_same_data(self.data.digest, record.get("data"))
-        check_same_labellers(self.labellers, record.get("labellers"))
+        check_same_labelers(self.labelers, record.get("labellers"))
         self._ahead.forget()
         for k, searcher in enumerate(self.searchers):
             searcher.load_state(of_learner(tensors, k))

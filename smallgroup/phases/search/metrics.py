@@ -131,12 +131,12 @@ class EpochMetrics:
         found: dict[str, Any] = {}
         if self.with_v:
             of_v = errors(lambda x: relaxed(v, learner.architecture, x), stage=1, whose=" of V")
-            found = {"v_error": of_v.error, "v_recognised": of_v.recognised}
+            found = {"v_error": of_v.error, "v_recognised": of_v.recognized}
         entropy, margins = edge_entropy(searcher), edge_margins(searcher)
         return {
             **found,
             "w_error": of_w.error,
-            "w_recognised": of_w.recognised,
+            "w_recognised": of_w.recognized,
             "w_validation_loss": of_w.loss,
             "derived_error": derived.error,
             "edge_entropy": entropy,

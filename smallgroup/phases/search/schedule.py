@@ -14,14 +14,14 @@ from smallgroup.phases.search.config import SearchConfig
 if TYPE_CHECKING:
     from smallgroup.methods import Method
 
-StepKind = Literal["labellers", "weights", "all"]
+StepKind = Literal["labelers", "weights", "all"]
 """What a step moves: V alone, V and W, or the architecture too."""
 
 # Passes of one learner in a step, a backward pass counted as two forward ones: for a learner by itself and for one in a
 # group that teaches. The exact mode carries tangents along, which is counted by its measured time.
 _ALONE = {"weights": 3, "first-order": 6, "finite-difference": 12, "exact": 15}
 _LOOK_AHEAD = 3  # the gradient of W once more, where second order comes before the step of W
-_TAUGHT = {"labellers": 3, "weights": 10, "first-order": 13, "finite-difference": 34, "exact": 42}
+_TAUGHT = {"labelers": 3, "weights": 10, "first-order": 13, "finite-difference": 34, "exact": 42}
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Schedule:
         """Return what a step moves: V alone, V and W, or all."""
         stage = self.stage(step)
         within = step - stage.first
-        return "labellers" if within < stage.v_steps else "weights" if within < stage.still else "all"
+        return "labelers" if within < stage.v_steps else "weights" if within < stage.still else "all"
 
     def v_rate(self, step: int) -> float:
         """Return the learning rate of V: a cosine over all epochs of a stage."""
@@ -185,7 +185,7 @@ class Course:
         A learner that trains V alone beside others that do not trains W too.
         """
         kinds = {schedule.kind(step) for schedule in self.schedules}
-        return "all" if "all" in kinds else "labellers" if kinds == {"labellers"} else "weights"
+        return "all" if "all" in kinds else "labelers" if kinds == {"labelers"} else "weights"
 
     @cached_property
     def stretches(self) -> tuple[Stretch, ...]:
@@ -204,16 +204,16 @@ class Course:
         )
 
     @property
-    def labeller_steps(self) -> int:
+    def labeler_steps(self) -> int:
         """Steps in which V alone is trained, and W waits."""
-        return sum(one.end - one.begin for one in self.stretches if one.kind == "labellers")
+        return sum(one.end - one.begin for one in self.stretches if one.kind == "labelers")
 
     def lam(self, step: int) -> float:
         """Return lambda in a step of W: it rises to its value if the config says so, and is never 0 on the way."""
         config, first = self.schedules[0].config, self.stretches[0]
         rising = round(config.lambda_ramp * self.steps)
         # A step of W may be tried where V alone is trained, to see what it takes.
-        taken = max(0, step - (first.end if first.kind == "labellers" else 0))
+        taken = max(0, step - (first.end if first.kind == "labelers" else 0))
         return config.lam * (taken + 1) / rising if taken + 1 < rising else config.lam
 
     def work(self, kind: StepKind) -> int:

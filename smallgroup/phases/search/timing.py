@@ -104,7 +104,7 @@ def measure(job: SearchJob, clock: Callable[[], float] = time.monotonic) -> Step
     """Take a few steps of every kind in every stage; the job cannot be used afterwards."""
     kinds: list[StepKind] = ["weights", "all"]
     if job.course.teaches:
-        kinds.insert(0, "labellers")
+        kinds.insert(0, "labelers")
     found: dict[Part, float] = {}
     stretches = job.course.stretches
     for stages in dict.fromkeys(one.stages for one in stretches):

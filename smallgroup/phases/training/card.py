@@ -36,7 +36,7 @@ def write_card(
     about = [
         ("data", escaped(model.dataset)),
         ("images", f"{images.size} x {images.size} pixels, {images.channels} channel{'s' * (images.channels > 1)}"),
-        ("normalisation", f"mean {_numbers(model.mean)}, std {_numbers(model.std)}, of pixels / 255"),
+        ("normalization", f"mean {_numbers(model.mean)}, std {_numbers(model.std)}, of pixels / 255"),
         ("parameters", f"{parameters(network):,}"),
         ("multiply-adds", f"{adds:,} for one image, of convolutions and linear layers"),
         *_errors(result),

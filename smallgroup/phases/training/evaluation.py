@@ -53,7 +53,7 @@ class ModelEvaluation:
     @property
     def class_errors(self) -> dict[str, float | None]:
         """Return the error on each class; None: the class has no images."""
-        shares = zip(self.counts.items(), self.found.recognised, strict=True)
+        shares = zip(self.counts.items(), self.found.recognized, strict=True)
         return {name: 100 - share if images else None for (name, images), share in shares}
 
     @property

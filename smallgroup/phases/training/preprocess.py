@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from smallgroup.data.augment import normalise
+from smallgroup.data.augment import normalize
 from smallgroup.data.decoding import Unreadable, picture
 from smallgroup.data.errors import DataError
 from smallgroup.phases.training.model import TrainedModel
@@ -53,7 +53,7 @@ class Preprocess:
 
     def finish(self, pixels: Tensor) -> Tensor:
         """Normalize a batch of pixels by the model's mean and deviation."""
-        return normalise(pixels, self.mean, self.std, torch.float32)
+        return normalize(pixels, self.mean, self.std, torch.float32)
 
 
 def name_of(image: AnyImage, place: int | None = None) -> str:

@@ -158,7 +158,7 @@ def write_result(
     if trainee.data.held_out is not None:
         how = HELD_OUT
     size = parameters(trainee.network), multiply_adds(trainee.network, dataset.size, dataset.channels)
-    recognised = None if found is None else dict(zip(dataset.classes, found.recognised, strict=True))
+    recognized = None if found is None else dict(zip(dataset.classes, found.recognized, strict=True))
     result = TrainResult(
         dataset=dataset.name,
         space=trainee.genotype.space,
@@ -175,7 +175,7 @@ def write_result(
         test_error=None if found is None else found.error,
         test_error_top5=None if found is None else found.error_top5,
         best_test_error=min(tracked) if tracked else None,
-        class_errors=None if recognised is None else {name: 100 - share for name, share in recognised.items()},
+        class_errors=None if recognized is None else {name: 100 - share for name, share in recognized.items()},
         confusion=None if found is None else found.confusion,
         balanced_error=None if found is None else found.balanced_error,
         skipped_images=len(trainee.data.skipped),

@@ -13,7 +13,7 @@ from smallgroup.spaces.edges import MixedEdge, MixedNodes
 from smallgroup.spaces.kinds import Kind
 from smallgroup.spaces.layers import SEARCH
 from smallgroup.spaces.space import Mixture
-from smallgroup.spaces.weights import initialise
+from smallgroup.spaces.weights import initialize
 
 
 def _mixed(stride: int) -> Callable[[torch.Generator], list[Tensor]]:
@@ -30,7 +30,7 @@ def _mixed(stride: int) -> Callable[[torch.Generator], list[Tensor]]:
                 build_edge=MixedEdge,
                 mask=None,
             )
-        initialise(nodes, generator).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        initialize(nodes, generator).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         scores = numbers(kind.shape, generator).requires_grad_()
 
         def mixed(images: Tensor) -> Tensor:

@@ -233,4 +233,4 @@ class _Cell(nn.Module):
             place = Place(board, self.concat.index(node)) if node in self.concat else None
             states[node] = Term(backend.mix([terms[index] for index in into], own, place))
             leave(node)
-        return backend.joined([backend.normalised(states[node]) for node in self.concat], board)
+        return backend.joined([backend.normalized(states[node]) for node in self.concat], board)

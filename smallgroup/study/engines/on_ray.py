@@ -98,7 +98,7 @@ def _joined(workers: int) -> Any:  # noqa: ANN401 -- a module without types
 
 
 def _work_on(command: list[str], log: str, folder: str) -> int:
-    """Run in a process of Ray's: carry a worker until it ends, or until the task is cancelled."""
+    """Run in a process of Ray's: carry a worker until it ends, or until the task is canceled."""
     with open_regular(Path(log), "ab") as file:
         process = subprocess.Popen(
             command,
@@ -112,7 +112,7 @@ def _work_on(command: list[str], log: str, folder: str) -> int:
     try:
         while process.poll() is None:
             time.sleep(_PAUSE)
-    except BaseException:  # cancelled
+    except BaseException:  # canceled
         process.terminate()
         process.wait()
         raise

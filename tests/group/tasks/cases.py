@@ -136,12 +136,12 @@ def sentences(dtype: torch.dtype, seed: int) -> Any:  # noqa: ARG001
         tokens = torch.randint(WORDS, (n, LENGTH), generator=generator)
         return {"tokens": tokens, "mask": torch.arange(LENGTH) < lengths}
 
-    def labelled(n: int) -> tuple[dict[str, Tensor], Tensor]:
+    def labeled(n: int) -> tuple[dict[str, Tensor], Tensor]:
         x = inputs(n)
         y = torch.randint(CLASSES, (n, LENGTH), generator=generator)
         return x, y.masked_fill(~x["mask"], -1)
 
-    return labelled(6), inputs(7), labelled(8)
+    return labeled(6), inputs(7), labeled(8)
 
 
 def _sharp_and_confident(outputs: Tensor, _: Any) -> Tensor:

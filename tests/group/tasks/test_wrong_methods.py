@@ -151,12 +151,12 @@ def test_labels_of_a_task_with_four_methods_are_not_broadcast() -> None:
 
 
 @pytest.mark.parametrize("mode", ["first-order", "finite-difference", "exact"])
-def test_frozen_labellers_of_another_shape_do_not_broadcast(mode: Any) -> None:
+def test_frozen_labelers_of_another_shape_do_not_broadcast(mode: Any) -> None:
     """Numbers [n] against [n, 1]: every pupil would learn from every row."""
     train, u, validation = CASES["one number"].batches(torch.float64, 5)
     learners = CASES["one number"].learners(2, torch.float64)
-    labellers = [reshaped(learner, 1).frozen() for learner in CASES["one number"].learners(2, torch.float64)]
-    group = SmallGroup(learners, task=Regression(), labels_from=labellers, hypergradient=mode)
+    labelers = [reshaped(learner, 1).frozen() for learner in CASES["one number"].learners(2, torch.float64)]
+    group = SmallGroup(learners, task=Regression(), labels_from=labelers, hypergradient=mode)
     before = state_of(learners)
     with pytest.raises(ValueError, match=r"tables of the shape of the learners', \(7,\), but got \(7, 1\)"):
         group.step(train, u, validation)
@@ -164,26 +164,26 @@ def test_frozen_labellers_of_another_shape_do_not_broadcast(mode: Any) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3])
-def test_frozen_labellers_with_smaller_maps_are_refused(size: int) -> None:
+def test_frozen_labelers_with_smaller_maps_are_refused(size: int) -> None:
     """A map of one pixel would be broadcast to all of them, another size raises in the middle of a loss."""
     case = CASES["pixels"]
-    labellers = [lambda x: x.new_zeros(len(x), 3, size, size) for _ in range(2)]
-    group = group_for("pixels", 2, labels_from=labellers)
+    labelers = [lambda x: x.new_zeros(len(x), 3, size, size) for _ in range(2)]
+    group = group_for("pixels", 2, labels_from=labelers)
     with pytest.raises(ValueError, match=rf"learners', \(7, 3, 6, 6\), but got \(7, 3, {size}, {size}\)"):
         group.step(*case.batches(torch.float64, 5))
 
 
 @pytest.mark.parametrize("name", ["classification", "tokens"])
-def test_frozen_labellers_of_one_row_are_refused_where_inputs_cannot_be_counted(name: str) -> None:
+def test_frozen_labelers_of_one_row_are_refused_where_inputs_cannot_be_counted(name: str) -> None:
     case = CASES[name]
     (x, y), u, (x_v, y_v) = case.batches(torch.float64, 5)
     learners = case.learners(2, torch.float64)
     if name == "classification":
         x, u, x_v = {"x": x}, {"x": u}, {"x": x_v}
         learners = [by_name(learner) for learner in learners]
-    labellers = [lambda inputs, a=a: a(inputs)[:1] for a in [learner.frozen() for learner in learners]]
+    labelers = [lambda inputs, a=a: a(inputs)[:1] for a in [learner.frozen() for learner in learners]]
     task = Classification() if name == "classification" else DenseClassification(class_dim=-1, ignore=-1)
-    group = SmallGroup(learners, task=task, labels_from=labellers)
+    group = SmallGroup(learners, task=task, labels_from=labelers)
     with pytest.raises(ValueError, match=r"learners', \(7, .*\), but got \(1, "):
         group.step((x, y), u, (x_v, y_v))
 
@@ -193,15 +193,15 @@ def by_name(learner: Learner) -> Learner:
     return Learner(lambda w, a, inputs: inner(w, a, inputs["x"]), learner.architecture, learner.v, learner.w)
 
 
-def test_frozen_labellers_that_fit_are_asked_once() -> None:
+def test_frozen_labelers_that_fit_are_asked_once() -> None:
     """The check takes no pass of a labeler."""
     calls = []
     learners = make_learners(2)
 
-    def labeller(inputs: Tensor) -> Tensor:
+    def labeler(inputs: Tensor) -> Tensor:
         calls.append(len(inputs))
         return inputs.new_zeros(len(inputs), 4)
 
-    group = SmallGroup(learners, task=Classification(), labels_from=[labeller, labeller])
+    group = SmallGroup(learners, task=Classification(), labels_from=[labeler, labeler])
     group.step(*CASES["classification"].batches(torch.float64, 5))
     assert calls == [7, 7]

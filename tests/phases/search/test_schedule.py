@@ -23,7 +23,7 @@ def cosine(share: float, high: float = 0.025, low: float = 0.001) -> float:
 
 def test_what_a_step_moves() -> None:
     made = schedule(epochs=10, v_warmup=0.1, architecture_warmup=0.25)
-    assert [made.kind(step) for step in (0, 9, 10, 24, 25, 99)] == ["labellers"] * 2 + ["weights"] * 2 + ["all"] * 2
+    assert [made.kind(step) for step in (0, 9, 10, 24, 25, 99)] == ["labelers"] * 2 + ["weights"] * 2 + ["all"] * 2
     (stage,) = made.stages
     assert (made.steps, stage.v_steps, stage.still) == (100, 10, 25)
 
@@ -123,7 +123,7 @@ def test_v_is_trained_alone_at_the_beginning_of_each_stage() -> None:
     config = resolve({"recipe": "released-code", "dataset": "cifar10", "method": "p-darts"})
     made = Schedule(config.search, 10, True, 3, 0.4)
     kinds = [made.kind(10 * epoch) for epoch in range(75)]
-    assert kinds == (["labellers"] * 5 + ["weights"] * 10 + ["all"] * 10) * 3
+    assert kinds == (["labelers"] * 5 + ["weights"] * 10 + ["all"] * 10) * 3
 
 
 def test_travel_is_that_of_a_stage() -> None:
@@ -149,15 +149,15 @@ def test_a_group_moves_what_one_of_its_learners_moves() -> None:
     ]
 
 
-def test_labellers_go_ahead_only_together() -> None:
+def test_labelers_go_ahead_only_together() -> None:
     config: dict[str, Any] = {"epochs": 4, "v_warmup": 0.5}
     course = Course([schedule(**config), schedule(**config, number_of_stages=2)])
-    assert [course.kind(10 * epoch) for epoch in range(4)] == ["labellers", "all", "all", "all"]
-    assert course.labeller_steps == 10
+    assert [course.kind(10 * epoch) for epoch in range(4)] == ["labelers", "all", "all", "all"]
+    assert course.labeler_steps == 10
     later = {**config, "architecture_warmup": 0.75}
     course = Course([schedule(**later), schedule(**later, number_of_stages=2)])
     # At step 10 the first still trains V alone and the second V and W.
-    assert [course.kind(step) for step in (9, 10)] == ["labellers", "weights"]
+    assert [course.kind(step) for step in (9, 10)] == ["labelers", "weights"]
 
 
 def test_parts_of_a_search_are_counted_from_any_step() -> None:

@@ -118,7 +118,7 @@ def moved(before: dict[str, torch.Tensor], after: dict[str, torch.Tensor]) -> se
     }
 
 
-def test_warm_up_trains_labellers_first_and_architectures_last(data: SearchData) -> None:
+def test_warm_up_trains_labelers_first_and_architectures_last(data: SearchData) -> None:
     search = job(data, v_warmup=0.25, architecture_warmup=0.5)
     found = []
     while not search.finished:
@@ -182,7 +182,7 @@ def test_evaluation_is_the_mean_over_all_images(data: SearchData) -> None:
     right, wrong = -math.log(math.exp(5) / (math.exp(5) + 9)), -math.log(1 / (math.exp(5) + 9))
     share = float((labels >= 5).float().mean())
     assert one.loss == pytest.approx((1 - share) * right + share * wrong, rel=1e-5)
-    assert one.recognised == [100.0] * 5 + [0.0] * 5
+    assert one.recognized == [100.0] * 5 + [0.0] * 5
 
 
 @pytest.mark.parametrize("clip", [True, False])

@@ -44,25 +44,25 @@ def test_the_labels_are_those_of_the_finished_learners(first: Path) -> None:
     job = make_job(resolve(taught(first)))
     inputs = job.unlabeled.batch(0)
     saved = saved_tensors(first)
-    assert job.labellers is not None
-    for k, labeller in enumerate(job.labellers.frozen):
+    assert job.labelers is not None
+    for k, labeler in enumerate(job.labelers.frozen):
         weights = {name: saved[f"{k}.w.{name}"] for name in job.searchers[k].learner.w}
         architecture = {name: saved[f"{k}.a.{name}"] for name in job.searchers[k].learner.architecture}
         with torch.no_grad():
             expected = job.searchers[k].relaxed(weights, architecture, inputs)
-        torch.testing.assert_close(labeller(inputs), expected, rtol=0, atol=1e-6)
+        torch.testing.assert_close(labeler(inputs), expected, rtol=0, atol=1e-6)
     assert [searcher.learner.v for searcher in job.searchers] == [None, None]
-    before = [labeller(inputs) for labeller in job.labellers.frozen]
+    before = [labeler(inputs) for labeler in job.labelers.frozen]
     learned = [{name: tensor.clone() for name, tensor in one.learner.w.items()} for one in job.searchers]
     report = job.take("all")
     soft = report.learners[0].soft_labels
     assert soft is not None
     torch.testing.assert_close(soft, before[0].softmax(dim=1))
     assert not torch.equal(learned[0]["stem.0.weight"], job.searchers[0].learner.w["stem.0.weight"])
-    assert all(torch.equal(old, one(inputs)) for old, one in zip(before, job.labellers.frozen, strict=True))
+    assert all(torch.equal(old, one(inputs)) for old, one in zip(before, job.labelers.frozen, strict=True))
 
 
-def test_it_goes_on_with_the_same_bits_wherever_the_labellers_lie(first: Path, tmp_path: Path) -> None:
+def test_it_goes_on_with_the_same_bits_wherever_the_labelers_lie(first: Path, tmp_path: Path) -> None:
     whole = smallgroup.search(taught(first), out=tmp_path / "whole")
     _ended_early(taught(first), tmp_path / "part")
     moved = tmp_path / "moved"
@@ -74,7 +74,7 @@ def test_it_goes_on_with_the_same_bits_wherever_the_labellers_lie(first: Path, t
     assert plain[0] == plain[1]
 
 
-def test_other_labellers_than_at_the_beginning_are_refused(first: Path, tmp_path: Path) -> None:
+def test_other_labelers_than_at_the_beginning_are_refused(first: Path, tmp_path: Path) -> None:
     smallgroup.search({**SMALL, "lambda": 0, "seed": 5}, out=tmp_path / "other")
     _ended_early(taught(first), tmp_path / "part")
     with pytest.raises(ValueError, match="resumed with the labelers it started with"):
@@ -101,12 +101,12 @@ def test_learners_of_three_stages_label_as_they_ended(tmp_path: Path) -> None:
     smallgroup.search({**config, "lambda": 0}, out=tmp_path / "first")
     job = make_job(resolve({**config, "search": {**config["search"], "labelers": tmp_path / "first"}}))
     saved = saved_tensors(tmp_path / "first")
-    assert job.labellers is not None
-    learner = job.labellers.frozen[1]._learner
+    assert job.labelers is not None
+    learner = job.labelers.frozen[1]._learner
     assert {f"1.w.{name}" for name in learner.w} == {name for name in saved if name[:4] == "1.w." and "/" not in name}
     assert learner.w.keys() != job.searchers[1].learner.w.keys()  # the first stage has every operation
     assert all(torch.equal(tensor, saved[f"1.w.{name}"]) for name, tensor in learner.w.items())
-    assert bool(job.labellers.frozen[1](job.unlabeled.batch(0)).isfinite().all())
+    assert bool(job.labelers.frozen[1](job.unlabeled.batch(0)).isfinite().all())
 
 
 class _EndsAfterThree(Watcher):

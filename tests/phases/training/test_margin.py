@@ -58,16 +58,16 @@ def test_test_images_get_the_classes_they_get_as_a_dataset(imagenet: tuple[Path,
     torch.testing.assert_close(shares(run, test.paths), expected)
 
 
-def test_an_image_is_resized_and_its_centre_cut_out(imagenet: tuple[Path, TrainingData], tmp_path: Path) -> None:
+def test_an_image_is_resized_and_its_center_cut_out(imagenet: tuple[Path, TrainingData], tmp_path: Path) -> None:
     """80 x 64 pixels become 20 x 16, and of these the inner 14 are looked at: four pixels each, and two beside them."""
     run, data = imagenet
     inner = Image.fromarray(noise(60, 60, 3).numpy())
     touched = inner.copy()
     touched.paste("white", (2, 2, 3, 58))
     images = {}
-    for name, centre, frame in (("black", inner, "black"), ("white", inner, "white"), ("touched", touched, "black")):
+    for name, center, frame in (("black", inner, "black"), ("white", inner, "white"), ("touched", touched, "black")):
         images[name] = Image.new("RGB", (80, 64), frame)
-        images[name].paste(centre, (10, 2))
+        images[name].paste(center, (10, 2))
         images[name].save(tmp_path / f"{name}.png")
     black, white, changed = shares(run, [str(tmp_path / f"{name}.png") for name in images])
     assert torch.equal(black, white)  # the margin does not count

@@ -21,14 +21,14 @@ from smallgroup.runtime import stream
 from tests.phases.training.models import BENCHMARK, logits_of, train
 
 Trained = dict[str, tuple[Path, TrainingData, TrainResult]]
-COLOURS = {"blue": (40, 60, 190), "green": (60, 170, 60), "red": (190, 50, 60)}
+COLORS = {"blue": (40, 60, 190), "green": (60, 170, 60), "red": (190, 50, 60)}
 
 
 def test_the_files_of_a_folder_get_the_classes_they_get_as_a_dataset(tmp_path: Path) -> None:
     """Photographs of all shapes: what is cut out and how it is resampled decides."""
-    for name, colour in COLOURS.items():
+    for name, color in COLORS.items():
         for number in range(20):
-            photograph(tmp_path / "images" / name / f"{number}.{('png', 'jpg')[number % 2]}", colour, number)
+            photograph(tmp_path / "images" / name / f"{number}.{('png', 'jpg')[number % 2]}", color, number)
     run = tmp_path / "run"
     run.mkdir()
     data, result = train(run, BENCHMARK, f"folder:{tmp_path / 'images'}", steps=40)
@@ -48,14 +48,14 @@ def test_the_files_of_a_folder_get_the_classes_they_get_as_a_dataset(tmp_path: P
     assert 100 * wrong / len(predictions) == pytest.approx(result.test_error)
 
 
-def photograph(path: Path, colour: tuple[int, int, int], number: int) -> None:
+def photograph(path: Path, color: tuple[int, int, int], number: int) -> None:
     """A disc of the color on noise, on a background that other classes have, too."""
     path.parent.mkdir(parents=True, exist_ok=True)
     height, width = 14 + number % 7, 14 + 3 * (number % 5)
-    noise = torch.randint(0, 256, (height, width, 3), generator=stream("test", str(path.name), colour[0]))
+    noise = torch.randint(0, 256, (height, width, 3), generator=stream("test", str(path.name), color[0]))
     y, x = np.mgrid[:height, :width]
     disc = (y - height / 2) ** 2 + (x - width / 2) ** 2 < 20 + 2 * number
-    pixels = np.where(disc[..., None], np.array(colour), noise.numpy()).astype(np.uint8)
+    pixels = np.where(disc[..., None], np.array(color), noise.numpy()).astype(np.uint8)
     Image.fromarray(pixels).save(path)
 
 
@@ -111,16 +111,16 @@ def test_a_loaded_model_its_inputs_and_the_command_agree(
             assert {guess["class"]: guess["probability"] for guess in printed["top"]} == by_name
             assert (found.class_name, found.probability) == (printed["class"], printed["probability"])
         assert opened.size == (30, 20)
-    centre = Image.fromarray(pixels).convert("L").resize((8, 8), Image.Resampling.BILINEAR, box=(5, 0, 25, 20))
+    center = Image.fromarray(pixels).convert("L").resize((8, 8), Image.Resampling.BILINEAR, box=(5, 0, 25, 20))
     about = read_model(folder)[1]
-    expected = (torch.from_numpy(np.array(centre)) / 255 - about.mean[0]) / about.std[0]
+    expected = (torch.from_numpy(np.array(center)) / 255 - about.mean[0]) / about.std[0]
     torch.testing.assert_close(inputs[0][0, 0], expected)
 
 
 def test_images_in_memory_have_a_name_and_bad_ones_a_sentence(trained: Trained, digits: list[str]) -> None:
     model = smallgroup.load(trained["darts"][0])
-    grey = np.zeros((8, 8, 1), np.uint8)
-    found = smallgroup.predict(model, [digits[0], grey, Image.new("F", (8, 8))])
+    gray = np.zeros((8, 8, 1), np.uint8)
+    found = smallgroup.predict(model, [digits[0], gray, Image.new("F", (8, 8))])
     assert [each.image for each in found] == [digits[0], "<array 1>", "<PIL image 2>"]
     assert found[2].problem == "has floating-point pixels, which have no fixed range"
     with pytest.raises(ValueError, match="image <PIL image> has floating-point pixels"):
@@ -140,11 +140,11 @@ def answer(run: Path, image: Path) -> Prediction:
     return found
 
 
-def test_a_colour_image_for_a_model_of_grey_ones(trained: Trained, digits: list[str], tmp_path: Path) -> None:
+def test_a_color_image_for_a_model_of_gray_ones(trained: Trained, digits: list[str], tmp_path: Path) -> None:
     with Image.open(digits[0]) as image:
-        image.convert("RGB").save(tmp_path / "colour.png")
-    grey = predict(trained["darts"][0], [digits[0]], top=10)[0]
-    assert answer(trained["darts"][0], tmp_path / "colour.png").guesses == grey.guesses
+        image.convert("RGB").save(tmp_path / "color.png")
+    gray = predict(trained["darts"][0], [digits[0]], top=10)[0]
+    assert answer(trained["darts"][0], tmp_path / "color.png").guesses == gray.guesses
 
 
 def test_the_margin_of_the_model_is_cut_off(trained: Trained, digits: list[str], tmp_path: Path) -> None:

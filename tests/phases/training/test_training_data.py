@@ -67,7 +67,7 @@ def test_the_recipe_of_the_paper_cuts_out_squares_of_16_pixels(tmp_path: Path) -
     check_squares(trained.batches.batch(0)[0], plain.batches.batch(0)[0], 16)
 
 
-def test_a_training_with_color_jitter_sees_other_colours(tmp_path: Path) -> None:
+def test_a_training_with_color_jitter_sees_other_colors(tmp_path: Path) -> None:
     """Of an even gray only the brightness can change: by a factor of 0.6 to 1.4 for each image."""
     for number in range(100):
         path = tmp_path / f"class {number % 2}" / f"{number}.png"
@@ -77,13 +77,13 @@ def test_a_training_with_color_jitter_sees_other_colours(tmp_path: Path) -> None
     opened = open_training_data(data, AugmentationConfig(color_jitter=True), seed=1).dataset
     mean, std = (torch.tensor(each).view(1, -1, 1, 1) for each in (opened.mean, opened.std))
 
-    def greys(jitter: bool) -> list[int]:
+    def grays(jitter: bool) -> list[int]:
         pixels = (255 * (batch(data, AugmentationConfig(color_jitter=jitter)) * std + mean)).round()
         assert bool((pixels == pixels[:, :1, :1, :1]).all())
-        return [int(grey) for grey in pixels[:, 0, 0, 0]]
+        return [int(gray) for gray in pixels[:, 0, 0, 0]]
 
-    assert set(greys(False)) == {100}
-    seen = greys(True)
+    assert set(grays(False)) == {100}
+    seen = grays(True)
     assert min(seen) >= 60
     assert max(seen) <= 140
     assert max(seen) - min(seen) > 40

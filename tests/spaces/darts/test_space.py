@@ -16,7 +16,7 @@ from smallgroup.spaces.edges import MixedEdge
 from smallgroup.spaces.kinds import Rule
 from smallgroup.spaces.layers import FULL, SEARCH, FactorizedReduce, Style
 from smallgroup.spaces.space import EdgeParts, Mixture
-from smallgroup.spaces.weights import initial_weights, initialise
+from smallgroup.spaces.weights import initial_weights, initialize
 
 
 def count(space: DartsSpace) -> int:
@@ -94,7 +94,7 @@ def test_operations_are_what_they_are_called(name: str, stride: int) -> None:
     torch.testing.assert_close(module(x), expected)
 
 
-def test_pools_are_normalised_in_the_search_alone() -> None:
+def test_pools_are_normalized_in_the_search_alone() -> None:
     def layers(name: str, style: Style) -> list[type[nn.Module]]:
         pool = operations.build(name, 4, 1, style)
         assert not list(pool.parameters())
@@ -294,7 +294,7 @@ def test_initial_weights_are_torch_own_and_leave_its_generator_alone() -> None:
 def test_a_network_from_the_meta_device_gets_memory_and_fresh_statistics() -> None:
     with torch.device("meta"):
         module = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4))
-    initialise(module, stream("test"))
+    initialize(module, stream("test"))
     norm = module[1]
     assert isinstance(norm, nn.BatchNorm2d)
     assert norm.running_mean is not None

@@ -38,7 +38,7 @@ def random_genotype(seed: int) -> DartsGenotype:
     return DartsGenotype(cell(), cell())
 
 
-def randomise(network: torch.nn.Module, seed: int = 0) -> None:
+def randomize(network: torch.nn.Module, seed: int = 0) -> None:
     """Scales, shifts and running statistics that are not the neutral ones."""
     generator = torch.Generator().manual_seed(seed)
     for name, value in network.state_dict().items():

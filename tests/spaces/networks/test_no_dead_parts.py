@@ -13,7 +13,7 @@ from smallgroup.runtime import stream
 from smallgroup.spaces.layers import Zero
 from smallgroup.spaces.nas_bench_201 import NasBench201Space
 from smallgroup.spaces.space import Space
-from smallgroup.spaces.weights import initialise
+from smallgroup.spaces.weights import initialize
 from smallgroup.testing.method_contract import SMALL
 from smallgroup.testing.small import small_network
 
@@ -47,7 +47,7 @@ def test_every_operation_of_a_derived_network_moves_the_logits(method: str, spac
             alpha = architecture[f"alpha_{kind}"]
             alpha += 3 * torch.randn(alpha.shape, generator=generator)
             alpha[:, spec.operations.index("none")] += 3 * lead
-        network = initialise(small_network(relaxed.derive(architecture)), generator).eval()
+        network = initialize(small_network(relaxed.derive(architecture)), generator).eval()
         found = operations_of(network)
         assert found
         with kernels.using("plain"), torch.no_grad():

@@ -18,7 +18,7 @@ from smallgroup.spaces.nas_bench_201.design import NasBench201Design
 from smallgroup.spaces.nas_bench_201.network import NasBench201Network
 from smallgroup.spaces.networks import build_network
 from smallgroup.spaces.outputs import Outputs
-from tests.spaces.networks.oracle import head_of, logits_of, random_genotype, randomise
+from tests.spaces.networks.oracle import head_of, logits_of, random_genotype, randomize
 
 GENOTYPES = {str(seed): random_genotype(seed) for seed in range(2)}
 GENOTYPES |= {name: published()[name] for name in ("NASNet_A", "AmoebaNet_A")}
@@ -34,7 +34,7 @@ def test_every_cell_and_the_logits(name: str, stem: str, size: int) -> None:
     design = DartsDesign(images=ImageSpec(5, 2, size), channels=4, cells=5, stem=stem)
     network = build_network(GENOTYPES[name], design).double()
     assert isinstance(network, DartsNetwork)
-    randomise(network)
+    randomize(network)
     outputs: list[torch.Tensor] = []
     for cell in network.cells:
         cell.register_forward_hook(lambda _module, _inputs, output: outputs.append(output))
@@ -56,7 +56,7 @@ def test_the_auxiliary_head_as_papers_write_it(
     design = DartsDesign(images=ImageSpec(5, 3, size), channels=2, cells=3, stem=stem, auxiliary=head)
     network = build_network(published()["DARTS_V2"], design).double()
     assert isinstance(network, DartsNetwork)
-    randomise(network)
+    randomize(network)
     network.eval()
     maps = random_images(2, 32, side, side)
     assert network.auxiliary is not None
@@ -104,7 +104,7 @@ def test_a_reduction_by_pooling_is_a_convolution_and_a_maximum(size: int) -> Non
     design = NasBench201Design(images=ImageSpec(3, 3, size), channels=4, cells_per_stage=1, reduction="pool")
     network = build_network(cell, design).double()
     assert isinstance(network, NasBench201Network)
-    randomise(network)
+    randomize(network)
     network.eval()
     images = random_images(2, 3, size, size)
     weights = network.state_dict()

@@ -6,7 +6,7 @@ import pytest
 import torch
 from PIL import Image, ImageEnhance
 
-from smallgroup.data.colours import draw_jitter, grey_of, jitter
+from smallgroup.data.colors import draw_jitter, gray_of, jitter
 from smallgroup.runtime import stream
 from tests.data.makers import array, noise
 
@@ -64,15 +64,15 @@ def test_the_order_matters_and_is_followed() -> None:
     assert not torch.equal(one, other)
 
 
-def test_grey_images_have_no_colours_to_change() -> None:
+def test_gray_images_have_no_colors_to_change() -> None:
     pixels = noise(6, 1, 5, 5)
     factors, orders = draw_jitter(6, 1, stream("grey"))
     assert orders.shape == (6, 2)
     assert jitter(pixels, factors, orders).shape == pixels.shape
-    assert torch.equal(grey_of(pixels), pixels.float())
+    assert torch.equal(gray_of(pixels), pixels.float())
 
 
-def test_images_do_not_depend_on_their_neighbours() -> None:
+def test_images_do_not_depend_on_their_neighbors() -> None:
     pixels = noise(8, 3, 16, 16)
     factors, orders = draw_jitter(8, 3, stream("rows"))
     together = jitter(pixels, factors, orders)

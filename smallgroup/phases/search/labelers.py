@@ -10,7 +10,7 @@ from smallgroup.runtime.checkpoints import Checkpoint
 
 
 @dataclass(frozen=True)
-class Labellers:
+class Labelers:
     """One per learner; they stay what they are."""
 
     frozen: tuple[Frozen, ...]
@@ -18,7 +18,7 @@ class Labellers:
     """A text that changes with their weights and architectures."""
 
 
-def labellers_of(searchers: Sequence[Searcher], last_step: int, found: Checkpoint) -> Labellers:
+def labelers_of(searchers: Sequence[Searcher], last_step: int, found: Checkpoint) -> Labelers:
     """Build labelers from a finished search: new `searchers` with the tensors of its last checkpoint."""
     digest = hashlib.sha256()
     for k, searcher in enumerate(searchers):
@@ -27,10 +27,10 @@ def labellers_of(searchers: Sequence[Searcher], last_step: int, found: Checkpoin
         learner = searcher.learner
         for name, tensor in sorted({**learner.w, **learner.architecture}.items()):
             digest.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
-    return Labellers(tuple(searcher.learner.frozen() for searcher in searchers), digest.hexdigest()[:16])
+    return Labelers(tuple(searcher.learner.frozen() for searcher in searchers), digest.hexdigest()[:16])
 
 
-def check_same_labellers(mine: Labellers | None, saved: object) -> None:
+def check_same_labelers(mine: Labelers | None, saved: object) -> None:
     """Refuse to resume with other labelers than the search started with."""
     own = None if mine is None else mine.digest
     if own != saved:

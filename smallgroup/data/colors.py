@@ -16,7 +16,7 @@ Factor = float | Tensor
 """Of one image, or [n, 1, 1, 1] of a batch."""
 
 
-def grey_of(pixels: Tensor) -> Tensor:
+def gray_of(pixels: Tensor) -> Tensor:
     """Return the luma [n, 1, h, w] of [n, c, h, w] in float, as whole numbers."""
     if pixels.shape[1] == 1:
         return pixels.float()
@@ -69,13 +69,13 @@ def _brightness(x: Tensor, factor: Factor) -> Tensor:
 
 
 def _contrast(x: Tensor, factor: Factor) -> Tensor:
-    grey = grey_of(x).to(torch.int64)
-    mean = grey.sum((1, 2, 3), keepdim=True).div(grey[0].numel()).round().to(x.dtype)
+    gray = gray_of(x).to(torch.int64)
+    mean = gray.sum((1, 2, 3), keepdim=True).div(gray[0].numel()).round().to(x.dtype)
     return x * factor + mean * (1 - factor)
 
 
 def _saturation(x: Tensor, factor: Factor) -> Tensor:
-    return x * factor + grey_of(x) * (1 - factor)
+    return x * factor + gray_of(x) * (1 - factor)
 
 
 def _hue(x: Tensor, turn: Factor) -> Tensor:
