@@ -62,7 +62,7 @@ def search_in_time(config: Config, budget: Budget) -> Config:
 
 @dataclass(frozen=True)
 class _Pace:
-    """How fast a network is trained."""
+    """The measured speed of a training."""
 
     step: float
     look: float

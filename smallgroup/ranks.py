@@ -98,17 +98,17 @@ def skips_of(config: Config) -> Skips:
 
 @dataclass(frozen=True)
 class RankTask:
-    """What rank 0 tells the others to make, as JSON."""
+    """The task that rank 0 sends to the others, as JSON."""
 
     kind: str
     """What is computed: search, mutual or training."""
     config: Mapping[str, Any]
     also: Sequence[str] = ()
     peers: str = ""
-    """Of networks that learn from one another, the text of `peers.json`."""
+    """The text of `peers.json`, for networks that learn from one another."""
     space: str = ""
     genotype: Any = None
-    """Of a training, the cell and its space."""
+    """The cell of a training, and its space."""
 
     @property
     def learners(self) -> int | None:

@@ -34,7 +34,7 @@ Result = TypeVar("Result", SearchResult, TrainResult, MutualResult)
 
 @dataclass(frozen=True)
 class JobPlan(Generic[Result]):
-    """What makes one kind of run different from the others."""
+    """The parts in which one kind of run differs from the others."""
 
     config: Config
     identity: Mapping[str, Any]

@@ -15,7 +15,7 @@ from smallgroup.spaces.genotype import Genotype
 
 @dataclass(frozen=True)
 class TimeBudget:
-    """How long a job may take, and where its run is kept."""
+    """The time that a job may take, and the folder of its run."""
 
     seconds: float
     clock: Clock

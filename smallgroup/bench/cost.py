@@ -28,7 +28,7 @@ FORWARD = 1 / 3
 
 @dataclass(frozen=True, kw_only=True)
 class GroupSizes:
-    """What the cost of a step depends on."""
+    """The sizes that the cost of a step depends on."""
 
     learners: int
     ranks: int = 1
@@ -44,7 +44,7 @@ class GroupSizes:
 
 @dataclass(frozen=True)
 class GroupCost:
-    """What a step takes on the busiest rank."""
+    """The cost of a step on the busiest rank."""
 
     learners: int
     """Learners that this rank computes."""

@@ -38,7 +38,7 @@ class StepPlan:
     beside: Sequence[GroupStep] = ()
     """Steps that are measured in the fast form alone."""
     at_least: Mapping[str, Mapping[str, float]] | None = None
-    """By name and path: how large the ratio is to be."""
+    """Goals for the ratio, by name and path."""
 
 
 def planned(which: Mapping[str, Sequence[Any]], sizes: Mapping[str, Any]) -> StepPlan:

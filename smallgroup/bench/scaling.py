@@ -21,7 +21,7 @@ class Fit:
     deviation: float
     """The largest share by which a measured time is off that curve."""
     smallest: int
-    """From where on it was fitted."""
+    """The smallest size that the fit includes."""
 
 
 def fitted(sizes: Sequence[int], seconds: Sequence[float]) -> Fit:

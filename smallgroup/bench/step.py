@@ -18,13 +18,13 @@ ROUNDS = 3
 
 @dataclass(frozen=True)
 class Growth:
-    """What a larger group costs: two fast steps that differ in the number of learners alone."""
+    """The cost of a larger group: two fast steps that differ in the number of learners alone."""
 
     name: str
     learners: tuple[int, int]
     seconds: tuple[float, float]
     ratio: float
-    """Of the larger group to the smaller."""
+    """The ratio of the larger group to the smaller."""
     spread: tuple[float, float]
     at_most: float | None = None
 

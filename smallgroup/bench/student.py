@@ -19,7 +19,7 @@ StudentLoss = Callable[[StudentTensors], tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True)
 class Rates:
-    """How V and W are stepped: SGD, on gradients that are clipped."""
+    """The learning rates of V and W, for SGD on clipped gradients."""
 
     lr: float = 0.025
     momentum: float = 0.9

@@ -19,11 +19,11 @@ from smallgroup.bench.student import Moved, Student, StudentLoss, StudentTensors
 
 
 class Along(NamedTuple):
-    """How gradients change along a direction of the weights."""
+    """The change of gradients along a direction of the weights."""
 
     architecture: StudentTensors
     targets: Tensor | float
-    """That of the soft labels which the last loss is measured by."""
+    """The change for the soft labels by which the last loss is measured."""
 
 
 class Textbook:

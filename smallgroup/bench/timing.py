@@ -20,10 +20,10 @@ class Turn(NamedTuple):
 
     name: str
     number: int
-    """Its number among `turns`, from 0."""
+    """The index of the turn among `turns`, from 0."""
     turns: int
     round: int
-    """Of the counted ones, from 1; 0 only warms up."""
+    """The counted round, from 1; 0 only warms up."""
     left: float | None
     """Seconds until all is over, once a round has shown how long turns take."""
 
@@ -38,7 +38,7 @@ class MeasuredTurns:
     seconds: tuple[float, ...]
     first: Sequence[Tensor | None] = ()
     cpu_seconds: tuple[float, ...] = ()
-    """Of all threads of the process: what other processes take of the machine is not in them."""
+    """CPU seconds of all threads of the process, without those of other processes."""
 
     @property
     def median(self) -> float:
@@ -57,7 +57,7 @@ class MeasuredTurns:
 
 
 class Ratio(NamedTuple):
-    """How many times as long one takes as the other."""
+    """The ratio of two times."""
 
     value: float
     """The ratio of the medians."""

@@ -12,7 +12,7 @@ QUICK_ROUNDS = 2
 
 @dataclass(frozen=True)
 class BenchRequest:
-    """How to measure, and how to show it."""
+    """A request to measure: what, and how to show it."""
 
     path: str
     rounds: int | None

@@ -81,7 +81,7 @@ class Subject:
     name: str
     genotype: Genotype
     network: str
-    """That of the papers for a dataset, by its name, or that of the run: `RUN`."""
+    """The network's name: that of a dataset for those of the papers, or `RUN` for that of the run."""
     design: NetworkDesign
     problem: str | None = None
     """Why the network is not that of the run; None: it is, or none was meant."""

@@ -31,7 +31,7 @@ class RunsFailedError(Exception):
 
 @dataclass(frozen=True)
 class StudyRequest:
-    """How a user wants a study to be carried out."""
+    """A user's request to run a study."""
 
     out: Path
     workers: int = 1

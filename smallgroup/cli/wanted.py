@@ -22,7 +22,7 @@ _NOT_WHAT_CHANGES = ("run.", *(f"{name}=" for name in _NOT_WHAT), "data.data_roo
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the command line asks for."""
+    """The options of a command line."""
 
     options: Mapping[str, Any]
     changes: Sequence[str]

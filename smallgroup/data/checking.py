@@ -34,14 +34,14 @@ KEPT = 5_000
 
 @dataclass(frozen=True)
 class Checked:
-    """What is known about files once all of them were decoded."""
+    """The knowledge about files after all of them were decoded."""
 
     bad: dict[str, str] = field(default_factory=dict)
     """Files that cannot be used, and why."""
     prints: dict[str, str] = field(default_factory=dict)
-    """Of files that have the same pixels as another one: a text that they share."""
+    """A text for each file that has the same pixels as another one, equal for both."""
     sums: dict[str, list[int]] = field(default_factory=dict)
-    """Of files that can be used: their sums at the size that was asked for, if one was (see `decoding.sums_of`)."""
+    """Sums of usable files at the requested size, if one was requested (see `decoding.sums_of`)."""
 
 
 _CHECKED = TypeAdapter(Checked)

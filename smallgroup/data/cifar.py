@@ -19,7 +19,7 @@ from smallgroup.runtime.text import shown
 
 @dataclass(frozen=True)
 class CifarLayout:
-    """Where one of the two datasets keeps what, and the MD5 sums its authors publish."""
+    """The file layout of one of the two datasets, and the MD5 sums its authors publish."""
 
     name: str
     title: str

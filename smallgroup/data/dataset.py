@@ -18,7 +18,7 @@ IMBALANCE = 1.5
 
 @dataclass(frozen=True)
 class Proportions:
-    """How a search divides the training images, unless a config says otherwise."""
+    """The shares by which a search divides the training images, unless a config says otherwise."""
 
     labeled: float = 1.0
     """Share of the images that is used with labels, for training and validation together."""
@@ -36,7 +36,7 @@ class Dataset:
     classes: tuple[str, ...]
     train: Images
     test: Images | None
-    """To be looked at once, at the end."""
+    """The test images, to be looked at once, at the end."""
     mean: tuple[float, ...]
     std: tuple[float, ...]
     """Per channel, of values in 0..1."""

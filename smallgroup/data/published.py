@@ -18,7 +18,7 @@ from smallgroup.runtime.checks import check_choice
 
 @dataclass(frozen=True)
 class _Facts:
-    """What the authors of a dataset say about it."""
+    """The facts that the authors of a dataset state."""
 
     classes: int
     train: int

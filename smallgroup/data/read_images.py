@@ -17,12 +17,12 @@ from smallgroup.data.kept import Kept
 
 @dataclass(frozen=True)
 class Seen:
-    """What is known about images once each was read."""
+    """The knowledge about images after each was read."""
 
     shapes: tuple[tuple[int, int, int], ...]
     """Channels, height and width of each."""
     prints: tuple[str, ...]
-    """Of each a text that it shares with those that have the same pixels."""
+    """A text for each image, equal for images with the same pixels."""
 
     @staticmethod
     def of(count: int, read: Callable[[int], Tensor]) -> "Seen":

@@ -23,7 +23,7 @@ class SearchData:
     """A dataset, its split, and the unlabeled images wherever they come from."""
 
     dataset: Dataset
-    """In the size that the search sees."""
+    """The dataset in the size that the search uses."""
     splits: Splits
     unlabeled: Images
     unlabeled_indices: Tensor

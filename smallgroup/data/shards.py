@@ -64,7 +64,7 @@ class _Manifest(BaseModel):
 
 @dataclass
 class Written:
-    """What `write_shards` wrote, and which files it skipped."""
+    """The files that `write_shards` wrote, and those it skipped."""
 
     folder: Path
     images: dict[str, int] = field(default_factory=dict)

@@ -28,7 +28,7 @@ class Splits:
     unlabeled: Tensor | None
     """None: the unlabeled images come from elsewhere."""
     held_out: Tensor
-    """For choosing lambda and the number of learners; in no other part."""
+    """Images for choosing lambda and the number of learners; in no other part."""
 
 
 def split(

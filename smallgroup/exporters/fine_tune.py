@@ -29,7 +29,7 @@ RATE = 0.05
 
 @dataclass(frozen=True)
 class FineTuning:
-    """How long a network is trained on, and the training that it comes from."""
+    """The length of a fine-tuning, and the training that it continues."""
 
     epochs: int
     config: TrainingConfig

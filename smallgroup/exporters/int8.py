@@ -33,7 +33,7 @@ class Int8:
     difference: float
     """The largest absolute difference of a logit, on the test images, else on the calibration images."""
     kilobytes: float
-    """Of the file in float32; 1,024 bytes each."""
+    """Kilobytes of the file in float32, of 1,024 bytes each."""
     kilobytes_int8: float
     latency_ms: float | None = None
     """Milliseconds of the file in float32 for one image on this machine; None: the format is not measured."""
@@ -41,7 +41,7 @@ class Int8:
     fine_tuned_epochs: int = 0
     """Epochs of quantization-aware fine-tuning; 0: none."""
     test_error_int8_before: float | None = None
-    """Of the file in int8 without fine-tuning; None where there was none, or no test images."""
+    """Test error of the file in int8 before fine-tuning; None if there was none, or no test images."""
 
     @property
     def warning(self) -> str | None:

@@ -10,7 +10,7 @@ Tables = Sequence[Tensor]
 
 
 class Exchange(Protocol):
-    """Where each learner is computed, and how the tables of all learners reach every process.
+    """The placement of learners on processes, and the exchange of their tables.
 
     A group meets three times per step: where labels are made, before the cross terms, and before anything is kept. All
     processes of a group must come to the same meetings. One that fails before a meeting tells the others there, and

@@ -16,12 +16,12 @@ from smallgroup.runtime import Phase
 
 
 class Sensitivity(NamedTuple):
-    """How learner j, moved along its direction, would respond to changes of what it is handed: s_j."""
+    """The sensitivity s_j: how learner j, moved along its direction, responds to changes of what it is handed."""
 
     to: Mapping[int, Tensor]
     """A table per teacher; of a loss that is linear in what is handed over, the same for all of them."""
     change: Tensor | None
-    """In the joint form: how what it hands over itself changes along its direction."""
+    """The change of its own table along its direction, in the joint form."""
 
 
 class Found:

@@ -19,7 +19,7 @@ Labeler = Callable[[Inputs], Tensor]
 
 
 class Apply(Protocol):
-    """What a learner computes: `apply(weights, architecture, inputs, *, phase=None) -> outputs`, a pure function.
+    """The function of a learner: `apply(weights, architecture, inputs, *, phase=None) -> outputs`, a pure one.
 
     In classification the outputs are logits; every other task says what its outputs are. Inputs come as they were given
     to the group: a tensor, or a dictionary, or a tuple. A three-argument function works too. The tensors of two

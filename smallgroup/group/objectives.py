@@ -127,12 +127,12 @@ def on_handed_jointly(
 
 
 class Taught(NamedTuple):
-    """What the pupils of learner k let it know: all that stage 3 needs of them."""
+    """The tables that the pupils of learner k return to it: everything that stage 3 needs of them."""
 
     sensitivity: Tensor
     """S_k, the sum of its pupils' sensitivities to what it hands over."""
     moved: Sequence[tuple[Tensor, Tensor]] = ()
-    """In the joint form: tables that its peers handed over, and how they change; of a linear loss all in one."""
+    """Tables that its peers handed over and their changes, in the joint form; of a linear loss all in one."""
 
 
 def of_handed(member: Member, inputs: Inputs, taught: Taught, weight: float, *, phase: Phase) -> Objective:

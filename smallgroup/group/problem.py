@@ -36,7 +36,7 @@ class ConstantWeights(NamedTuple):
 
 @dataclass(frozen=True)
 class Setting:
-    """What does not change from iteration to iteration."""
+    """The settings that stay the same from iteration to iteration."""
 
     learners: Sequence[Learner]
     teaching: Teaching
@@ -56,7 +56,7 @@ class Setting:
 
 
 class Problem:
-    """What the stages compute, each objective as a function of (weights, architecture); it changes nothing."""
+    """The objectives of the stages as functions of (weights, architecture); it changes nothing."""
 
     def __init__(self, setting: Setting, standing: Sequence[ConstantWeights], batches: Batches, found: Found) -> None:
         self.teaching, self.task = setting.teaching, setting.task

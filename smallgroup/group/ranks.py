@@ -156,7 +156,7 @@ class RankExchange:
 
 
 class _Form(NamedTuple):
-    """What must be known of the tables of a learner before they come; 0 tables: there are none."""
+    """The form of a learner's tables, sent before them; 0 tables mean none."""
 
     tables: int
     dtype: torch.dtype

@@ -38,7 +38,7 @@ class LearnerReport:
 
 @dataclass(frozen=True)
 class StepReport:
-    """What a step of the group did, learner by learner."""
+    """The results of a step of the group, learner by learner."""
 
     step: int
     learners: list[LearnerReport]

@@ -25,7 +25,7 @@ def side_by_side(x: Tensor) -> Tensor:
 
 
 class _SideBySide(torch.autograd.Function):
-    """Its gradient is written where it belongs at once; autograd's would be spread slice by slice, then added."""
+    """Two halves side by side, whose gradient is written in place; autograd would spread and add slices."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:  # noqa: ANN401

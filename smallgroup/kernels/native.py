@@ -326,7 +326,7 @@ class _Layers(NamedTuple):
 
 @dataclass(frozen=True)
 class _Sum:
-    """What of a mixture is constant: statistics of the terms that are there, and the layers that make the others."""
+    """The constant part of a mixture: statistics of the terms that are there, and the layers that make the others."""
 
     statistics: list[Tensor]
     groups: list[_Layers]

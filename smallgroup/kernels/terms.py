@@ -118,7 +118,7 @@ class Board:
 
 
 class Place(NamedTuple):
-    """Where a sum may be written."""
+    """The memory into which a sum may be written."""
 
     board: Board
     number: int

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the search of a learner is: `epoch` of `epochs` and `step` of `steps` of its stage, all from 0.
+    """The progress of a learner's search: `epoch` of `epochs` and `step` of `steps` of its stage, all from 0.
 
     A method without stages has one, the whole search.
     """
@@ -39,7 +39,7 @@ class Progress:
 
 
 class Measured(NamedTuple):
-    """How well W does on validation images. A higher error is worse, and at equal error a higher loss."""
+    """The quality of W on validation images. A higher error is worse, and at equal error a higher loss."""
 
     error: float
     """Validation error in percent."""
@@ -48,11 +48,11 @@ class Measured(NamedTuple):
 
 @dataclass(frozen=True)
 class EpochEnd:
-    """What a method can see at the end of an epoch."""
+    """The state that a method can see at the end of an epoch."""
 
     progress: Progress
     architecture: "Mapping[str, Tensor]"
-    """In main memory, as masks are, wherever the learner computes."""
+    """The architecture in main memory, as masks are, wherever the learner computes."""
     genotype: Any
     statistics: Mapping[str, float] = field(default_factory=dict)
     validation_loss: "Callable[[Mapping[str, Tensor]], Tensor] | None" = None

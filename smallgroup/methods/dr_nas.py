@@ -35,7 +35,7 @@ class DrNas(Method):
     optimizer: ClassVar[ArchitectureOptimizer] = ArchitectureOptimizer(lr=6e-4)
 
     parts: tuple[int, ...] = (1,)
-    """Of each stage: 1/part of the channels go through the operations, as in PC-DARTS; progressive: 6, 4."""
+    """A number per stage: 1/part of the channels go through the operations, as in PC-DARTS; progressive: 6, 4."""
     kept: tuple[int, ...] = ()
     """Operations of an edge that are left in each later stage; progressive: 4."""
     divergence: float = 0.0

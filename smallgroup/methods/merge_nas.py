@@ -32,7 +32,7 @@ class MergeNas(Method):
 
 
 class KernelPart(NamedTuple):
-    """Which entries of a shared kernel an operation uses."""
+    """The entries of a shared kernel that an operation uses."""
 
     kernel: int
     dilation: int

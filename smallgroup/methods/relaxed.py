@@ -33,9 +33,9 @@ class Ahead(NamedTuple):
     noise: dict[tuple[Phase, int], Noise]
     """The noise of a step, by phase and sample."""
     active: dict[tuple[Phase, int], dict[str, list[list[bool]]]]
-    """By phase, sample and kind, [edges, operations]: which operations have a weight; only where not all run."""
+    """Masks [edges, operations] of operations with a weight, by phase, sample and kind; only if not all run."""
     columns: dict[tuple[Phase, int], dict[str, Tensor]]
-    """By phase, sample and kind, [edges]: which operation has the largest."""
+    """Indices [edges] of the largest weights, by phase, sample and kind."""
 
     @property
     def tensors(self) -> list[Tensor]:

@@ -15,7 +15,7 @@ from smallgroup.runtime.checks import check_counts
 
 @dataclass
 class SdartsAdv(SdartsRs):
-    """As sdarts-rs, but the perturbation is the one that raises the training loss, found by projected ascent.
+    """SDARTS with the perturbation that raises the training loss, found by projected ascent; otherwise as sdarts-rs.
 
     From a random start, `ascents` steps of 2 epsilon / ascents along the sign of the gradient; what did not raise the
     loss is left out. The constant delta found so is what all probes of the step replay.

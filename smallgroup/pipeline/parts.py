@@ -65,7 +65,7 @@ class RunParts:
     files: Mapping[str, str] = field(default_factory=dict)
     """What is written when the run begins."""
     latencies: Latencies = field(default_factory=lambda: Latencies(measure))
-    """Of all networks that were measured for a limit on latency."""
+    """Latencies of all networks that were measured for a limit on latency."""
 
     def begun(self) -> RunPlan | None:
         """Return the plan of the run to resume; None for a new run."""

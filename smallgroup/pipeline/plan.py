@@ -16,7 +16,7 @@ from smallgroup.runtime.files import read_regular
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What a run was asked to do beyond its config."""
+    """The plan of a run beyond its config."""
 
     seconds: float | None
     """Seconds of the time budget; None: there is no budget."""
@@ -31,7 +31,7 @@ class RunPlan:
     training: dict[str, Any] | None = None
     """The section of the config for the network found, once a budget has decided its size."""
     latencies: dict[str, float] | None = None
-    """Of networks that were measured when its size was chosen."""
+    """Latencies of networks that were measured when the size was chosen."""
 
     @staticmethod
     def read(folder: Path) -> "RunPlan | None":

@@ -50,14 +50,14 @@ class BaselineComparison:
 
 @dataclass(frozen=True)
 class RunResult(ShownResult):
-    """What a whole run has come to."""
+    """The result of a whole run."""
 
     search: SearchResult
     training: TrainResult
     baselines: Mapping[Baseline, TrainResult]
     comparisons: Sequence[BaselineComparison]
     controls: Sequence[TrainedArm] = ()
-    """Of networks trained as a group: the group, then each of its controls."""
+    """For networks trained as a group, the group and then each of its controls."""
     resnet_fills_limits: bool = False
     """Whether the ResNet is the largest within limits in KB, and not one of the same multiply-adds."""
 

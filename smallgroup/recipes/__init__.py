@@ -105,10 +105,10 @@ class ReferenceFigure:
     found: str
     """How its authors arrived at the network: "found by evolution", say."""
     source: str
-    """Whose network it is."""
+    """The publication of the network."""
     test_error: str
     parameters: str
-    """In millions."""
+    """Parameters in millions."""
     test_error_top5: str | None = None
     search_days: str | None = None
     cell: str | None = None

@@ -243,7 +243,7 @@ def _networks(result: Mapping[str, Any]) -> list[Fact]:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why an answer is the answer: a sentence, whose numbers say where they come from."""
+    """The reason for an answer: a sentence whose numbers say where they come from."""
 
     title: str
     words: str

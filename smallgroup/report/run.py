@@ -41,7 +41,7 @@ class MetricsRow:
     """A line of metrics.jsonl, with its number."""
 
     line: int
-    """Its number in the file, from 1."""
+    """The number of the line in the file, from 1."""
     values: Mapping[str, Any]
 
     @property
@@ -90,7 +90,7 @@ class SearchSteps:
 
 @dataclass(frozen=True)
 class Given:
-    """What a reader of configs says of a run, to one who reads none."""
+    """The facts about a run that a reader of configs passes to code that reads none."""
 
     config: Mapping[str, Any] = field(default_factory=dict)
     departures: Mapping[str, Any] = field(default_factory=dict)

@@ -36,7 +36,7 @@ def several_header(runs: Sequence[Run]) -> Markup:
 
 @dataclass(frozen=True)
 class RunMeasure:
-    """What a table says of a run, what it is sorted by, and where it comes from; an empty text is not known."""
+    """A column of a table of runs: its text, its sort key and its source; an empty text is unknown."""
 
     words: str
     source: str

@@ -16,7 +16,7 @@ class ClassView:
     name: str
     number: int
     v: dict[str, list[float]]
-    """At the start, in the middle and at the end: images of the class that V recognizes."""
+    """Images of the class that V recognizes, at the start, in the middle and at the end."""
     w: dict[str, list[float]]
     labels: dict[str, list[float | None]]
     """How good each learner's labels are: images of this class that it labeled rightly; where true classes are not
@@ -32,14 +32,14 @@ class ClassView:
 
 @dataclass(frozen=True)
 class Roles:
-    """Who is strong and who is weak in a class, and what came of it."""
+    """The strong and the weak learner in a class, and what came of it."""
 
     strong: int
     weak: int
     quality: float | None
-    """Of the strong learner's labels over the whole search, or over the stage that is looked at."""
+    """Quality of the strong learner's labels over the whole search, or over the stage that is shown."""
     change: float
-    """Of W of the weak learner from start to end, in points."""
+    """Change of W of the weak learner from start to end, in points."""
     twin: float | None = None
     """What W of the weak learner recognizes at the same end in a run without teaching."""
 

@@ -25,7 +25,7 @@ HINT = "Point at a row, or reach it with the tab key, for the alternatives."
 
 @dataclass
 class Frames:
-    """What a script has to know: cells and scores by epoch. Filled while sections are made."""
+    """The data of the page's script: cells and scores by epoch. Filled while sections are made."""
 
     detail: Detail = field(default_factory=Detail)
     cells: dict[str, Any] = field(default_factory=dict)

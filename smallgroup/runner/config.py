@@ -11,7 +11,7 @@ from smallgroup.runtime.section import Section
 
 
 class RunConfig(Section):
-    """How a run is carried out."""
+    """The settings of a run that do not change what it computes."""
 
     device: str = AUTO
     """Device: cpu, cuda, cuda:1, mps, or auto, which is the first CUDA device, else the CPU."""

@@ -26,9 +26,9 @@ class Recorder(Watcher):
     folder: Path
     facts: Callable[[], Mapping[str, Any]]
     files: Callable[[], Mapping[str, str]] = dict
-    """By name, what is written anew after every epoch."""
+    """Texts by file name, which are written again after every epoch."""
     seconds: Callable[[], Mapping[str, float]] = dict
-    """By part of the work, the seconds so far."""
+    """Seconds so far, by part of the work."""
     _step: int = 0
     _start: float = field(default_factory=time.monotonic)
     _before: Mapping[str, float] = field(default_factory=dict)

@@ -9,14 +9,14 @@ from smallgroup.runtime.environment import Environment
 
 
 class Saved(BaseModel):
-    """What the runner needs to go on."""
+    """The runner's part of a checkpoint."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     metrics: Annotated[int, Field(ge=0)]
     """Bytes of metrics that were written."""
     metrics_sha256: str | None = None
-    """Of those; runs of earlier versions have none."""
+    """SHA-256 of those bytes; runs of earlier versions have none."""
     skipped_in_a_row: Annotated[int, Field(ge=0)] = 0
     skipped_in_epoch: Annotated[int, Field(ge=0)] = 0
     """How many batches of the epoch were skipped."""

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 @dataclass
 class Skips:
-    """How many may be left out in a row, and how many were."""
+    """The count of skipped batches, and the most that may be skipped in a row."""
 
     most: int = 0
-    """In a row; 0: none may."""
+    """The most batches in a row; 0: none may be skipped."""
     in_a_row: int = 0
     in_epoch: int = 0
 

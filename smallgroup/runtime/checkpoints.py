@@ -41,7 +41,7 @@ _ASIDE = ".old"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What was saved after `step` steps, and why newer ones could not be used."""
+    """A state that was saved after `step` steps, and why newer ones could not be used."""
 
     step: int
     tensors: dict[str, Tensor]

@@ -28,7 +28,7 @@ VARIABLES = ("OMP_", "GOMP_", "MKL_", "ONEDNN_", "DNNL_", "ATEN_", "OPENBLAS_", 
 
 @dataclass(frozen=True)
 class Environment:
-    """Where these are the same, a run that is repeated or resumed is bit-identical."""
+    """An environment: where two are equal, a run that is repeated or resumed is bit-identical."""
 
     torch: str
     cpu: str

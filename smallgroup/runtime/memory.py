@@ -56,7 +56,7 @@ class OutOfMemory(RuntimeError):
 
 
 class NoRoomError(MemoryError):
-    """What is about to be made is larger than the memory that is free."""
+    """An error for a tensor that is larger than the free memory."""
 
 
 def check_room(needed: int, what: str) -> None:

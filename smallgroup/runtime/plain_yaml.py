@@ -37,7 +37,7 @@ class NotTakenError(ValueError):
 
 
 class _Plain(yaml.SafeLoader):
-    """Without aliases, by which a few lines become a config of any size, without tags, which no key needs, and flat."""
+    """A YAML loader without aliases, by which a few lines become a config of any size, and without tags."""
 
     yaml_implicit_resolvers = {}  # noqa: RUF012 -- those of YAML 1.1 are not inherited
     depth = 0

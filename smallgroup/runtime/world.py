@@ -29,10 +29,10 @@ LONGEST_TEXT = 1_000
 
 
 class Vote(NamedTuple):
-    """What a rank says between two steps."""
+    """The message of a rank between two steps."""
 
     signal: int = 0
-    """By which it was asked to end; 0: it was not."""
+    """The signal that asked it to end; 0 for none."""
     save: bool = False
     """Whether a checkpoint is due; that of rank 0 counts."""
     failed: int = 0
@@ -109,7 +109,7 @@ class World:
 
 
 class JobState(NamedTuple):
-    """What a job is taken up from."""
+    """The state from which a job is resumed."""
 
     tensors: Mapping[str, Tensor]
     record: Mapping[str, Any]

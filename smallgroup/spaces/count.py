@@ -23,12 +23,12 @@ def parameters(module: nn.Module, *, auxiliary: bool = False) -> int:
 
 
 class Operations(NamedTuple):
-    """What one image costs, in two ways of counting."""
+    """The operations for one image, in two ways of counting."""
 
     multiply_adds: int
-    """Of the convolutions and linear layers, as papers on this space count."""
+    """Multiply-adds of the convolutions and linear layers, as papers on this space count."""
     with_elementwise: int
-    """And 2 for each number of a batch norm, 1 for each of a ReLU, as P-DARTS and PC-DARTS count on ImageNet."""
+    """The same plus 2 per number of a batch norm and 1 per ReLU, as P-DARTS and PC-DARTS count on ImageNet."""
 
 
 def operations(module: nn.Module, size: int | tuple[int, int], image_channels: int = 3) -> Operations:

@@ -25,7 +25,7 @@ class NetworkDesign:
 
     images: ImageSpec = field(default_factory=ImageSpec)
     channels: int
-    """Of a node in the first cells."""
+    """Channels of a node in the first cells."""
     auxiliary: str = "none"
     """The kind of head that helps to train, where a space has one."""
     drop_path: float = 0.0

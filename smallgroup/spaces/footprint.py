@@ -25,7 +25,7 @@ class Footprint:
     """A byte for each weight of convolutions and linear layers, and for each of their output channels `PER_CHANNEL`; as
     much for each channel of a batch norm that follows no convolution."""
     schedule: MemoryPlan
-    """Of the activations; its peak leaves out the scratch memory of a runtime."""
+    """Schedule of the activations; its peak leaves out the scratch memory of a runtime."""
 
     @property
     def flash_kb(self) -> float:

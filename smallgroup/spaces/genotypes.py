@@ -29,7 +29,7 @@ FILE = "genotype.json"
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a genotype comes from, as far as it is known."""
+    """The origin of a genotype, as far as it is known."""
 
     method: str | None = None
     dataset: str | None = None

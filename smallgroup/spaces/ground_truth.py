@@ -88,7 +88,7 @@ class GroundTruth:
 
 @dataclass(frozen=True)
 class GroundTruths:
-    """What was found for some spaces."""
+    """The tables of true accuracies that were found for some spaces."""
 
     found: tuple[GroundTruth, ...] = ()
 

@@ -42,7 +42,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Rule:
-    """How a cell is read off the scores of its operations.
+    """A rule that derives a cell from the scores of its operations.
 
     top2: the two strongest edges of each node, with their best operation (DARTS).
     pairs: the two strongest pairs of edge and operation of each node, be they on one edge (GDAS).

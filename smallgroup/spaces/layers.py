@@ -15,7 +15,7 @@ from smallgroup.runtime.fields import draw_normal
 
 @dataclass(frozen=True)
 class Style:
-    """How an operation is built: one way for a search, another for the network that is trained afterwards."""
+    """The style in which an operation is built: for a search, or for the network that is trained afterwards."""
 
     affine: bool
     """Whether the batch norms of a cell have a scale and a shift."""

@@ -79,7 +79,7 @@ class _State:
 
 
 class _Graph:
-    """What the search asks of a graph, with sets as bits of a number."""
+    """A graph as the search for an order sees it, with sets as bits of a number."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.bytes = [node.bytes for node in nodes]

@@ -30,12 +30,12 @@ def _same_numbers(cell: int, edge: int, operation: str) -> torch.Generator:
 
 @dataclass(frozen=True)
 class Choice:
-    """What one edge has to know: its row of a mixture."""
+    """The row of a mixture that belongs to one edge."""
 
     weights: Tensor
     """Weights of the operations of an edge, [operations]."""
     active: tuple[bool, ...]
-    """Whose weight is not zero; where all run, all of them, because then nobody has to know the weights."""
+    """Operations whose weight is not zero; where all run, all of them, because then the weights need not be known."""
     kept: tuple[bool, ...]
     """Operations that have not been removed."""
     evaluate: Evaluated
@@ -45,7 +45,7 @@ class Choice:
     transformed: frozenset[str] | None = None
     """Operations whose output the transform changes; None: all, if there is one."""
     stream: Callable[[str], torch.Generator] | None = None
-    """By operation, where its random numbers come from, for those that have some."""
+    """Random streams by operation, for those that draw numbers."""
 
     def is_transformed(self, operation: str) -> bool:
         """Return whether the output of an operation goes through the transform."""
@@ -53,7 +53,7 @@ class Choice:
 
 
 class Mixture:
-    """How the cells of one kind mix the operations of their edges, and the edges of their nodes."""
+    """The weights by which the cells of one kind mix the operations of their edges, and the edges of their nodes."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ Masks = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class EdgeParts:
-    """What a mixed edge is built from."""
+    """The parts from which a mixed edge is built."""
 
     operations: tuple[str | None, ...]
     """One per column of the architecture; None has been removed."""

@@ -34,7 +34,7 @@ class Comparison:
     smallest_p: float | None
     """What p would be if every pair spoke for one side: with few seeds no result can be significant. Of pairs alone."""
     effect: float | None
-    """Of pairs: the share of ranks in favor of the first minus that in favor of the second, from -1 to 1.
+    """For paired rows, the share of ranks in favor of the first minus that of the second, from -1 to 1.
     Else the difference in units of the common deviation (Hedges' g)."""
     better: int
     """Pairs in which the first row has the larger number."""

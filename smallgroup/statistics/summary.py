@@ -28,7 +28,7 @@ class Summary:
     mean: float
     median: float
     std: float | None
-    """Of a sample (n - 1); None where there are too few."""
+    """Standard deviation of a sample (n - 1); None if there are too few."""
     interval: tuple[float, float] | None
     """95 % for the mean, by bootstrap."""
     lowest: float

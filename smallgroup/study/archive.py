@@ -58,7 +58,7 @@ Files = dict[str, bytes]
 
 @dataclass(frozen=True)
 class Packed:
-    """How many searches `pack` added, knew or left out."""
+    """The number of searches that `pack` added, knew or left out."""
 
     added: int
     known: int

@@ -24,7 +24,7 @@ Configs = Callable[[Mapping[str, Any]], list[tuple[dict[str, Any], Config]]]
 
 
 class Controls(Section):
-    """Of a row that is a group."""
+    """The controls of a row that is a group."""
 
     of: str = ""
     """What the names of the rows begin with."""
@@ -131,7 +131,7 @@ def _as_many(group: Config, number: int) -> int | list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a row must come to at a point of the grid."""
+    """The values that a row must have at a point of the grid."""
 
     learners: int
     lam: float

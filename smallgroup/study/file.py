@@ -106,7 +106,7 @@ class Claim(Section):
     than: tuple[str, ...] = Field(min_length=1)
     """All of them: each is a comparison of its own."""
     measure: str | None = None
-    """In which measure; None: the primary one."""
+    """The measure; None: the primary one."""
     margin: float | None = Field(default=None, gt=0)
     """The smallest difference that matters: with one, rows are also tested for differing by less than that."""
 

@@ -26,9 +26,9 @@ class Measure:
     larger_is_better: bool | None
     """Which direction is better; None: neither."""
     of_learner: "Callable[[Outcome, int], float | None] | None" = None
-    """By learner; else `of_training`, else `of_run`."""
+    """The value by learner; otherwise `of_training`, else `of_run`."""
     of_answer: "Callable[[Outcome], float | None] | None" = None
-    """Of the cell that the search answers with, which need not be a learner's; None: that of the retained learner."""
+    """The value of the answered cell, which need not be a learner's; None: that of the retained learner."""
     of_training: "Callable[[TrainResult], float | None] | None" = None
     of_run: "Callable[[Outcome], float | None] | None" = None
     digits: int = 2

@@ -22,9 +22,9 @@ class PlannedRun:
 
     config: Config
     trains: "PlannedRun | None" = None
-    """If the run is a training, the search whose cell it trains."""
+    """For a training, the search whose cell it trains."""
     labelers: "PlannedRun | None" = None
-    """If the run is a search, the search whose learners make its labels; None: it makes its own."""
+    """For a search, the search whose learners make its labels; None: it makes its own."""
 
     @property
     def phase(self) -> Literal["search", "training"]:
@@ -54,7 +54,7 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Runs:
-    """What a row of the table needs of a seed."""
+    """The runs that a row of the table needs for a seed."""
 
     search: PlannedRun
     trainings: tuple[PlannedRun, ...] = ()
@@ -72,7 +72,7 @@ class Line:
     row: StudyRow
     point: Mapping[str, Any]
     runs: Mapping[int, Runs]
-    """By seed; none for a baseline."""
+    """Runs by seed; none for a baseline."""
 
     @property
     def name(self) -> str:

@@ -58,7 +58,7 @@ class Answers:
     retained: int
     """Index of the retained learner."""
     consensus: Standing
-    """Of the cell derived from the mean of all learners' scores."""
+    """Value of the cell derived from the mean of all learners' scores."""
     stored: float | None = None
     """The percentile of the retained cell as the run derived it; None where no run did."""
 

@@ -51,7 +51,7 @@ class Entry:
     theirs: str | None = None
     """The number that the paper states."""
     retrained: Mapping[int, Sequence[float]] = field(default_factory=dict)
-    """Of every training of the cell of a seed, whose mean is the value."""
+    """The values of every training of a seed's cell, whose mean is the value."""
 
     @property
     def over_retrainings(self) -> float | None:
@@ -82,20 +82,20 @@ class Shown:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the numbers say of a claim at a point of the grid."""
+    """The verdict of the numbers on a claim at a point of the grid."""
 
     claim: Claim
     measure: str
     """The one that it is about."""
     point: Mapping[str, Any]
     comparisons: Mapping[str, Comparison | None]
-    """By the row that is compared with; None: no seed in common yet."""
+    """Comparisons by the row that is compared with; None: no seed in common yet."""
     adjusted: Mapping[str, float | None]
     """p, for all comparisons of the table by this measure (Holm)."""
     possible: Mapping[str, float | None]
     """What those would be at least, were every comparison as clear as its seeds allow."""
     equivalences: Mapping[str, Equivalence | None] = field(default_factory=dict)
-    """Of a claim with a margin."""
+    """Equivalence tests of a claim with a margin."""
     adjusted_equivalences: Mapping[str, float | None] = field(default_factory=dict)
     """Their p, adjusted in the same way."""
 

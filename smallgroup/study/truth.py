@@ -41,7 +41,7 @@ def surrogate_for(config: Config) -> GroundTruth:
 
 @dataclass(frozen=True)
 class Judge:
-    """What baselines look up, and what they are scored by."""
+    """The table that baselines look up, and the column they are scored by."""
 
     truth: GroundTruth
     looked_up: str

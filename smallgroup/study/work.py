@@ -22,7 +22,7 @@ OPEN: tuple[StoreState, ...] = ("waiting", "running")
 
 
 class _Log(Watcher):
-    """What a run has to say goes to the log of the worker."""
+    """A watcher that writes the messages of a run to the log of the worker."""
 
     def told(self, sentence: str) -> None:
         """Log a warning, such as that a run starts again. A log that cannot be written does not fail the run."""
@@ -89,7 +89,7 @@ def _tried(run: PlannedRun, store: Store) -> None:
 
 @dataclass(frozen=True)
 class StudyProgress:
-    """How many runs of a study are done, and how long the others take."""
+    """The progress of a study: how many runs are done, and how long the others take."""
 
     states: dict[str, StoreState]
     """The state of each run, by the key of the run."""

@@ -57,7 +57,7 @@ class ArmOutcome:
     steps: int
     epochs: int
     cpu_seconds: float
-    """For everything, the look at the test images included."""
+    """CPU seconds of everything, including the look at the test images."""
     search_seconds: float = 0.0
     """CPU seconds before the training: of search, play-off and choices."""
     network: str = ""

@@ -100,7 +100,7 @@ class Top:
     """How many have a line from neck to hem."""
     collar: float = 0.2
     flare: OutlinePoint = (0.0, 0.0)
-    """By how much the hem is wider than the waist."""
+    """The width of the hem minus that of the waist."""
 
     def draw(self, sheet: Sheet) -> None:
         """Draw body, sleeves, opening, neck and sometimes stripes."""

@@ -23,7 +23,7 @@ from smallgroup.spaces.weights import initialize
 
 
 class PlainDesign(Protocol):
-    """What these networks take of the design of a derived network of a space with stages."""
+    """The fields of a derived network's design that these networks use."""
 
     images: ImageSpec
     channels: int

@@ -9,7 +9,7 @@ from smallgroup.spaces.config import NetworkConfig
 
 
 class PlayOffConfig(Section):
-    """How candidate cells are compared: by short trainings from scratch, of which the better half continues."""
+    """The comparison of candidate cells by short trainings from scratch, of which the better half continues."""
 
     candidates: int = Field(ge=1, le=MOST["candidates"])
     """Most candidates: each learner's cell, the consensus, then cells with the next best operations by score."""

@@ -28,12 +28,12 @@ class Candidate:
     source: str
     genotype: Genotype
     learner: int | None = None
-    """Whose derived cell it is, if it is one."""
+    """The learner whose derived cell it is, if it is one."""
 
 
 @dataclass
 class CandidateState:
-    """How far a candidate has come."""
+    """The state of a candidate in the play-off."""
 
     steps: int = 0
     seconds: float = 0.0

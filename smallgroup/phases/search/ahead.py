@@ -11,7 +11,7 @@ from smallgroup.runtime.packing import send_packed
 
 
 class DrawsAhead:
-    """What is known in main memory of the architectures, so that draws need not look at the device."""
+    """The knowledge in main memory about the architectures, so that draws need not read from the device."""
 
     def __init__(self) -> None:
         self._known: dict[int, Mapping[str, Tensor]] = {}

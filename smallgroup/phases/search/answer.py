@@ -27,7 +27,7 @@ class CandidateRecord:
     source: str
     """Where it comes from, such as `learner 0`, `consensus` or `next to consensus`."""
     learner: int | None
-    """Whose derived cell it is, if it is one."""
+    """The learner whose derived cell it is, if it is one."""
     genotype: Any
     rounds: int
     """How many rounds it took part in."""
@@ -35,22 +35,22 @@ class CandidateRecord:
     seconds: float
     """CPU seconds that the steps of this candidate took."""
     validation_error: float | None
-    """In percent, after its last round; None where it was the only candidate."""
+    """Validation error in percent after its last round; None if it was the only candidate."""
     validation_loss: float | None
 
 
 @dataclass(frozen=True)
 class AnswerRecord:
-    """What `result.json` says about the answer, beside its genotype."""
+    """The answer as `result.json` has it, beside its genotype."""
 
     rule: AnswerRule
     """Rule by which the group answers: the key `search.answer`."""
     learner: int | None
-    """Whose cell it is, counted from 0; None: that of all learners together."""
+    """The learner whose cell it is, from 0; None for a cell of all learners together."""
     sentence: str
     """Sentence that says why this cell is the answer."""
     candidates: list[CandidateRecord] | None = None
-    """Of a play-off: everyone who took part."""
+    """All candidates of a play-off."""
     seconds: float | None = None
     """What the play-off took, which is part of the search's seconds."""
 
@@ -75,9 +75,9 @@ class Finalist:
     searcher: Searcher
     genotype: Genotype
     validation_loss: float
-    """Of W on all validation images."""
+    """Loss of W on all validation images."""
     derived_error: float | None = None
-    """Of the derived cell with the weights W, on all validation images; None where the rule does not need it."""
+    """Error of the derived cell with the weights W, on all validation images; None if the rule does not need it."""
 
     @property
     def scores(self) -> dict[str, Tensor]:

@@ -50,11 +50,11 @@ class LearnerResult:
     percentile_at_cost: dict[str, float | None] | None = None
     """Among cells of similar cost, None for the one that has no peer; results of earlier versions have none."""
     held_out_error: float | None = None
-    """On the images that were kept from the search, if there are any."""
+    """Error on the images that were held out from the search, if there are any."""
     balanced_error: float | None = None
     """The mean over the classes of the validation error on each; results of earlier versions have none."""
     derived_error: float | None = None
-    """Of its derived cell with the shared weights, on all validation images; only where that decides the answer."""
+    """Error of its derived cell with the shared weights, on all validation images; only if it decides the answer."""
 
 
 @dataclass(frozen=True)
@@ -74,21 +74,21 @@ class SearchResult(ShownResult):
     retained: int
     """The learner with the lowest loss over the full validation set, counted from 0."""
     answer: AnswerRecord
-    """Whose cell the genotype is, and by which rule; results of earlier versions have the retained learner's."""
+    """The cell's learner and the rule; results of earlier versions have the retained learner's."""
     genotype: Any
     """The cell of the answer, as in `genotype.json`."""
     parameters: int
-    """Of the retained learner's supernet, like losses and errors below."""
+    """Parameters of the retained learner's supernet, to which losses and errors below also belong."""
     validation_loss: float
     validation_error: float
     group: list[LearnerResult]
     true_accuracy: dict[str, float] | None = None
-    """Of the answer: looked up after the search, and used for nothing; so is the percentile."""
+    """True accuracy of the answer, looked up after the search and used for nothing; so is the percentile."""
     percentile: dict[str, float] | None = None
     percentile_at_cost: dict[str, float | None] | None = None
     held_out_error: float | None = None
     balanced_error: float | None = None
-    """Of the validation images, over the classes."""
+    """Mean over the classes of the errors on validation images."""
     device_memory_mb: float | None = None
     """The most that tensors took on a device of its own memory, where it keeps statistics."""
     skipped_images: int | None = None

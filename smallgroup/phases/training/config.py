@@ -23,7 +23,7 @@ LAST = 5
 
 @dataclass(frozen=True)
 class Limits:
-    """How large a network may be; None: as it comes."""
+    """Limits on the size of a network; None means no limit."""
 
     parameters: int | None = None
     multiply_adds: int | None = None
@@ -62,7 +62,7 @@ def in_words(name: str, amount: float) -> str:
 
 
 class TrainingConfig(Section):
-    """How a network is trained from scratch, on training and validation images together."""
+    """The training of a network from scratch, on training and validation images together."""
 
     epochs: int = Field(ge=1, le=MOST["epochs"])
     """Number of passes over the images; learning rate and drop path change after each."""

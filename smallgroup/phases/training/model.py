@@ -29,7 +29,7 @@ LARGEST = 10_000_000
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """What was trained: the cell, the network around it, and the images it is for."""
+    """A trained model: the cell, the network around it, and the images it is for."""
 
     genotype: Genotype
     design: NetworkDesign

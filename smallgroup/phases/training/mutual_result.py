@@ -29,10 +29,10 @@ class PeerResult:
     multiply_adds: int
     epochs: int
     seconds: float
-    """Of the whole group, whose steps are taken together."""
+    """Seconds of the whole group, whose steps are taken together."""
     train_error: float
     divergence: float
-    """From the answers of the peers, over the last epoch."""
+    """Divergence from the answers of the peers, over the last epoch."""
     test_error: float | None
     test_error_top5: float | None
     balanced_error: float | None = None
@@ -46,14 +46,14 @@ class MutualResult(ShownResult):
     dataset: str
     seed: int
     weight: float
-    """Of the peers; 0: everyone was alone."""
+    """Weight of the peers; 0: no network learns from another."""
     epochs: int
     steps: int
     seconds: float
     peak_memory_mb: float
     test_set: str
     mean: dict[str, float] | None
-    """Of the test errors over the learners."""
+    """Mean of the test errors over the learners."""
     learners: list[PeerResult]
 
     def to_dict(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from torch import Tensor, distributed, nn
 
 @dataclass
 class NormSharing:
-    """What all synchronized norms of a network share."""
+    """The state that all synchronized norms of a network share."""
 
     group: distributed.ProcessGroup | None = None
     counts: bool = True

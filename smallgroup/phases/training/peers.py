@@ -22,7 +22,7 @@ class Peers:
 
     genotypes: tuple[Genotype, ...]
     weight: float = 1.0
-    """Of the divergence from the peers, beside the loss on the labels; 0: everyone is alone."""
+    """Weight of the divergence from the peers, beside the loss on the labels; 0: no network learns from another."""
 
     def __post_init__(self) -> None:
         if not 2 <= len(self.genotypes) <= MOST["learners"]:

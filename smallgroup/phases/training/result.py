@@ -68,9 +68,9 @@ class TrainResult(ShownResult):
     choice: str | None = None
     """How wide and deep the network is because of limits on its size."""
     retained: int | None = None
-    """Of a group, the network with the lowest validation loss, which all else is about; counted from 0."""
+    """In a group, the index from 0 of the network with the lowest validation loss, to which the other fields belong."""
     group: list[dict[str, Any]] | None = None
-    """Of a group, the numbers of every network."""
+    """In a group, the numbers of every network."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as the file has it; that of one network has nothing about a group."""

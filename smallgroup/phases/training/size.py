@@ -26,7 +26,7 @@ TOGETHER = 3
 
 @dataclass(frozen=True)
 class NetworkSize:
-    """How large a network is; memory in int8 is counted, and latency measured, where somebody asks for it."""
+    """The size of a network; memory in int8 is counted, and latency measured, only if asked for."""
 
     parameters: int
     multiply_adds: int

@@ -25,12 +25,12 @@ class Piece(NamedTuple):
     """A part of a batch, as a process computes it."""
 
     part: int
-    """Its number in the batch, by which drop path is drawn."""
+    """The number of the part in the batch, by which drop path is drawn."""
     low: int
     high: int
     """Where it lies among the images that this process has of the batch."""
     share: float
-    """Of the images of the whole batch; 0: it is computed for nothing but the company of the other ranks."""
+    """The share of the images of the whole batch; 0 if the part only keeps the other ranks company."""
 
 
 class Slices:

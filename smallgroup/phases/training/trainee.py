@@ -32,7 +32,7 @@ class NonFiniteTrainingError(FloatingPointError):
 
 
 class Response(NamedTuple):
-    """What a network says to some images, and its losses on their labels."""
+    """The outputs of a network on some images, and its losses on their labels."""
 
     logits: Tensor
     labels: Tensor
@@ -41,7 +41,7 @@ class Response(NamedTuple):
 
 
 class Build(Protocol):
-    """What makes a network: `build_network`, or a function that makes another one of the same size."""
+    """A function that makes a network: `build_network`, or another one that makes one of the same size."""
 
     def __call__(
         self,

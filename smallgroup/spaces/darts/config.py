@@ -14,7 +14,7 @@ class DartsConfig(SpaceConfig):
     cells: int = Field(default=3, ge=3, le=MOST["cells"])
     """Cells in all, in the DARTS space."""
     stem: Literal["auto", "cifar", "small", "imagenet"] = "auto"
-    """Of the DARTS space; auto: by the size of the images."""
+    """Stem of the DARTS space; auto: by the size of the images."""
 
 
 class DartsNetworkConfig(NetworkConfig):
@@ -23,6 +23,6 @@ class DartsNetworkConfig(NetworkConfig):
     cells: int = Field(default=5, ge=1, le=MOST["cells"])
     """Cells in all, in the DARTS space."""
     stem: Literal["auto", "cifar", "small", "imagenet"] = "auto"
-    """Of the DARTS space; auto: by the size of the images."""
+    """Stem of the DARTS space; auto: by the size of the images."""
     auxiliary: Literal["none", "one-norm", "two-norms"] = "none"
     """The head that helps to train deep networks of the DARTS space, by its batch norms."""

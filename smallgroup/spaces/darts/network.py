@@ -132,7 +132,7 @@ class DartsNetwork(DerivedNetwork):
 
 
 class Unread(nn.Module):
-    """In place of the first layer of an input that nothing but noise takes: zeros of the size of its output."""
+    """A layer of zeros in place of the first layer of an input that only noise operations take."""
 
     def __init__(self, channels: int, stride: int) -> None:
         super().__init__()

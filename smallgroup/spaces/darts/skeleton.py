@@ -18,7 +18,7 @@ def reduction_cells(cells: int) -> frozenset[int]:
 
 
 class Stem(nn.Module):
-    """From an image to the two inputs of the first cell. Its batch norms have scale and shift in every style."""
+    """The stem, from an image to the inputs of the first cell. Its batch norms have scale and shift in every style."""
 
     channels: tuple[int, int]
     """Channels of the two outputs that the next cell takes."""

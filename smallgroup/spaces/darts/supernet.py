@@ -19,7 +19,7 @@ from smallgroup.spaces.space import EdgeBuilder, Masks, Mixture
 
 
 class CellPlan(NamedTuple):
-    """What decides the weights of a cell; in a deep network most cells have the plan of an earlier one."""
+    """The facts that decide the weights of a cell; in a deep network most cells have the plan of an earlier one."""
 
     kind: str
     inputs: tuple[int, int]

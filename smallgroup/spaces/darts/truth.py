@@ -53,7 +53,7 @@ _END = 98
 
 @dataclass(frozen=True)
 class SurrogatePrediction:
-    """What the surrogate says of a cell."""
+    """A prediction of the surrogate for a cell."""
 
     accuracy: float
     """Predicted validation accuracy on CIFAR-10 in percent."""

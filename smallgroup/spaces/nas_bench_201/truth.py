@@ -39,7 +39,7 @@ class Truth(GroundTruth):
     about: ClassVar[str] = "accuracies of all 15,625 cells"
 
     columns: dict[str, dict[Cell, float]]
-    """By dataset, the accuracy of every cell."""
+    """The accuracy of every cell, by dataset."""
 
     def __init__(self, columns: dict[str, dict[Cell, float]]) -> None:
         self.columns = columns

@@ -18,10 +18,10 @@ class Widths(NamedTuple):
 
     stem: int
     first: int
-    """Of the first block, in which nothing is chosen."""
+    """Channels of the first block, in which nothing is chosen."""
     stages: tuple[int, ...]
     last: int
-    """Of the 1x1 convolution behind the chain."""
+    """Channels of the 1x1 convolution after the chain."""
 
 
 SEARCHED = "search"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Robust(DartsDefinition):
-    """What the four have in common: cells, networks and files of the DARTS space, and genotypes of their own."""
+    """The common part of the four spaces: cells, networks and files of the DARTS space, and genotypes of their own."""
 
     strides: ClassVar[tuple[int, ...]] = ()  # all of its operations are those of the DARTS space
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Workload:
-    """What the workers of a study are started with; they share the folder of the study."""
+    """The arguments with which the workers of a study are started; they share the folder of the study."""
 
     study: str
     """Name of the study."""
