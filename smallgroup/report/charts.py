@@ -89,7 +89,8 @@ def draw_chart(chart: Chart, *, legend: bool = False) -> Drawing:
     labels = tick_labels(ticks)
     left = max(LEFT, 7 + CHARACTER * max(map(len, labels), default=0))
     named = not legend and 1 < len(chart.series) <= NAMED
-    right = WIDTH - (8 + CHARACTER * max(len(shortened(one.name)) for one in chart.series) if named else RIGHT)
+    names = shortened([one.name for one in chart.series])
+    right = WIDTH - (8 + CHARACTER * max(map(len, names)) if named else RIGHT)
 
     def x(epoch: float) -> float:
         return left + (epoch - first) / (last - first) * (right - left)
@@ -122,7 +123,7 @@ def draw_chart(chart: Chart, *, legend: bool = False) -> Drawing:
     ends = [next((point[1] for point in reversed(points) if point is not None), TOP) for points in lines]
     heights = kept_apart(ends, TOP + 4, HEIGHT - BOTTOM) if named else ends
     for number, (one, points, end) in enumerate(zip(chart.series, lines, heights, strict=True)):
-        name = Label(right + 4, end + 4, shortened(one.name), palette.series(one.color)) if named else None
+        name = Label(right + 4, end + 4, names[number], palette.series(one.color)) if named else None
         shapes.append(_series(one, number, points, name))
     height = HEIGHT
     if legend:
@@ -150,9 +151,12 @@ def spanned(chart: Chart) -> str:
     return f"values from {in_digits(min(chart.values))} to {in_digits(max(chart.values))}{unit}"
 
 
-def shortened(name: str) -> str:
-    """Return a name that has room beside a line."""
-    return name if len(name) <= NAME else f"{name[: NAME - 1]}…"
+def shortened(names: Sequence[str]) -> list[str]:
+    """Return names that have room beside a line: their beginnings or, if those are the same, their ends."""
+    begun = [name if len(name) <= NAME else f"{name[: NAME - 1]}…" for name in names]
+    if len(set(begun)) == len(set(names)):
+        return begun
+    return [name if len(name) <= NAME else f"…{name[1 - NAME :]}" for name in names]
 
 
 def kept_apart(places: Sequence[float], low: float, high: float) -> list[float]:

@@ -7,7 +7,19 @@ from dataclasses import replace
 import pytest
 
 from smallgroup.report.axes import axis_of, in_digits, tick_labels
-from smallgroup.report.charts import BOTTOM, HEIGHT, LEFT, TOP, WIDTH, Chart, ChartPoint, Series, draw_chart, kept_apart
+from smallgroup.report.charts import (
+    BOTTOM,
+    HEIGHT,
+    LEFT,
+    TOP,
+    WIDTH,
+    Chart,
+    ChartPoint,
+    Series,
+    draw_chart,
+    kept_apart,
+    shortened,
+)
 from smallgroup.report.scatter import NetworkPoint, draw_scatter
 from smallgroup.report.shapes import Disc, Group, Label, Polyline, svg
 
@@ -181,3 +193,8 @@ def test_a_narrow_logarithmic_axis_has_ticks_that_differ_and_lie_within(values: 
     assert len(ticks) >= 2
     assert len(set(tick_labels(ticks))) == len(ticks)
     assert all(low <= math.log10(tick) <= high for tick in ticks)
+
+
+def test_names_that_begin_alike_are_told_apart_by_their_ends() -> None:
+    assert shortened(["the network found", "resnet"]) == ["the network f…", "resnet"]
+    assert shortened(["darts-seed-1-lambda-0.3", "darts-seed-1-lambda-0"]) == ["…-1-lambda-0.3", "…ed-1-lambda-0"]
