@@ -17,6 +17,7 @@ from smallgroup.display.training import TrainingDisplay
 from smallgroup.exporters.latency import measure
 from smallgroup.fitting import network_for_steps, search_within, training_within, with_network
 from smallgroup.jobs import training_data_of
+from smallgroup.pages import draw_all
 from smallgroup.phases.search.result import SearchResult
 from smallgroup.phases.training import GroupCells, TrainResult
 from smallgroup.phases.training.latency import Latencies
@@ -98,6 +99,7 @@ class RunParts:
         result = RunResult(found, own, results, comparisons, arms, resnet_fills_limits=fills)
         verdicts = [each.to_dict() for each in comparisons]
         write_whole(self.folder / VERDICT, json.dumps({"schema": 1, "verdicts": verdicts}, indent=2) + "\n")
+        draw_all(self.folder, self.tell)  # the page of the last training was drawn before there was a verdict
         return result
 
     # The search.

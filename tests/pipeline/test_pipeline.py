@@ -160,6 +160,9 @@ def test_the_verdict_is_that_of_the_test_images(finished: tuple[Path, RunResult]
             f"its test error is {abs(difference):.2f} points {'lower' if difference <= 0 else 'higher'} ("
             in one["sentence"]
         )
+    page = (folder / "report.html").read_text()
+    assert "No verdict on accuracy" not in page
+    assert "The network found is " in page
 
 
 @pytest.mark.parametrize(
