@@ -152,11 +152,17 @@ def spanned(chart: Chart) -> str:
 
 
 def shortened(names: Sequence[str]) -> list[str]:
-    """Return names that have room beside a line: their beginnings or, if those are the same, their ends."""
-    begun = [name if len(name) <= NAME else f"{name[: NAME - 1]}…" for name in names]
-    if len(set(begun)) == len(set(names)):
-        return begun
-    return [name if len(name) <= NAME else f"…{name[1 - NAME :]}" for name in names]
+    """Return names that have room beside a line: the beginning, the end or both, whichever no other name has."""
+    half = NAME // 2
+    forms = [
+        [f"{name[: NAME - 1]}…" for name in names],
+        [f"…{name[1 - NAME :]}" for name in names],
+        [f"{name[:half]}…{name[half + 1 - NAME :]}" for name in names],
+    ]
+    return [
+        name if len(name) <= NAME else next((form[k] for form in forms if form.count(form[k]) == 1), forms[0][k])
+        for k, name in enumerate(names)
+    ]
 
 
 def kept_apart(places: Sequence[float], low: float, high: float) -> list[float]:

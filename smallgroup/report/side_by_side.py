@@ -20,8 +20,10 @@ SIDE_BY_SIDE = 4
 MOST_KEYS = 8
 """Keys of configs that are columns of a leaderboard."""
 RANKED = ("test error", "validation error")
-"""What a leaderboard is sorted by at first: the first of them that it has."""
+"""What a leaderboard is sorted by at first: the first of them that it has; runs without it by the second."""
 WEIGHT = "config.yaml: search.lambda"
+_METHODS = "methods of the learners"
+"""What the key `learners` is called beside the column with their number."""
 
 
 def side_by_side(runs: Sequence[Run], detail: Detail) -> list[Markup]:
@@ -59,7 +61,8 @@ def comparison(runs: Sequence[Run]) -> Markup:
         fields = [replace(found, source=f"{run.name}/{found.source}") for run in runs if (found := measure(run))]
         if any(field.words for field in fields):
             rows.append((title, fields))
-    keys, opening = differing_keys(runs), of_teaching(runs)
+    keys = {key: [_in_words(key, value) for value in values] for key, values in differing_keys(runs).items()}
+    opening = of_teaching(runs)
     if len(runs) > SIDE_BY_SIDE:
         return leaderboard(runs, rows, keys, opening)
     head = ["", *(run.name for run in runs)]
@@ -73,6 +76,7 @@ def leaderboard(
     opening: Sequence[OpeningVerdict],
 ) -> Markup:
     """Draw a row per run, the best first; a script sorts by any column and filters."""
+    keys = {_METHODS if key == "learners" else key: values for key, values in keys.items() if key != "search.lambda"}
     shown = list(keys.items())[:MOST_KEYS]
     columns = [
         *sorted(measures, key=lambda one: RANKED.index(one[0]) if one[0] in RANKED else len(RANKED)),
@@ -81,13 +85,27 @@ def leaderboard(
     titles = [title for title, _ in columns]
     by = next((title for title in RANKED if title in titles), None)
     order = list(range(len(runs)))
-    if by is not None:
-        fields = columns[titles.index(by)][1]
-        values = [field.value if isinstance(field.value, float) else math.inf for field in fields]
-        order.sort(key=lambda place: values[place])
+    for title in reversed(RANKED):  # sorting is stable, so the last one counts first
+        if title in titles:
+            fields = columns[titles.index(title)][1]
+            values = [field.value if isinstance(field.value, float) else math.inf for field in fields]
+            order.sort(key=values.__getitem__)
     rows = [(runs[place].name, [fields[place] for _, fields in columns]) for place in order]
     left_out = [key for key in keys if key not in titles]
     return render("leaderboard.html", titles=titles, rows=rows, by=by, left_out=left_out, opening=opening)
+
+
+def _in_words(key: str, value: object) -> object:
+    """Return the value of a key; of a list of learners their methods, once if all are alike."""
+    if key != "learners" or not isinstance(value, list):
+        return value
+    each = [
+        " ".join([str(one.get("method")), *(str(one[name]) for name in ("options", "space") if one.get(name))])
+        if isinstance(one, Mapping)
+        else str(one)
+        for one in value
+    ]
+    return f"{len(each)} {each[0]}" if len(set(each)) == 1 else ", ".join(each)
 
 
 def _measures(runs: Sequence[Run]) -> list[tuple[str, RunField]]:

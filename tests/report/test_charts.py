@@ -195,6 +195,9 @@ def test_a_narrow_logarithmic_axis_has_ticks_that_differ_and_lie_within(values: 
     assert all(low <= math.log10(tick) <= high for tick in ticks)
 
 
-def test_names_that_begin_alike_are_told_apart_by_their_ends() -> None:
+def test_long_names_beside_lines_are_told_apart() -> None:
     assert shortened(["the network found", "resnet"]) == ["the network f…", "resnet"]
     assert shortened(["darts-seed-1-lambda-0.3", "darts-seed-1-lambda-0"]) == ["…-1-lambda-0.3", "…ed-1-lambda-0"]
+    names = ["darts-seed-1-of-the-folder", "darts-seed-1-of-another", "pc-darts-seed-1-of-the-folder"]
+    assert shortened(names) == ["darts-s…folder", "…-1-of-another", "pc-darts-seed…"]
+    assert shortened(["the same long name"] * 2) == ["the same long…"] * 2

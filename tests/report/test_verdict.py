@@ -168,3 +168,20 @@ def test_many_runs_are_a_leaderboard_with_the_best_first(tmp_path: Path) -> None
     assert fields[heads.index("seed") - 1] == "2.0"
     assert "run-2/result.json: validation_error" in row
     assert "Results of the runs" not in made
+
+
+def test_a_leaderboard_names_methods_and_ranks_runs_without_a_test_error_by_validation(tmp_path: Path) -> None:
+    folders = [
+        make_run(tmp_path / f"run-{k}", config={"method": method, "lambda": lam}, error=error, epochs=1)
+        for k, (method, lam, error) in enumerate(
+            [("darts", 1.0, 14.0), ("gdas", 0.5, 12.5), ("darts", 0.0, 11.0), ("snas", 1.0, 13.0), ("darts", 0.2, 15.0)]
+        )
+    ]
+    add_training(folders[4], error=30.0)
+    made = page([read_one_run(folder) for folder in folders])
+    (board,) = re.findall(r'<div class="board">.*?</table>', made, re.DOTALL)
+    assert re.findall(r'<th scope="row" data-value="([^"]*)">', board) == ["run-4", "run-2", "run-1", "run-3", "run-0"]
+    heads = re.findall(r'<button type="button">([^<]*)<', board)
+    assert heads.count("learners") == heads.count("methods of the learners") == 1
+    assert "search.lambda" not in heads  # there is a column for it
+    assert re.findall(r'data-value="(\d [a-z]*)"', board) == ["2 darts", "2 darts", "2 gdas", "2 snas", "2 darts"]
