@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,17 +19,9 @@ from smallgroup.report.server import make_server
 from tests.report.makers import add_training, make_run
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser was tried")
-CHROMIUM = shutil.which("chromium")
+from tests.tools.report_picture import CHROMIUM, FLAGS  # noqa: E402 -- needs playwright
+
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: no browser was tried")
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-quic",
-]
 PATIENCE = 120_000
 """Milliseconds until a browser on a busy machine is given up."""
 
