@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
+from importlib.machinery import PathFinder
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -215,9 +216,7 @@ def _import_plugin(name: str) -> str:
 def _import_file(path: Path) -> object:
     if path.stem in sys.modules and getattr(sys.modules[path.stem], "__file__", None) == str(path):
         return sys.modules[path.stem]
-    others = [other for other in _PLUGINS.values() if other.endswith(f"/{path.name}") and other != str(path)]
-    if others or path.stem in sys.stdlib_module_names:
-        owner = shown(others[0]) if others else "that of a module of Python"
+    if (owner := _namesake(path)) is not None:
         raise PluginError(f"a plugin file must have a unique name, but {shown(path.name)} is also {owner}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
@@ -232,13 +231,28 @@ def _import_file(path: Path) -> object:
     return module
 
 
+def _namesake(path: Path) -> str | None:
+    """Return which module a plugin file would replace: of Python, of a package, or another plugin file; None: none."""
+    if path.stem in sys.stdlib_module_names:
+        return "that of a module of Python"
+    # A module beside the user is replaced only if it is imported, as it is for `python -m` alone.
+    places = [place for place in sys.path if place not in ("", str(Path.cwd()))]
+    spec = PathFinder.find_spec(path.stem, places)
+    loaded = getattr(sys.modules.get(path.stem), "__file__", None)
+    others = [other for other in _PLUGINS.values() if other.endswith(f"/{path.name}")]
+    for other in (loaded, spec.origin if spec is not None else None, *others):
+        if other is not None and other != str(path):
+            return f"that of {shown(other)}"
+    return None
+
+
 def _imported(what: str, load: Callable[[], Loaded]) -> Loaded:
     """Return the imported plugin; whatever it raises becomes one sentence."""
     try:
         return load()
-    except PluginError:
+    except (PluginError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:  # a script may end by itself, but not end the command
+    except BaseException as error:  # a script may end by itself, but not end the command
         words = shown(str(error).partition("\n")[0])[:200]
         raise PluginError(f"{what} must be importable, but {type(error).__name__}: {words}") from error
 

@@ -141,6 +141,10 @@ def test_plugin_files_have_names_of_their_own(tmp_path: Path, monkeypatch: pytes
         import_plugins(["b/same_file.py"])
     with pytest.raises(PluginError, match=r"queue\.py is also that of a module of Python"):
         import_plugins(["queue.py"])
+    for package in ("torch", "scipy", "smallgroup"):
+        (tmp_path / f"{package}.py").write_text(text)
+        with pytest.raises(PluginError, match=rf"{package}\.py is also that of .*/{package}/__init__\.py"):
+            import_plugins([f"{package}.py"])
     assert METHODS["same-file"].__module__ == "same_file"
 
 
@@ -172,6 +176,7 @@ def test_a_plugin_is_a_module_beside_the_user_or_a_file(tmp_path: Path, monkeypa
         ("falling", "plugin 'falling' must be importable, but ZeroDivisionError: division by zero"),
         ("half.py", "SyntaxError"),
         ("leaving", "plugin 'leaving' must be importable, but SystemExit: 0"),
+        ("skipping", "plugin 'skipping' must be importable, but Skipped: no such package"),
         ("taken", "'darts' is the name of smallgroup"),
     ],
 )
@@ -182,6 +187,8 @@ def test_a_plugin_that_cannot_be_used_is_one_line(
     (tmp_path / "falling.py").write_text("1 / 0\n")
     (tmp_path / "half.py").write_text("def (\n")
     (tmp_path / "leaving.py").write_text("raise SystemExit(0)\n")
+    # Not an Exception: neither a test framework nor an event loop may end the command by a traceback.
+    (tmp_path / "skipping.py").write_text("import pytest\npytest.skip('no such package', allow_module_level=True)\n")
     (tmp_path / "taken.py").write_text(
         "from smallgroup.methods import Method, register\n@register\nclass T(Method):\n    name = 'darts'\n"
     )

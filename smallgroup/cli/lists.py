@@ -10,7 +10,7 @@ from smallgroup.data.names import usage_of
 from smallgroup.exporters import EXPORTERS
 from smallgroup.methods import METHODS
 from smallgroup.runtime.checks import check_choice
-from smallgroup.spaces import SPACES
+from smallgroup.spaces import GROUND_TRUTHS, SPACES
 from smallgroup.spaces.genotypes import published_about
 from smallgroup.study.names import built_in, keys_of_built_in
 
@@ -46,6 +46,10 @@ def _methods() -> dict[str, str]:
 
 def _spaces() -> dict[str, str]:
     return {name: SPACES.about(name) for name in SPACES}
+
+
+def _ground_truths() -> dict[str, str]:
+    return {name: GROUND_TRUTHS.about(name) for name in GROUND_TRUTHS}
 
 
 def _exporters() -> dict[str, str]:
@@ -148,6 +152,7 @@ LISTS: dict[str, Callable[[], dict[str, str]]] = {
     "methods": _methods,
     "spaces": _spaces,
     "datasets": _datasets,
+    "ground-truths": _ground_truths,
     "exporters": _exporters,
     "recipes": _recipes,
     "studies": _studies,

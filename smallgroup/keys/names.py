@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -10,6 +11,7 @@ from pydantic.fields import FieldInfo
 from smallgroup.keys.forms import SHORT
 from smallgroup.methods import METHODS
 from smallgroup.methods.config import LearnerConfig, help_of_options, method_options
+from smallgroup.registry import PluginError
 from smallgroup.runtime.checks import nearest, suggestion
 from smallgroup.runtime.section import WRONG_KIND
 from smallgroup.spaces.config import SpaceSection
@@ -39,7 +41,8 @@ def help_of_keys(model: type[BaseModel]) -> dict[str, str]:
         if not any(_is_section(kind) for kind in _kinds(field))
     }
     for name, _ in METHODS.usable():
-        found |= {f"methods.{name}.{option}": line for option, line in help_of_options(name).items()}
+        with suppress(PluginError):  # options that cannot be set: only a search with the method is refused
+            found |= {f"methods.{name}.{option}": line for option, line in help_of_options(name).items()}
     return found
 
 

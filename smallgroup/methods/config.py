@@ -14,6 +14,7 @@ from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from smallgroup import recipes
 from smallgroup.methods import METHODS
+from smallgroup.registry import PluginError
 from smallgroup.runtime.checks import check_choice
 from smallgroup.runtime.section import Section, check_kind
 from smallgroup.spaces import SPACES, definitions
@@ -21,6 +22,10 @@ from smallgroup.spaces.config import AnySpaceConfig, SpaceConfig
 
 if TYPE_CHECKING:
     from smallgroup.methods.method import Method
+
+
+KEPT = ("state", "seen")
+"""Fields of every method that are no options."""
 
 
 class LearnerConfig(Section):
@@ -85,8 +90,19 @@ def build_method(name: str, options: Mapping[str, Any]) -> "Method":
 
 def method_options(name: str) -> dict[str, Any]:
     """Return the options of a method with their types."""
-    kinds = get_type_hints(METHODS[name])
-    return {field.name: kinds[field.name] for field in fields(METHODS[name]) if field.init}
+    method = METHODS[name]
+    try:
+        kinds = get_type_hints(method)
+    except (NameError, TypeError) as error:
+        raise PluginError(f"types of method {name!r} must be importable, but {type(error).__name__}: {error}") from None
+    found = {field.name: kinds[field.name] for field in fields(method) if field.init}
+    if unset := [option for option in found if option not in published_options(name)]:
+        raise PluginError(f"every option of method {name!r} must have a default, but {unset[0]} has none")
+    if taken := [option for option in found if option in KEPT]:
+        raise PluginError(
+            f"no option of method {name!r} can be called {taken[0]}: every method keeps its {taken[0]} there"
+        )
+    return found
 
 
 def help_of_options(name: str) -> dict[str, str]:

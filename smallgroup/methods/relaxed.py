@@ -260,7 +260,16 @@ class Relaxed:
 
     def _bind(self, mixtures: Mapping[str, Mixture], phase: Phase | None, sample: int) -> None:
         """Connect the method to its network: removed operations do not run, transforms have streams of their own."""
+        if mixtures.keys() != self.space.kinds.keys():
+            kinds, got = (", ".join(map(str, one)) or "none" for one in (self.space.kinds, mixtures))
+            raise ValueError(f"method {self.method.name} must mix these kinds of cells: {kinds}; but got {got}")
         for kind, mixture in mixtures.items():
+            if mixture.weights.shape != self.space.kinds[kind].shape:
+                wanted, found = tuple(self.space.kinds[kind].shape), tuple(mixture.weights.shape)
+                raise ValueError(
+                    f"weights of method {self.method.name} must be [edges, operations] of kind {kind}, {wanted}, but "
+                    f"got {found}"
+                )
             mask = self.method.mask(kind)
             mixture.kept = (mask if mixture.kept is None else mask & torch.tensor(mixture.kept)).tolist()
             if self._ahead is not None and phase is not None:

@@ -64,6 +64,9 @@ class Mixture:
         transform: Transform | None = None,
         settings: Tensor | None = None,
     ) -> None:
+        if not isinstance(weights, Tensor) or weights.dim() != 2:
+            got = tuple(weights.shape) if isinstance(weights, Tensor) else type(weights).__name__
+            raise ValueError(f"weights of a mixture must be a tensor [edges, operations], but got {got}")
         self.weights = weights
         """[edges, operations]: the weight of each operation on each edge."""
         self.edges = edges

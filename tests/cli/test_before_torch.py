@@ -141,7 +141,8 @@ REFUSED = {
 }
 PRINTED = ["--help", "search --help", "bench step --help", "--version"]
 PRINTED += [
-    f"list {what}" for what in ("genotypes", "methods", "spaces", "datasets", "exporters", "recipes", "studies")
+    f"list {what}"
+    for what in ("genotypes", "methods", "spaces", "datasets", "ground-truths", "exporters", "recipes", "studies")
 ]
 
 

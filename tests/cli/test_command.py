@@ -251,8 +251,8 @@ def test_doctor_finds_the_data_of_the_environment(capsys: Captured) -> None:
         (["describe", "DARTS_V2", "--netwrk", "x"], "No such option: --netwrk"),
         (
             ["list", "networks"],
-            "what to list must be one of genotypes, methods, spaces, datasets, exporters, recipes, studies, rows, "
-            "references, keys, but got 'networks'",
+            "what to list must be one of genotypes, methods, spaces, datasets, ground-truths, exporters, recipes, "
+            "studies, rows, references, keys, but got 'networks'",
         ),
         (["list"], "Missing argument"),
         (["searhc"], "No such command 'searhc'"),

@@ -1,19 +1,17 @@
 """A space under a method: masks, states, stages and copies."""
 
+from collections.abc import Callable
 from copy import copy
+from typing import Any, ClassVar
 
 import pytest
 import torch
 from torch import Tensor
 
-from smallgroup.methods import (
-    Darts,
-    Gdas,
-    Rebuild,
-    Relaxed,
-)
+from smallgroup.methods import Architecture, Darts, Gdas, Method, Noise, Rebuild, Relaxed
 from smallgroup.runtime import Phase
 from smallgroup.spaces.darts import DartsSpace
+from smallgroup.spaces.space import Mixture
 from smallgroup.testing import SmoothSpace
 from smallgroup.testing.groups import batches_for, learner_of, relaxed_of
 from tests.methods.toys import SMALL, Dropped, Tempered, progress
@@ -48,6 +46,47 @@ def test_images_of_another_kind_are_refused(shape: tuple[int, ...]) -> None:
     learner = learner_of(SMALL, Darts())
     with pytest.raises(ValueError, match=r"images must be \[batch, 3, height, width\]"):
         learner.logits(learner.w, learner.architecture, torch.zeros(shape, dtype=torch.float64), "w")
+
+
+class Misshapen(Method):
+    """Returns other weights than there are operations."""
+
+    name: ClassVar[str] = "misshapen"
+
+    def __init__(self, weights: Callable[[Tensor], Any]) -> None:
+        super().__init__()
+        self.weights = weights
+
+    def relax(self, alpha: Tensor, noise: Tensor | None, phase: Phase | None) -> Any:  # noqa: ARG002
+        return self.weights(alpha)
+
+
+class Kindless(Method):
+    """Forgets the cells."""
+
+    name: ClassVar[str] = "kindless"
+
+    def mix(self, architecture: Architecture, noise: Noise, phase: Phase | None) -> dict[str, Mixture]:  # noqa: ARG002
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        (
+            Misshapen(lambda alpha: alpha[:1]),
+            r"weights of method misshapen must .* of kind cell, \(6, 5\), .* \(1, 5\)",
+        ),
+        (Misshapen(lambda alpha: alpha[0]), r"mixture must be a tensor \[edges, operations\], but got \(5,\)"),
+        (Misshapen(lambda _: None), r"mixture must be a tensor \[edges, operations\], but got NoneType"),
+        (Kindless(), "method kindless must mix these kinds of cells: cell; but got none"),
+    ],
+)
+def test_a_method_that_mixes_something_else_is_named(method: Method, message: str) -> None:
+    relaxed = Relaxed(SMALL, method)
+    weights, architecture = relaxed.initial_weights("w"), relaxed.initial_architecture()
+    with pytest.raises(ValueError, match=message):
+        relaxed(weights, architecture, torch.zeros(2, 3, 8, 8))
 
 
 def test_a_state_saved_after_pruning_fits_the_weights_it_was_saved_with() -> None:

@@ -59,8 +59,8 @@ def list_(
         str,
         typer.Argument(
             metavar="WHAT",
-            help="What to list: genotypes, methods, spaces, datasets, exporters, recipes, studies, rows, "
-            "references (rows of the paper that no search here makes) or keys.",
+            help="What to list: genotypes, methods, spaces, datasets, ground-truths, exporters, recipes, studies, "
+            "rows, references (rows of the paper that no search here makes) or keys.",
         ),
     ],
     *,
