@@ -110,11 +110,9 @@ def help_of_options(name: str) -> dict[str, str]:
     method, published, told = METHODS[name], published_options(name), {}
     for option, kind in method_options(name).items():
         about = next((found for each in method.__mro__ if (found := _docstrings(each).get(option))), "")
-        takes = f"Takes {kind_in_words(kind)}"
-        if option in published:
-            value = published[option]
-            takes += f", by default {value if isinstance(value, str) else dumps(value, default=str)}"
-        told[option] = f"{about} {takes}.".lstrip()
+        value = published[option]
+        default = value if isinstance(value, str) else dumps(value, default=str)
+        told[option] = f"{about} Takes {kind_in_words(kind)}, by default {default}.".lstrip()
     return told
 
 
