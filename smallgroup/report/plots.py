@@ -94,7 +94,7 @@ def _named(axes: Axes, across: str, up: str) -> None:
     axes.set_xlabel(across)
     axes.set_ylabel(up)
     axes.grid(color=NEUTRAL["grid"][0], linewidth=0.6)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     if axes.get_legend_handles_labels()[1]:
         axes.legend(fontsize="small")
 

@@ -177,6 +177,15 @@ def test_a_plot_is_a_figure_that_notebooks_display(name: str, tmp_path: Path) ->
         assert np.asarray(line.get_ydata()).tolist() == [50.0, 49.0]
 
 
+def test_ticks_are_whole_epochs_also_of_a_single_one() -> None:
+    result = searched()
+    result.keep_history(row for row in ROWS if row["epoch"] == 0)
+    figure = result.plot()
+    figure.canvas.draw()
+    low, high = figure.axes[0].get_xlim()
+    assert [tick for tick in figure.axes[0].get_xticks() if low <= tick <= high] == [1.0]
+
+
 def test_a_plot_does_not_need_metrics_or_test_images() -> None:
     assert len(trained(confusion=None, class_errors=None).plot().axes) == 2
     bare = replace(searched())
