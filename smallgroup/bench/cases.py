@@ -109,6 +109,7 @@ def difference(found: Sequence[Tensor | None], expected: Sequence[Tensor | None]
     for one, other in zip(found, expected, strict=True):
         if one is None or other is None:
             continue
+        # Numbers that are all zero have no scale of their own.
         scale = max(float(other.abs().max()), 1e-30)
         apart = max(apart, float((one - other).abs().max()) / scale)
     return apart

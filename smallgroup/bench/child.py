@@ -36,6 +36,7 @@ def in_a_process(module: str, asked: Mapping[str, Any], what: str, told: Told | 
         raise ValueError(last["error"])
     if process.returncode or not last:
         said = complaint.strip().splitlines()[-1:] or [f"it ended with code {process.returncode}"]
+        # -9 is SIGKILL, which a process cannot report itself.
         why = "the system ended it, as it does when memory runs out" if process.returncode == -9 else said[0]
         raise RuntimeError(f"the process that measures {what} failed: {why}")
     return last

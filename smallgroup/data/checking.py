@@ -113,6 +113,7 @@ def _kept(place: Path | None, paths: Sequence[str], size: int | None) -> Checked
         found = _CHECKED.validate_python(json.loads(read_regular(place)))
     except (OSError, ValueError, RecursionError):
         return None
+    # A sum and a sum of squares per channel: 2 numbers for gray images, 6 for color.
     summed = size is None or all(path in found.bad or len(found.sums.get(path, ())) in (2, 6) for path in paths)
     return found if summed else None
 
@@ -127,4 +128,5 @@ def _digest(paths: Sequence[str], size: int | None) -> str:
         except (OSError, ValueError):
             state = "gone"
         digest.update(f"{path}\0{state}\0".encode(errors="surrogateescape"))
+    # 128 bits of SHA-256 tell any number of folders apart.
     return digest.hexdigest()[:32]

@@ -129,6 +129,7 @@ def _part(layout: CifarLayout, folder: Path, files: dict[str, str]) -> CifarPart
 
 def _pixels(path: Path, content: dict[str, Any]) -> Tensor:
     data = content.get("data")
+    # A row is one image: 3 channels of 32 x 32 bytes.
     if not isinstance(data, np.ndarray) or data.ndim != 2 or data.shape[1] != 3072 or not len(data):
         found = "x".join(map(str, data.shape)) if isinstance(data, np.ndarray) else f"of type {type(data).__name__}"
         raise DataError(f"'data' in {shown(path)} must be images as N x 3072 bytes with N > 0, but it is {found}")
@@ -145,6 +146,7 @@ def _labels(path: Path, content: dict[str, Any], layout: CifarLayout, count: int
     for place, label in enumerate(labels):
         if not isinstance(label, int) or isinstance(label, bool) or not 0 <= label < layout.classes:
             found = "one of over 18 digits" if isinstance(label, int) else f"one of type {type(label).__name__}"
+            # Python refuses to print integers of thousands of digits.
             if type(label) is int and abs(label) < 10**18:
                 found = str(label)
             elif isinstance(label, bool):

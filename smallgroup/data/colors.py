@@ -88,6 +88,7 @@ def _hue(x: Tensor, turn: Factor) -> Tensor:
     hue = torch.where(
         top == red, (green - blue) / wide, torch.where(top == green, 2 + (blue - red) / wide, 4 + (red - green) / wide)
     )
+    # Hue is counted in sixths of the color circle, as the formula above gives it.
     hue = hue.unsqueeze(1) + 6 * turn
     # The channel at angle k of the color circle: value less chroma times a trapezoid of the hue.
     angle = numbers_on((5.0, 3.0, 1.0), torch.float32, x.device).view(1, 3, 1, 1)

@@ -177,6 +177,7 @@ def _decoded(
     """Return the pixels as stored, the part of them that is wanted, and how they are to be turned."""
     with _opened(source) if isinstance(source, str) else _copied(source) as image:
         turn, stored = _orientation(image), image.size
+        # EXIF orientations 5 to 8 swap width and height.
         width, height = stored if turn < 5 else stored[::-1]
         box = center_box(width, height, margin)
         if draws is not None and smallest is not None:
@@ -263,6 +264,7 @@ def _orientation(image: Image.Image) -> int:
 
 def _as_stored(box: CropBox, turn: int, width: int, height: int) -> CropBox:
     """Return where a part of the image as shown lies in the image as stored: parts are cut before it is turned."""
+    # EXIF: 5 to 8 are transposed; of those and the others, some are mirrored across and some upright.
     left, top, right, bottom = box if turn < 5 else (box[1], box[0], box[3], box[2])
     if turn in (2, 3, 7, 8):
         left, right = width - right, width - left
@@ -279,6 +281,7 @@ def _eight_bits(image: Image.Image) -> Image.Image:
         values = np.asarray(image).astype(np.int64)
         if values.min() < 0 or values.max() > 65535:
             raise Unreadable("has 32 bits per channel, but at most 16 are supported")
+        # 65535 is 255 x 257; 128 rounds to the nearest.
         return Image.fromarray(((values + 128) // 257).astype(np.uint8))
     if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
         image = image.convert("RGBA")

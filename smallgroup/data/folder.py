@@ -76,6 +76,7 @@ def usual_augmentation(size: int) -> Augmentation:
     """Return what suits images of a size about which nothing else is known."""
     if size <= LARGEST_DEFAULT:
         return Augmentation(crop_padding=size // 8)
+    # The smallest part of the published pipelines for ImageNet.
     return Augmentation(smallest_area=0.08, crop_padding=0)
 
 
@@ -90,6 +91,7 @@ def open_imagenet(folder: Path, size: int | None = None, bad: BadImages | None =
     notes = [*filter(None, [note]), *imbalance(labels, classes), *skipped_note(checked)]
     if test is None:
         notes.append("ImageNet has no val/ here, so there is no test part")
+    # Published: the short side is resized to 256, and the middle 224 pixels are kept.
     shape: Any = {"size": size, "margin": 256 / 224}
     known: Any = {"checked": bad is not None, "prints": checked.prints}
     return Dataset(

@@ -113,6 +113,7 @@ def _weight_quantizer() -> nn.Module:
         warnings.simplefilter("ignore")
         quantizer: nn.Module = FakeQuantize(  # type: ignore[no-untyped-call]
             MovingAveragePerChannelMinMaxObserver,
+            # Without -128 the range is symmetric, as onnxruntime has it for weights.
             quant_min=-127,
             quant_max=127,
             dtype=torch.qint8,
@@ -131,6 +132,7 @@ def _input_quantizer() -> nn.Module:
         warnings.simplefilter("ignore")
         quantizer: nn.Module = FakeQuantize(  # type: ignore[no-untyped-call]
             MovingAverageMinMaxObserver,
+            # Inputs have a zero point, so the whole range is used.
             quant_min=-128,
             quant_max=127,
             dtype=torch.qint8,

@@ -112,6 +112,7 @@ def clip_factor(gradient: Vector[Tensor | None], clip: float | None) -> float | 
     if clip is None:
         return 1.0
     if gradient.unread is not None:
+        # torch.nn.utils.clip_grad_norm_ adds 1e-6 too: the same steps as without a group.
         return (clip / (gradient.unread + 1e-6)).clamp(max=1.0)
     return min(1.0, clip / (gradient.norm + 1e-6))
 

@@ -124,6 +124,7 @@ def _wait_for(lock: IO[str]) -> None:
             if not told:
                 print("Waiting for kernels that another process compiles.", file=sys.stderr, flush=True)
             told = True
+            # There is no lock with a deadline, so it is tried again; compiling takes seconds.
             time.sleep(0.2)
 
 
@@ -159,8 +160,10 @@ def _compile(place: Path) -> None:
     with tempfile.TemporaryDirectory(dir=place.parent, prefix=f"{place.stem}-") as folder:
         content = compile_into(Path(folder)).read_bytes()
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False, timeout=60).stdout
+    # Another compiler may round differently, so it is part of what runs are known by.
     digest = hashlib.sha256(f"{_key()} {version}".encode()).hexdigest()[:8]
     write_whole(place, content)
+    # A library that others can write would run their code.
     place.chmod(0o600)
     known = {"identity": digest, "compiler": version.partition("\n")[0], "sha256": hashlib.sha256(content).hexdigest()}
     write_whole(_sidecar(place), json.dumps(known))

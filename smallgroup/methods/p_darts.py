@@ -88,6 +88,7 @@ class PDarts(Method):
         if epoch < progress.frozen:
             rate *= (epochs - epoch - 1) / epochs
         else:
+            # The published decay: at the end of a stage e^-5 or more of the rate is left.
             rate *= math.exp(-5 * (epoch - progress.frozen) / epochs)
         self.state["dropout"] = torch.tensor(rate, dtype=torch.float64)
 

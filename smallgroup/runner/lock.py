@@ -49,6 +49,7 @@ def locked(folder: Path) -> Iterator[Ownership]:
         alone = _taken(file)
         if alone is False:
             file.seek(0)
+            # A process number has at most 20 digits; the file may hold anything.
             owner = file.read(20).decode(errors="replace").strip()
             raise InUseError(f"a run folder is for one process at a time, but {folder} is in use by process {owner}")
         ownership = Ownership(folder)

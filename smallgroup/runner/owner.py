@@ -231,6 +231,7 @@ def _clock() -> float:
 def _beginning(pid: int) -> str | None:
     """Return when a process began, in the system's own unit; None if there is no such process."""
     try:
+        # Field 22 of proc(5), starttime, counted after the name, which may contain spaces and brackets.
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
     except FileNotFoundError:
         if Path("/proc/self/stat").exists():

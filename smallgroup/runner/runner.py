@@ -35,6 +35,7 @@ class Interrupted(Exception):
 
     def __init__(self, by: Signals, step: int) -> None:
         super().__init__(f"ended by {by.name} after step {step}; --resume continues from there")
+        # What shells give for a process that a signal ended.
         self.exit_code = 128 + by
 
 

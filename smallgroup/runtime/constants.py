@@ -31,6 +31,7 @@ def places_on(places: Sequence[int], device: torch.device) -> Tensor:
     return _places(tuple(places), device)
 
 
+# The bound keeps a long process from growing.
 @lru_cache(maxsize=1 << 14)
 def _places(places: tuple[int, ...], device: torch.device) -> Tensor:
     with torch.inference_mode(False):

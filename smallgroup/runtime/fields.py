@@ -34,6 +34,7 @@ def draw_normal(shape: torch.Size | tuple[int, ...], generator: torch.Generator,
 def words(count: int, key: int, device: torch.device) -> Tensor:
     """Return so many numbers of 64 bits as int64: what SplitMix64 gives from a seed."""
     z = torch.arange(1, count + 1, device=device).mul_(_signed(_STEP)).add_(_signed(key % 2**64))
+    # The shifts and factors are those of the published generator; other ones would give other bits.
     z ^= _shifted(z, 30)
     z *= _signed(_FIRST)
     z ^= _shifted(z, 27)

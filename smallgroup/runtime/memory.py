@@ -90,9 +90,11 @@ def is_out_of_memory(error: BaseException) -> bool:
 def _is_memory_short() -> bool:
     """Return whether the process is near the limit of its address space, or the machine has hardly any memory left."""
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    # The request that failed is not in the peak, and may have been large.
     if limit != resource.RLIM_INFINITY and _peak_address_space() > 0.75 * limit:
         return True
     free = available_memory()
+    # With so little left, memory is the likely cause of a failure.
     return free is not None and free < 256 * 2**20
 
 

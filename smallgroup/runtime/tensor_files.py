@@ -82,6 +82,7 @@ def _entry(entry: dict[str, Any]) -> tuple[tuple[int, int], torch.dtype, tuple[i
     """Return the place, type and shape of a tensor from its header; invalid headers raise errors of many kinds."""
     begin, end = entry["data_offsets"]
     kind, shape = _KINDS[entry["dtype"]], tuple(entry["shape"])
+    # Within int64, so that no product below becomes an integer of any length.
     if not all(type(number) is int and 0 <= number < 2**63 for number in (begin, end, *shape)):
         raise ValueError("a size or offset in its header is not a whole number")
     return (begin, end), kind, shape

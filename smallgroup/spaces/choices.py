@@ -33,6 +33,7 @@ def score(genotype: Genotype, scores: Scores) -> float:
     total = 0.0
     for kind, chosen in definition_of(genotype.space).at_any_size().chosen(genotype).items():
         shares = _shares(scores[kind])
+        # A removed operation has no share; its logarithm must still be a number to sort by.
         total += sum(math.log(max(share, 1e-30)) for share in shares[chosen.bool()].tolist())
     return total
 

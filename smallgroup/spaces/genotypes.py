@@ -179,6 +179,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _integer(text: str) -> int:
+    # 18 digits fit into 63 bits; Python refuses to print integers of thousands.
     if len(text) > 18:
         raise ValueError(f"a number in a genotype file must have at most 18 digits, but one has {len(text)}")
     return int(text)

@@ -173,6 +173,7 @@ def _is_stage(layers: Sequence[nn.Module], *, first: bool) -> bool:
         return False
     if last.groups != 1 or last.dilation != (1, 1) or (filters and last.kernel_size != (1, 1)):
         return False
+    # The sizes for which there are kernels.
     if filters and (filters[0].out_channels != filters[0].in_channels or filters[0].kernel_size[0] not in (3, 5, 7)):
         return False
     steps = [one.stride for one in (*filters, last)]

@@ -25,6 +25,7 @@ def check_list(what: str, data: object) -> list[object]:
 
 def check_integer(what: str, data: object) -> int:
     """Return a whole number of moderate size; refuse True and 1.0."""
+    # More bits would not fit into a tensor or a file of tensors.
     if not isinstance(data, int) or isinstance(data, bool) or data.bit_length() > 63:
         raise ValueError(f"{what} must be a whole number, but got {show(data)}")
     return data

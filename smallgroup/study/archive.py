@@ -126,6 +126,7 @@ def _decompressed(path: Path) -> bytes:
 
 def _packed(searches: Mapping[str, Files]) -> bytes:
     out = io.BytesIO()
+    # Archives are committed: size counts more than the time to pack them.
     with lzma.open(out, "wb", preset=9) as compressed, tarfile.open(fileobj=compressed, mode="w") as tar:
         for key, files in sorted(searches.items()):
             for name, content in sorted(files.items()):

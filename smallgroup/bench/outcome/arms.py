@@ -162,6 +162,7 @@ def _random_play_off(task: OutcomeTask, seed: int, found: ArmOutcome | None) -> 
     # As many more candidates as there is more time than in a play-off after a search.
     usual = PLAY_OFF_SHARE * max(1.0, OVERHEAD * task.seconds - found.search_seconds)
     most = max(2, round(config.playoff.candidates * seconds / usual))
+    # Cells that are the same function count once, so more are drawn than are compared.
     cells = (Candidate(f"random {k}", _random(seed, "play-off", k)) for k in range(20 * most))
     settings = config.playoff.model_copy(update={"seconds": seconds})
     with machine(config.run):

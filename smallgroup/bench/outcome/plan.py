@@ -48,6 +48,7 @@ def tables(folder: Path, *, quick: bool = False) -> list[OutcomeTable]:
     """Return every table; `quick` is a small form of seconds, to see that it runs."""
     every = tuple(ARMS)
     if quick:
+        # A tuning seed (101 and up): a trial looks at no seed that is reported.
         return [OutcomeTable(task, every, (101,)) for task in tasks(folder, quick=True)]
     return [
         OutcomeTable(task, FEW, FEW_SEEDS) if task.name in SHORT else OutcomeTable(task, every, FULL_SEEDS)

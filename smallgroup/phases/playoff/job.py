@@ -171,6 +171,7 @@ class PlayOffJob:
             _one_step(trainee, *self.batches.batch(step), step=step)
             times.append(time.process_time() - start)
         del self._trainees[candidate]
+        # A clock that is too coarse for a step must not give an infinite number of steps.
         return max(median(times[1:]), 1e-6)
 
     def _look(self, turn: CandidateTurn) -> dict[str, Any]:

@@ -35,6 +35,7 @@ class Halving:
     def turns(self, number: int, left: Sequence[int]) -> list[CandidateTurn]:
         """Return the turns of a round, one for each candidate that is left; each has at least one step."""
         share = self.budget / self.rounds / len(left)
+        # The hair keeps a quotient such as 2.9999999 from losing a whole step.
         return [CandidateTurn(number, one, max(1, int(share / self.costs[one] - self.look + 1e-9))) for one in left]
 
 

@@ -170,6 +170,7 @@ def edge_entropy(searcher: Searcher) -> dict[str, list[float]]:
     for kind, shares in _shares(searcher).items():
         kept = searcher.relaxed.method.mask(kind).sum(dim=1).clamp(min=2)
         entropy = torch.special.entr(shares).sum(dim=1) / kept.log()
+        # Six digits are more than a plot shows, and keep the file small.
         result[kind] = [round(value, 6) for value in entropy.tolist()]
     return result
 

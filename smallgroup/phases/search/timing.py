@@ -177,6 +177,7 @@ def _time(job: SearchJob, cost: StepTimes, epochs: int, per_epoch: int) -> float
 def _most(fits: Callable[[int], bool]) -> int:
     """Return the largest number that fits, 0 if none, by bisection."""
     high = 1
+    # A step that takes no time would fit for ever.
     while fits(high) and high < 1_000_000:
         high *= 2
     low = high // 2

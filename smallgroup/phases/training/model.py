@@ -148,6 +148,7 @@ def _number(name: str, value: object, *, above: float = -math.inf, least: float 
     """Return a finite number within float32, which images are computed in."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} must be a number, but got {type(value).__name__}")
+    # float32 ends at 3.4e38.
     if not (abs(value) < 1e38 and value > above and value >= least):
         raise ValueError(f"{name} must be a moderate number, but got {shown(value)}")
     return float(value)

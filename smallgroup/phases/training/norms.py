@@ -45,6 +45,7 @@ def _normalized(layer: nn.BatchNorm2d, shared: NormSharing, x: Tensor) -> Tensor
     variance = (square - mean.square()).clamp(min=0).float()
     mean = mean.float()
     if layer.track_running_stats and layer.running_mean is not None and layer.running_var is not None:
+        # Torch's default rate; the cumulative average that None means in torch is not computed here.
         momentum = 0.1 if layer.momentum is None else layer.momentum
         with torch.no_grad():
             layer.running_mean.lerp_(mean.detach(), momentum)

@@ -71,6 +71,7 @@ class DartsDefinition(SpaceDefinition):
 
     def depth(self, *, deep: bool) -> dict[str, Any]:
         """Return the cells of a network."""
+        # 5 cells are the fewest with both kinds of cells and a normal one at each resolution.
         return {"cells": 8 if deep else 5}
 
     def reads(self, text: str) -> bool:

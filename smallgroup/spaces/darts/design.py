@@ -33,6 +33,7 @@ class DartsDesign(NetworkDesign):
     @property
     def smallest_map(self) -> int:
         """Height and width after the second reduction; every halving rounds up."""
+        # Two reductions divide the side by 4; the ImageNet stem before them by 8.
         halved = 32 if self.stem_kind == "imagenet" else 4
         return -(-self.images.size // halved)
 

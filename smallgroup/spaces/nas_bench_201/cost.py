@@ -23,6 +23,7 @@ def benchmark_multiply_adds(cell: Cell) -> int:
 
 def _skeleton() -> int:
     """Return the multiply-adds of everything around the cells."""
+    # A 3x3 convolution on the whole image.
     stem = 9 * IMAGE_CHANNELS * CHANNELS * SIZE**2
     # Each reduction: a 3x3 convolution to twice the channels, one that keeps them, and a 1x1 shortcut to twice of
     # them, all with a quarter of the pixels: (9 * 2 + 9 * 4 + 2) / 4 times the multiply-adds of a 1x1 convolution.
