@@ -15,7 +15,7 @@ LEAST_ROUNDS = 3
 """With fewer rounds, ranges say too little: of three against three, one pair in ten is apart by chance."""
 MEMORY_NOISE = 0.02
 """By which share a peak of memory may differ that nobody changed."""
-HEAD = ("cpu", "threads", "torch", "path")
+HEAD = ("cpu", "threads", "torch", "path", "device")
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Change = Literal["faster", "slower", "not told apart", "too few rounds"]
@@ -73,6 +73,7 @@ class _Document(_Plain):
     threads: int | None = None
     torch: str = ""
     path: str = ""
+    device: str = "cpu"
 
 
 _DOCUMENT = TypeAdapter(_Document)
@@ -142,7 +143,12 @@ def compare(before: Path, after: Path) -> BenchComparison:
 
 def _read(path: Path) -> _Document:
     try:
-        return _DOCUMENT.validate_json(read_regular(path, LARGEST))
+        document = _DOCUMENT.validate_json(read_regular(path, LARGEST))
+        if document.device == "cpu":
+            return document
+        # CPU seconds say nothing about another device.
+        rows = [row.model_copy(update={"cpu_ratio": None}) for row in document.rows]
+        return document.model_copy(update={"rows": rows})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the document"

@@ -16,6 +16,7 @@ from smallgroup.phases.search.config import SearchConfig
 from smallgroup.phases.search.learners import Searcher, make_searcher
 from smallgroup.phases.search.schedule import Schedule
 from smallgroup.runtime import stream
+from smallgroup.runtime.device import current
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces import Space
 
@@ -65,7 +66,7 @@ def group_for(step: GroupStep, exchange: Exchange | None = None) -> tuple[SmallG
     for k in range(step.learners):
         method = METHODS[step.method]()
         schedule = Schedule(settings, 1, step.learners > 1, method.stages)
-        searchers.append(make_searcher(build_space(step), method, schedule, seed=_SEED, number=k))
+        searchers.append(make_searcher(build_space(step), method, schedule, seed=_SEED, number=k, device=current()))
     group = SmallGroup(
         [searcher.learner for searcher in searchers],
         lam=settings.lam,
@@ -83,10 +84,10 @@ def make_batches(step: GroupStep) -> tuple[tuple[Tensor, Tensor], Tensor, tuple[
     shape = (step.batch, *build_space(step).images.shape)
 
     def images(purpose: str) -> Tensor:
-        return torch.randn(shape, generator=stream("bench", purpose))
+        return torch.randn(shape, generator=stream("bench", purpose)).to(current())
 
     def labels(purpose: str) -> Tensor:
-        return torch.randint(CLASSES, (step.batch,), generator=stream("bench", purpose, "labels"))
+        return torch.randint(CLASSES, (step.batch,), generator=stream("bench", purpose, "labels")).to(current())
 
     return (
         (images("train"), labels("train")),

@@ -15,6 +15,7 @@ from smallgroup.data.images import TensorImages
 from smallgroup.data.training_data import TrainingData
 from smallgroup.phases.training.trainee import Trainee
 from smallgroup.runtime import stream
+from smallgroup.runtime.device import current
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.genotypes import resolve
 from smallgroup.spaces.networks import build_network
@@ -29,7 +30,7 @@ def plain_step(asked: NetworkStep) -> Call:
     config, (images, labels) = asked.config, _batch(asked)
     design = config.network.design(ImageSpec(CLASSES, CHANNELS, asked.size), "darts")
     _, cell = resolve(asked.genotype)
-    network = build_network(cell, design, generator=stream(_SEED, "evaluation", "weights"))
+    network = build_network(cell, design, generator=stream(_SEED, "evaluation", "weights"), device=current())
     network.drop_path = config.drop(config.epochs // 2)
     network.train()
     optimizer = SGD(
@@ -61,7 +62,7 @@ def plain_step(asked: NetworkStep) -> Call:
 def fast_step(asked: NetworkStep) -> Call:
     """Return a step of the package's own training."""
     _, cell = resolve(asked.genotype)
-    trainee = Trainee(asked.config, _data(asked.size), cell, seed=_SEED)
+    trainee = Trainee(asked.config, _data(asked.size), cell, seed=_SEED, device=current())
     images, labels = _batch(asked)
     step = 0
 
@@ -80,7 +81,8 @@ def fast_step(asked: NetworkStep) -> Call:
 
 def _batch(asked: NetworkStep) -> tuple[Tensor, Tensor]:
     images = torch.randn(asked.batch, CHANNELS, asked.size, asked.size, generator=stream("bench", "network"))
-    return images, torch.randint(CLASSES, (asked.batch,), generator=stream("bench", "network", "labels"))
+    labels = torch.randint(CLASSES, (asked.batch,), generator=stream("bench", "network", "labels"))
+    return images.to(current()), labels.to(current())
 
 
 def _data(size: int) -> TrainingData:

@@ -4,6 +4,7 @@ Prints a line before every turn, and at the end the seconds of all of them.
 """
 
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -13,10 +14,12 @@ from torch import Tensor
 from smallgroup.bench.cases import prepared
 from smallgroup.bench.child import in_a_process, read_asked, say
 from smallgroup.bench.group_step import GroupStep
+from smallgroup.bench.machine import measuring_on
 from smallgroup.bench.network_step import NetworkStep
 from smallgroup.bench.paths import PLAIN
 from smallgroup.bench.timing import Call, MeasuredTurns, Turn, TurnWatch, alternate
 from smallgroup.runtime.allocator import keep_memory
+from smallgroup.runtime.device import current
 
 AnyStep = GroupStep | NetworkStep
 Contender = tuple[AnyStep, str]
@@ -30,6 +33,7 @@ def measured(contenders: list[Contender], rounds: int, watch: TurnWatch | None =
         "steps": [{"kind": type(step).__name__, "path": path, "sizes": asdict(step)} for step, path in contenders],
         "rounds": rounds,
         "threads": torch.get_num_threads(),
+        "device": str(current()),
     }
     found = in_a_process(
         __name__,
@@ -52,6 +56,11 @@ def main(text: str) -> None:
     asked = read_asked(text)
     keep_memory()  # as runs do; it serves all contenders
     torch.set_num_threads(asked["threads"])
+    with measuring_on(torch.device(asked["device"])):
+        _measure(asked)
+
+
+def _measure(asked: Mapping[str, Any]) -> None:
     try:
         calls = {f"{step['path']} {number}": _call(step) for number, step in enumerate(asked["steps"])}
         names = [_KINDS[step["kind"]](**step["sizes"]).name for step in asked["steps"]]

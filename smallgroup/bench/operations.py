@@ -10,6 +10,7 @@ from smallgroup.bench.cases import BenchRow, contenders, row
 from smallgroup.bench.operation import MeasuredOperation
 from smallgroup.bench.timing import Call, TurnWatch, alternate
 from smallgroup.runtime import stream
+from smallgroup.runtime.device import current
 from smallgroup.spaces import definition_of
 from smallgroup.spaces.edges import MixedEdge, MixedNodes
 from smallgroup.spaces.kinds import Kind
@@ -33,7 +34,8 @@ def on_an_edge(asked: MeasuredOperation, *, channels_last: bool) -> Call:
         edge = MixedNodes(
             kind, asked.channels, [asked.stride], make=definition.operation, build_edge=MixedEdge, mask=chosen
         )
-    weights = initial_weights(edge, stream("bench", "weights"), memory_format=layout)
+    where = current()
+    weights = initial_weights(edge, stream("bench", "weights"), device=where, memory_format=layout)
     own = [tensor.requires_grad_() for tensor in weights.values()]
     # Before a batch norm a bias has the gradient zero, and whatever rounding makes of that: it is not compared.
     filters, biases = (
@@ -41,12 +43,12 @@ def on_an_edge(asked: MeasuredOperation, *, channels_last: bool) -> Call:
         [tensor for tensor in own if tensor.dim() == 1],
     )
     shape = (asked.batch, asked.channels, asked.size, asked.size)
-    images = torch.randn(shape, generator=stream("bench", "inputs")).contiguous(memory_format=layout)
+    images = torch.randn(shape, generator=stream("bench", "inputs")).to(where).contiguous(memory_format=layout)
     images.requires_grad_()
-    mixture = Mixture(chosen.float(), evaluate="active")
+    mixture = Mixture(chosen.float().to(where), evaluate="active")
     halved = -(-asked.size // asked.stride)
     above = torch.randn(*shape[:2], halved, halved, generator=stream("bench", "above"))
-    above = above.contiguous(memory_format=layout)
+    above = above.to(where).contiguous(memory_format=layout)
 
     def call() -> Sequence[Tensor | None]:
         output = functional_call(edge, weights, ([images], mixture, 0))[-1]

@@ -14,10 +14,15 @@ def check_path(asked: str) -> None:
 
 
 def fast_path(asked: str = AUTO) -> str:
-    """Return the path to compare with the plain one: the best one on this machine, or the one asked for."""
+    """Return the path to compare with the plain one: the best one on the device in use, or the one asked for."""
     from smallgroup import kernels  # noqa: PLC0415 -- it loads torch
+    from smallgroup.runtime.device import current  # noqa: PLC0415 -- as does this
 
     check_path(asked)
+    if current().type != "cpu":
+        if asked == "native":
+            raise ValueError(f"--path native needs the CPU, but the device is {current()}; take auto or torch")
+        return "torch"
     if asked == AUTO:
         return kernels.best()
     there = [path for path in kernels.available() if path != PLAIN]  # asked only now: it may compile something

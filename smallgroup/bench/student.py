@@ -10,6 +10,7 @@ from torch.optim import SGD, Adam, Optimizer
 
 from smallgroup.methods import Relaxed
 from smallgroup.runtime import Phase
+from smallgroup.runtime.device import current
 
 StudentTensors = dict[str, Tensor]
 TrainBatch = tuple[Tensor, Tensor]
@@ -49,9 +50,10 @@ class Student:
                 f"the textbook form has one sample per pass, but {method.name} has samples={method.samples}"
             )
         self.apply, self.rates = apply, rates
-        self.a = variables(apply.initial_architecture(dtype=dtype))
-        self.v = variables(apply.initial_weights("v", dtype=dtype)) if teaches else {}
-        self.w = variables(apply.initial_weights("w", dtype=dtype))
+        where = current()
+        self.a = variables(apply.initial_architecture(dtype=dtype, device=where))
+        self.v = variables(apply.initial_weights("v", dtype=dtype, device=where)) if teaches else {}
+        self.w = variables(apply.initial_weights("w", dtype=dtype, device=where))
         own = method.optimizer
         self.step_a: Optimizer = Adam(
             list(self.a.values()), lr=own.lr, betas=own.betas, weight_decay=own.weight_decay, foreach=False

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from smallgroup.runtime.checks import check_counts
+from smallgroup.runtime.device import current, wait_for
 
 Call = Callable[[], Sequence[Tensor | None]]
 """One computation, and what comes of it: contenders of one row must agree on that."""
@@ -112,6 +113,7 @@ def _warmed_up(call: Call, least: float, clock: Callable[[], float]) -> tuple[Se
     """Return the result of a first call, the number of calls that make a turn, and how long a turn will take."""
     start = clock()
     result = call()
+    wait_for(current())
     seconds = clock() - start
     if least == 0:
         return result, 1, seconds
@@ -124,4 +126,5 @@ def _timed(call: Call, calls: int, clock: Callable[[], float]) -> float:
     start = clock()
     for _ in range(calls):
         call()
+    wait_for(current())
     return clock() - start

@@ -6,6 +6,7 @@ from typing import Any
 
 from smallgroup.bench.paths import check_path
 from smallgroup.runtime.checks import check_counts
+from smallgroup.runtime.device_names import AUTO, check_device_name, check_possible
 
 QUICK_ROUNDS = 2
 
@@ -17,11 +18,13 @@ class BenchRequest:
     path: str
     rounds: int | None
     threads: int | None
+    device: str | None = None
     quick: bool = False
     as_json: bool = False
 
     def __post_init__(self) -> None:
         check_path(self.path)
+        check_possible(check_device_name(self.device or AUTO))
         check_counts(**{name: given for name in ("rounds", "threads") if (given := getattr(self, name)) is not None})
 
     def sized(self, given: Mapping[str, Any], quick: Mapping[str, int]) -> dict[str, Any]:

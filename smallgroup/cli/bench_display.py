@@ -13,7 +13,7 @@ from smallgroup.bench import scaling as growth
 from smallgroup.bench import step as steps
 from smallgroup.bench.cases import BenchRow
 from smallgroup.bench.group_step import GroupStep
-from smallgroup.bench.machine import head
+from smallgroup.bench.machine import head, measuring_on
 from smallgroup.bench.operation import MeasuredOperation
 from smallgroup.bench.paths import fast_path
 from smallgroup.bench.plans import ScalingPoint, StepPlan
@@ -23,6 +23,8 @@ from smallgroup.cli.durations import written
 from smallgroup.cli.output import print_json
 from smallgroup.display.console import CleanConsole, console_for_table
 from smallgroup.runtime.allocator import keep_memory
+from smallgroup.runtime.device import choose_device
+from smallgroup.runtime.device_names import AUTO
 from smallgroup.runtime.environment import threads
 from smallgroup.runtime.memory import memory_explained
 
@@ -105,7 +107,7 @@ def scaling(base: GroupStep, points: Sequence[ScalingPoint], asked: BenchRequest
 
 def memory(cases: Sequence[GroupStep], asked: BenchRequest) -> None:
     """Print the table of `bench memory`."""
-    with threads(asked.threads), _bar() as move:
+    with threads(asked.threads), measuring_on(choose_device(asked.device or AUTO)), _bar() as move:
         path = fast_path(asked.path)
         rows = peaks.measure(cases, path, lambda name, done, of: move(name, done, of, ""))
         top = head(path)
@@ -124,7 +126,7 @@ def memory(cases: Sequence[GroupStep], asked: BenchRequest) -> None:
 def _measuring(asked: BenchRequest, usual: int) -> Iterator[tuple[str, int, TurnWatch]]:
     """Yield the path, the rounds and the watcher; the path comes last, because it may have to be compiled."""
     keep_memory()  # as runs do; it serves both contenders
-    with threads(asked.threads), memory_explained(ADVICE):
+    with threads(asked.threads), measuring_on(choose_device(asked.device or AUTO)), memory_explained(ADVICE):
         path = fast_path(asked.path)
         with _watched() as watch:
             yield path, asked.rounds_or(usual), watch

@@ -10,6 +10,7 @@ from smallgroup.data.names import usage_of
 from smallgroup.exporters import EXPORTERS
 from smallgroup.methods import METHODS
 from smallgroup.runtime.checks import check_choice
+from smallgroup.runtime.device_names import AUTO, check_device_name, check_possible
 from smallgroup.spaces import GROUND_TRUTHS, SPACES
 from smallgroup.spaces.genotypes import published_about
 from smallgroup.study.names import built_in, keys_of_built_in
@@ -22,16 +23,22 @@ def run(
     estimate: bool = True,
     given: Mapping[str, Any] | None = None,
     changes: Sequence[str] = (),
+    device: str | None = None,
 ) -> None:
     """Print names with a line on each; for rows also their time here, for keys their values."""
     check_choice("what to list", what, tuple(LISTS))
+    if device is not None and not (what == "rows" and estimate):
+        raise ValueError(
+            "--device says where to measure how long rows take, so it needs `list rows` without --no-estimate"
+        )
     if what == "keys":
         _print_keys(given or {}, changes, as_json=as_json)
         return
     if given or changes:
         raise ValueError(f"options of a run can only be used with `list keys`, but got `list {what}`")
     if what == "rows" and estimate:
-        rows_with_times(as_json=as_json)
+        check_possible(check_device_name(device or AUTO))
+        rows_with_times(device or AUTO, as_json=as_json)
         return
     entries = LISTS[what]()
     if as_json:
@@ -60,8 +67,8 @@ def _recipes() -> dict[str, str]:
     return {name: recipes.about(name) for name in recipes.names()}
 
 
-def rows_with_times(*, as_json: bool) -> None:
-    """Print the rows with an estimate of how many days each of them takes on this machine."""
+def rows_with_times(device: str = AUTO, *, as_json: bool) -> None:
+    """Print the rows with an estimate of how many days each of them takes on a device of this machine."""
     from smallgroup.display.console import CleanConsole  # noqa: PLC0415
     from smallgroup.study.row_times import machine_is_busy, row_times  # noqa: PLC0415
 
@@ -77,7 +84,7 @@ def rows_with_times(*, as_json: bool) -> None:
     with console.status("") as status:
         times = [
             {"search_days": _days(time.search), "training_days": _days(time.training)}
-            for time in row_times(recipes.rows(), tell)
+            for time in row_times(recipes.rows(), tell, device)
         ]
     texts = [f"{about}; {_in_days(**days)}" for about, days in zip(entries.values(), times, strict=True)]
     if as_json:

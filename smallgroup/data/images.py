@@ -94,9 +94,12 @@ class TensorImages:
 
     def resident(self, device: torch.device) -> Tensor | None:
         """Return all images as `fetch` gives them, on a device, where they stay; None if they are too many."""
-        if device.type == "cpu" or len(self) * self.channels * self.size**2 > MOST_RESIDENT:
-            return None
-        return constant_on(self._whole, device)
+        return constant_on(self._whole, device) if self.resident_bytes(device) else None
+
+    def resident_bytes(self, device: torch.device) -> int:
+        """Return how much memory the images take on a device that keeps all of them, and 0 elsewhere."""
+        needed = len(self) * self.channels * self.size**2
+        return 0 if device.type == "cpu" or needed > MOST_RESIDENT else needed
 
     @cached_property
     def _whole(self) -> Tensor:

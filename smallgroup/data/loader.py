@@ -1,6 +1,6 @@
 """Batches as a function of the step: whoever knows the seed and the step has the batch, after any interruption."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import count, pairwise
 from typing import Any, Generic, Literal, TypeVar, overload
@@ -232,6 +232,12 @@ def batches_of(
 def resident_images(images: Images, device: torch.device) -> Tensor | None:
     """Return a whole set of images on a device other than the CPU, if they are in memory and few enough."""
     return images.resident(device) if isinstance(images, TensorImages) else None
+
+
+def resident_bytes(sets: Iterable[Images], device: torch.device) -> int:
+    """Return how much memory these sets of images take on a device that keeps them, each counted once."""
+    distinct = {id(images): images for images in sets}.values()
+    return sum(images.resident_bytes(device) for images in distinct if isinstance(images, TensorImages))
 
 
 def batch_bounds(total: int, batch_size: int) -> list[tuple[int, int]]:

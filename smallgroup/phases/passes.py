@@ -8,6 +8,8 @@ from statistics import median
 import torch
 from torch import Tensor
 
+from smallgroup.runtime.device import wait_for
+
 PassTime = Callable[[float], float]
 """Seconds of a pass with its way back, by the number of images."""
 FORWARD = 1 / 3
@@ -24,9 +26,8 @@ def pass_time(logits_of: Callable[[Tensor], Tensor], weights: Sequence[Tensor], 
     def take(images: int) -> None:
         with torch.enable_grad():
             loss = logits_of(image.expand(images, *image.shape).contiguous()).logsumexp(dim=-1).sum()
-            found = torch.autograd.grad(loss, list(weights), allow_unused=True)
-        if image.device.type != "cpu":  # a GPU is still at work: it is done when a value of the last result is there
-            next(gradient for gradient in reversed(found) if gradient is not None).sum().item()
+            torch.autograd.grad(loss, list(weights), allow_unused=True)
+        wait_for(image.device)
 
     # What an image costs, and what a pass costs whatever is in it.
     few, more = typical_time(partial(take, _FEW)), typical_time(partial(take, _MORE))

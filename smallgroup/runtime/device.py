@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from smallgroup.runtime.device_names import AUTO, NoDeviceError, check_device_name, check_possible
 from smallgroup.runtime.launch import launched
+from smallgroup.runtime.memory import available_memory, physical_memory
 from smallgroup.runtime.text import shown
 
 CPU = torch.device("cpu")
@@ -68,6 +69,12 @@ def current() -> torch.device:
     return _in_use.get()
 
 
+def wait_for(device: torch.device) -> None:
+    """Wait until a device has done all that it was asked for, as a clock must; the CPU always has."""
+    if device.type != "cpu":
+        torch.zeros((), device=device).item()  # comes after everything else on the stream, whatever the backend
+
+
 # What there is to know about devices.
 
 
@@ -91,7 +98,15 @@ def list_devices() -> list[DeviceRecord]:
 
 def free_memory(device: torch.device) -> int | None:
     """Return the bytes that a device can still give, if it says so."""
+    if device.type == "cpu":
+        return available_memory()
     return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else None
+
+
+def _memory_of(device: torch.device) -> int | None:
+    if device.type == "cpu":
+        return physical_memory()
+    return torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else None
 
 
 def memory_held(device: torch.device) -> int:
@@ -114,7 +129,7 @@ def _present() -> list[torch.device]:
 
 
 def _record(device: torch.device) -> DeviceRecord:
-    memory = torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else None
+    memory = _memory_of(device)
     try:
         difference = try_device(device)
     except Exception as error:  # whatever a driver says, it is reported

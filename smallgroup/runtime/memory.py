@@ -34,6 +34,14 @@ def available_memory() -> int | None:
     return None if free is None else free * 1024
 
 
+def physical_memory() -> int | None:
+    """Return the bytes of memory that the machine has, if the system says so."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (OSError, ValueError):
+        return None
+
+
 def _peak_address_space() -> int:
     """Return the peak address space of the process in bytes, which RLIMIT_AS limits; 0 if not known."""
     return (_kilobytes("/proc/self/status", "VmPeak:") or 0) * 1024

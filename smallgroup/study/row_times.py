@@ -25,7 +25,10 @@ from smallgroup.phases.search.learners import Searcher
 from smallgroup.phases.training import course
 from smallgroup.phases.training.trainee import Trainee
 from smallgroup.recipes import PaperRow
-from smallgroup.runtime.environment import Environment, cores, threads
+from smallgroup.runner.machine import machine
+from smallgroup.runtime.device import describe_device
+from smallgroup.runtime.device_names import AUTO
+from smallgroup.runtime.environment import Environment, cores
 from smallgroup.runtime.files import read_regular, write_whole
 from smallgroup.runtime.memory import OutOfMemory
 from smallgroup.spaces import Space, genotypes
@@ -52,8 +55,8 @@ class RowTime:
     training: float | None
 
 
-def row_times(rows: Sequence[PaperRow], tell: Callable[[str], None]) -> list[RowTime]:
-    """Return the time of each row: a kept one, or where there is none, one that is measured and then kept.
+def row_times(rows: Sequence[PaperRow], tell: Callable[[str], None], device: str = AUTO) -> list[RowTime]:
+    """Return the time of each row on a device: a kept one, or where there is none, one that is measured and then kept.
 
     What is measured while others use the machine is not kept. `tell` is given a few words on each network that is
     about to be measured, which takes seconds.
@@ -72,7 +75,7 @@ def row_times(rows: Sequence[PaperRow], tell: Callable[[str], None]) -> list[Row
 
     found = []
     for row in rows:
-        search, training = resolve(row.keys), training_of(row)
+        search, training = (_on(device, config) for config in (resolve(row.keys), training_of(row)))
         cell = _cell_for(training)
         found.append(
             RowTime(
@@ -83,6 +86,10 @@ def row_times(rows: Sequence[PaperRow], tell: Callable[[str], None]) -> list[Row
     if meter.lines and not busy:
         _keep(place, known)
     return found
+
+
+def _on(device: str, config: Config) -> Config:
+    return config.model_copy(update={"run": config.run.model_copy(update={"device": device})})
 
 
 def machine_is_busy() -> bool:
@@ -153,10 +160,11 @@ def _pixels(shape: tuple[int, int, int]) -> str:
 
 
 def _key(config: Config, identity: Mapping[str, Any]) -> str:
-    """Return the key of a time: the run, and the machine as far as a run records it."""
-    with threads(config.run.threads), kernels.using(config.run.kernels) as path:
-        machine = [Environment.current(kernels.describe(path)).summary(), cores(), __version__]
-    return hashlib.sha256(json.dumps([machine, identity], sort_keys=True).encode()).hexdigest()[:16]
+    """Return the key of a time: the run, and the machine with its device as far as a run records them."""
+    with machine(config.run) as device:
+        now = Environment.current(kernels.describe(kernels.current()), device=describe_device(device))
+    about = [now.summary(), cores(), __version__]
+    return hashlib.sha256(json.dumps([about, identity], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _kept(place: Path) -> dict[str, float]:

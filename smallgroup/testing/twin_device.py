@@ -171,6 +171,7 @@ class TwinDevice(TorchDispatchMode):
 
 
 _ACTIVE: list[TwinDevice] = []
+_DATA: Any = Tensor.data
 
 
 class _TwinTensor(Tensor):
@@ -193,6 +194,17 @@ class _TwinTensor(Tensor):
         )
         made.held = held
         return made
+
+    @property
+    def data(self) -> Tensor:
+        """The values without their history; torch's setter alone would replace the shape and keep the old values."""
+        values: Tensor = _DATA.__get__(self)
+        return values
+
+    @data.setter
+    def data(self, tensor: Tensor) -> None:
+        _DATA.__set__(self, tensor)
+        self.held = tensor.held if isinstance(tensor, _TwinTensor) else tensor
 
     def data_ptr(self) -> int:
         return self.held.data_ptr()

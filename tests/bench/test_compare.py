@@ -46,6 +46,15 @@ def test_of_seconds_growth_and_bytes_less_is_better(tmp_path: Path) -> None:
     assert {one.change for one in compare(before, before).rows} == {"not told apart"}
 
 
+def test_on_another_device_wall_time_is_compared(tmp_path: Path) -> None:
+    slow = {**row("a", (1, 1.5, 1.9)), "ratio": 4.0, "spread": [3.9, 4.1]}
+    fast = {**row("a", (2, 2.1, 2.2)), "ratio": 4.0, "spread": [3.9, 4.1]}
+    before, after = (write(tmp_path / f"{one['cpu_ratio']}", [one], device="cuda (A100)") for one in (fast, slow))
+    (found,) = compare(before, after).rows
+    assert (found.what, found.before, found.change) == ("plain / fast", 4.0, "not told apart")
+    assert compare(before, write(tmp_path / "c", [fast], device="cuda (A100)")).notes == []
+
+
 def test_two_rounds_are_too_few_and_other_circumstances_are_named(tmp_path: Path) -> None:
     before = write(tmp_path / "a", [row("one", (2, 2, 2)), row("gone", (1, 1, 1))], rounds=2)
     after = write(tmp_path / "b", [row("one", (1, 1, 1)), row("new", (1, 1, 1))], threads=2)

@@ -47,6 +47,7 @@ def document(capsys: Captured, *arguments: str) -> Any:
     assert found["threads"] == 1
     assert found["torch"] == torch.__version__
     assert found["path"] == "torch"
+    assert found["device"] == "cpu"
     assert isinstance(found["cpu"], str)
     assert all({"name", "path", "batch", "channels", "size"} <= row.keys() for row in found["rows"])
     return found

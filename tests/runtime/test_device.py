@@ -92,6 +92,9 @@ def test_every_device_is_tried() -> None:
     found = device.list_devices()
     assert found[0].name == "cpu"
     assert found[0].works
+    assert found[0].memory is not None
+    assert found[0].free is not None
+    assert 0 < found[0].free < found[0].memory
     assert device.try_device(torch.device("cpu")) == 0.0
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from pathlib import Path
 
 import pytest
+import torch
 
 from smallgroup import recipes
 from smallgroup.config import Config, resolve
@@ -15,6 +16,7 @@ from smallgroup.data.search_data import split_by
 from smallgroup.data.splits import split
 from smallgroup.phases.passes import PassTime
 from smallgroup.phases.search.learners import Searcher
+from smallgroup.runner import machine
 from smallgroup.runtime.memory import OutOfMemory
 from smallgroup.study import row_times
 from smallgroup.study.row_times import FILE, PassMeter, RowTime
@@ -194,6 +196,21 @@ def test_times_are_kept(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert timed() == ([RowTime(7.0, 7.0)] * 2, 0)
     monkeypatch.setattr(row_times, "cores", lambda: 77)
     assert timed() == (FOUND, 3)  # another machine
+
+
+def test_each_device_has_its_own_times(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert timed() == (FOUND, 3)
+    asked: list[str] = []
+
+    def choose(name: str, _before: str | None = None) -> torch.device:
+        asked.append(name)
+        return torch.device("lazy")
+
+    monkeypatch.setattr(machine, "choose_device", choose)
+    told: list[str] = []
+    row_times.row_times(ROWS, told.append, "cuda:1")
+    assert (set(asked), len(told)) == ({"cuda:1"}, 3)
+    assert len(json.loads(kept.read_text())["seconds"]) == 6
 
 
 @pytest.mark.parametrize(

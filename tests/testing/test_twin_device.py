@@ -1,6 +1,7 @@
 """The twin device itself: it computes what the CPU computes, refuses what a GPU refuses, and counts."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -25,6 +26,18 @@ def test_values_and_gradients_are_those_of_the_cpu(twin: TwinDevice) -> None:
         return weight.grad.cpu()
 
     assert torch.equal(gradient(twin.device), gradient("cpu"))
+
+
+def test_data_is_replaced_with_its_layout(twin: TwinDevice) -> None:
+    layer = torch.nn.Conv2d(2, 2, 3).to(twin.device)
+    layer.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    weight: Any = layer.weight
+    assert weight.stride() == weight.held.stride() == (18, 1, 6, 2)
+    weight.data = torch.ones(1, device=twin.device)
+    assert weight.tolist() == [1.0]
+    assert weight.data.device == twin.device
+    with pytest.raises(RuntimeError, match="incompatible tensor type"):
+        weight.data = torch.ones(1)
 
 
 def test_forward_mode_passes_through(twin: TwinDevice) -> None:

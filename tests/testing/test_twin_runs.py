@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 import smallgroup
-from smallgroup.data import DataConfig, SearchData, open_search_data
+from smallgroup.data import DataConfig, SearchData, images, open_search_data
 from smallgroup.data.training_data import open_training_data
 from smallgroup.exporters import export_model
 from smallgroup.methods import METHODS, PDarts
 from smallgroup.methods.method import Method
 from smallgroup.phases.search import SearchJob
 from smallgroup.phases.search.brief import brief
+from smallgroup.phases.search.memory import expected_memory
 from smallgroup.phases.search.result import conclude
 from smallgroup.phases.training import TrainingJob
 from smallgroup.phases.training.load import load
@@ -84,6 +85,15 @@ def test_a_search_from_its_first_line_to_its_result(tmp_path: Path, data: Search
     assert json.loads((tmp_path / "twin" / "genotype.json").read_text())["space"] == "nas-bench-201"
 
 
+def test_expected_memory_has_the_images_that_stay_on_the_device(
+    data: SearchData, twin: TwinDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = job(data, twin.device, pair())
+    expected = expected_memory(search)
+    monkeypatch.setattr(images, "MOST_RESIDENT", 0)
+    assert expected - expected_memory(search) == len(search.train.images) * 8 * 8
+
+
 def test_a_search_that_was_interrupted_goes_on_with_the_same_bits(
     tmp_path: Path, data: SearchData, twin: TwinDevice
 ) -> None:
@@ -120,21 +130,24 @@ def test_stages_change_on_the_device_and_after_a_resumption(tmp_path: Path, data
 def test_a_training_its_test_its_model_and_what_is_made_of_it(tmp_path: Path, twin: TwinDevice) -> None:
     config = CONFIG.model_copy(update={"steps_per_epoch": 3, "drop_path": 0.2, "average": 0.9, "label_smoothing": 0.1})
     data = open_training_data(DataConfig(), config.augmentation, seed=1)
-    errors = {}
+    errors, states = {}, {}
     for name, device in (("cpu", torch.device("cpu")), ("twin", twin.device)):
         trained = TrainingJob(config, data, BENCHMARK, seed=0, device=device)
         seconds = runner(tmp_path / name).run(trained)
+        states[name] = {key: tensor.cpu().double() for key, tensor in trained.state()[0].items()}
         errors[name] = conclude_training(trained, seconds=seconds, folder=tmp_path / name).test_error or math.nan
+    for key, tensor in states["cpu"].items():
+        assert torch.allclose(tensor, states["twin"][key], rtol=1e-3, atol=1e-3), key
     assert abs(errors["cpu"] - errors["twin"]) < 2.0  # percent of 359 images, after three steps in float32
     again = TrainingJob(config, data, BENCHMARK, seed=0, device=twin.device)
     runner(tmp_path / "twin").run(again, resume=True)
     assert again.trainee.test().error == errors["twin"]
 
-    images, expected = torch.rand(4, 1, 8, 8).to(twin.device), load(tmp_path / "twin")
+    batch, expected = torch.rand(4, 1, 8, 8).to(twin.device), load(tmp_path / "twin")
     assert {parameter.device.type for parameter in expected.parameters()} == {"cpu"}
     moved = load(tmp_path / "twin").to(twin.device)
     with torch.no_grad():
-        assert torch.allclose(moved(images).cpu(), expected(images.cpu()), atol=1e-5)
+        assert torch.allclose(moved(batch).cpu(), expected(batch.cpu()), atol=1e-5)
     picture = (torch.rand(8, 8) * 255).to(torch.uint8).numpy()
     there, here = (predict(model, picture)[0] for model in (moved, expected))
     assert there.class_name == here.class_name

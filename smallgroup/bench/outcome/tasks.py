@@ -25,8 +25,8 @@ class OutcomeTask:
     """Keys of the config beside the recipe `quick`."""
 
     def config(self, seed: int, **more: Any) -> Config:  # noqa: ANN401 -- keys of a config
-        """Return the config of a run on this task."""
-        return resolve({"dataset": self.dataset, "seed": seed, **self.settings, **more})
+        """Return the config of a run on this task, on the CPU: its seconds are the budget of an arm."""
+        return resolve({"dataset": self.dataset, "seed": seed, "device": "cpu", **self.settings, **more})
 
 
 def tasks(folder: Path, *, quick: bool = False) -> list[OutcomeTask]:

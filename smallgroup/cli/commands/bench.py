@@ -84,6 +84,7 @@ def step(
     rounds: Rounds = None,
     threads: Threads = None,
     path: Path = "auto",
+    device: options.Device = None,
     quick: Quick = False,
     json: options.Json = False,
 ) -> None:
@@ -100,7 +101,7 @@ def step(
     from smallgroup.bench import plans  # noqa: PLC0415
     from smallgroup.cli.bench_asked import BenchRequest  # noqa: PLC0415
 
-    asked = BenchRequest(path, rounds, threads, quick=quick, as_json=json)
+    asked = BenchRequest(path, rounds, threads, device, quick=quick, as_json=json)
     which = given_options(space=space, method=method, learners=learners, hypergradient=hypergradient)
     sizes = given_options(channels=channels, cells=cells, cells_per_stage=cells_per_stage, batch=batch, size=size)
     plan = plans.planned(which, asked.sized(sizes, plans.QUICK))
@@ -118,6 +119,7 @@ def ops(
     rounds: Rounds = None,
     threads: Threads = None,
     path: Path = "auto",
+    device: options.Device = None,
     quick: Quick = False,
     json: options.Json = False,
 ) -> None:
@@ -129,7 +131,7 @@ def ops(
     from smallgroup.bench import operation  # noqa: PLC0415
     from smallgroup.cli.bench_asked import BenchRequest  # noqa: PLC0415
 
-    asked = BenchRequest(path, rounds, threads, quick=quick, as_json=json)
+    asked = BenchRequest(path, rounds, threads, device, quick=quick, as_json=json)
     sizes = given_options(channels=channels, batch=batch, size=size)
     cases = operation.every_operation(**asked.sized(sizes, operation.QUICK))
     from smallgroup.cli import bench_display  # noqa: PLC0415
@@ -155,6 +157,7 @@ def scaling(
     rounds: Rounds = None,
     threads: Threads = None,
     path: Path = "auto",
+    device: options.Device = None,
     quick: Quick = False,
     json: options.Json = False,
 ) -> None:
@@ -169,7 +172,7 @@ def scaling(
     from smallgroup.bench import plans  # noqa: PLC0415
     from smallgroup.cli.bench_asked import BenchRequest  # noqa: PLC0415
 
-    asked = BenchRequest(path, rounds, threads, quick=quick, as_json=json)
+    asked = BenchRequest(path, rounds, threads, device, quick=quick, as_json=json)
     which = given_options(space=space, method=method, hypergradient=hypergradient)
     sizes = given_options(channels=channels, cells=cells, cells_per_stage=cells_per_stage, batch=batch, size=size)
     base = plans.base_of_growth(which, asked.sized(sizes, plans.QUICK_GROWN))
@@ -193,19 +196,20 @@ def memory(
     size: Size = None,
     threads: Threads = None,
     path: Path = "auto",
+    device: options.Device = None,
     quick: Quick = False,
     json: options.Json = False,
 ) -> None:
     """Measure the peak memory of a step, fast and plain.
 
     It is the memory that a step needs beyond what the process used before its first one; the ratio is fast / plain.
-    Each form runs in its own process. Without options it measures two DARTS learners at the size of the paper,
-    first-order, for which the plain form needs several gigabytes.
+    Each form runs in its own process. On a CUDA device it is the memory of tensors there. Without options it measures
+    two DARTS learners at the size of the paper, first-order, for which the plain form needs several gigabytes.
     """
     from smallgroup.bench import plans  # noqa: PLC0415
     from smallgroup.cli.bench_asked import BenchRequest  # noqa: PLC0415
 
-    asked = BenchRequest(path, None, threads, quick=quick, as_json=json)
+    asked = BenchRequest(path, None, threads, device, quick=quick, as_json=json)
     which = given_options(space=space, method=method, learners=learners, hypergradient=hypergradient)
     sizes = given_options(channels=channels, cells=cells, cells_per_stage=cells_per_stage, batch=batch, size=size)
     cases = plans.combined(which, asked.sized(sizes, plans.QUICK))

@@ -6,6 +6,7 @@ import typer
 
 from smallgroup.cli import options
 from smallgroup.cli.given import given_options
+from smallgroup.runtime.device_names import TAKEN
 
 
 def describe(
@@ -71,6 +72,14 @@ def list_(
             help="With rows: print the days each takes here. Measured once (five minutes or more) and cached.",
         ),
     ] = True,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            metavar=TAKEN,
+            help="With rows: device on which the days are estimated. The default, auto, is the first CUDA device, else "
+            "the CPU.",
+        ),
+    ] = None,
     recipe: options.Recipe = None,
     dataset: options.Dataset = None,
     method: options.Method = None,
@@ -90,7 +99,7 @@ def list_(
 
     options_ = given_options(recipe=recipe, dataset=dataset, method=method, space=space, learners=learners)
     given = options_ if config is None else overlaid(load(config), options_)
-    run(what, as_json=json, estimate=estimate, given=given, changes=changes or ())
+    run(what, as_json=json, estimate=estimate, given=given, changes=changes or (), device=device)
 
 
 def doctor(

@@ -9,7 +9,6 @@ from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.memory import expected_memory
 from smallgroup.phases.search.schedule import Course, Stretch
 from smallgroup.runtime.device import describe_device, free_memory
-from smallgroup.runtime.memory import available_memory
 
 
 def brief(job: SearchJob) -> list[str]:
@@ -80,7 +79,7 @@ def _kernels(job: SearchJob) -> str:
 
 def _memory(job: SearchJob) -> list[str]:
     expected = expected_memory(job)
-    available = available_memory() if job.device.type == "cpu" else free_memory(job.device)
+    available = free_memory(job.device)
     first = " in the first stage" if any(one.number_of_stages > 1 for one in job.course.schedules) else ""
     if available is None:
         return [f"memory: about {expected / 1e9:.1f} GB{first}"]

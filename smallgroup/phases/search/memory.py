@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
+from smallgroup.data.loader import resident_bytes
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.learners import Searcher
 from smallgroup.runtime.device import memory_held
@@ -26,7 +27,8 @@ _PROBE = 2
 def expected_memory(job: SearchJob) -> int:
     """Return the expected peak bytes of a step: current memory, weights and their copies, and the largest pass.
 
-    On another device than the CPU, those of its tensors there; what its libraries take is not counted.
+    On another device than the CPU, those of its tensors there, with the images that are going to stay there; what its
+    libraries take is not counted.
 
     The activations of one learner live at a time, so that more learners cost their weights alone. Right to about a
     fifth on a CPU.
@@ -36,8 +38,15 @@ def expected_memory(job: SearchJob) -> int:
     images = max(sizes.train, sizes.unlabeled, sizes.validation)
     passes = max(activations(searcher) for searcher in job.searchers) * images
     factor = _BACKWARD * (_TANGENTS if job.config.hypergradient == "exact" else 1.0)
-    held = memory_in_use() + _KERNELS if job.device.type == "cpu" else memory_held(job.device)
-    return held + (_COPIES - 2) * weights + int(factor * passes)
+    return _held(job, 2 * weights) + (_COPIES - 2) * weights + int(factor * passes)
+
+
+def _held(job: SearchJob, values: int) -> int:
+    """Bytes before the first step; `values` are those of V and W, where a device does not say what it holds."""
+    if job.device.type == "cpu":
+        return memory_in_use() + _KERNELS
+    images = resident_bytes([each.images for each in (job.train, job.unlabeled, job.validation)], job.device)
+    return max(memory_held(job.device), values) + images
 
 
 def activations(searcher: Searcher) -> int:
