@@ -22,7 +22,7 @@ LONGEST = 300
 
 
 class RankExchange:
-    """Learner k is computed by rank k modulo the number of ranks; a rank may have several learners, or none.
+    """An exchange between ranks: rank k modulo their number computes learner k; a rank may have several, or none.
 
     What a rank receives per step is the tables of the learners of other ranks, and a few hundred bytes that say what
     they are. Tables are added up in learner order on every rank, so the result is that of one process, bit for bit, if

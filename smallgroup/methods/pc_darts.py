@@ -17,7 +17,7 @@ from smallgroup.spaces.space import EdgeParts, Mixture, Space
 
 @dataclass
 class PcDarts(Method):
-    """Send the first 1/`part` of the channels through the operations and pass the others by; weigh the edges too.
+    """Partial channels: the first 1/`part` go through the operations, the others pass them by; edges are weighed too.
 
     An edge is shuffle(sum_i softmax(alpha)_i o_i(first), rest), a node the sum of its edges by softmax(beta) over
     them. What stays is decided by the product of the two.

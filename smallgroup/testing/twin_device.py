@@ -75,7 +75,7 @@ class PlacementError(RuntimeError):
 
 @dataclass
 class Traffic:
-    """Counts of what was asked of a device, by operator and, except for launches, by the line that asked."""
+    """Counts of requests to a device, by operator and, except for launches, by the line that asked."""
 
     launches: Counter[str] = field(default_factory=Counter)
     """Operators that start at least one kernel."""

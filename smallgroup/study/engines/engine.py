@@ -58,7 +58,7 @@ class Workload:
 
 
 class Engine(Protocol):
-    """Starts workers, says which have ended, and ends them.
+    """An engine that starts workers, says which have ended, and ends them.
 
     It knows nothing about runs: the store decides which one a worker takes, and resumes it.
     """

@@ -33,7 +33,7 @@ class _Task:
 
 @dataclass
 class SlurmEngine:
-    """Submits an array job whose tasks are the workers, by `sbatch`, and follows it by `squeue`.
+    """An array job whose tasks are the workers, submitted by `sbatch` and followed by `squeue`.
 
     Args:
         options: of sbatch, such as `{"partition": "cpu", "time": "04:00:00"}`.
