@@ -53,6 +53,13 @@ def test_it_does_not_stop_early_or_while_nothing_rises() -> None:
     assert course(started(RDarts(stopping="none")), [1, 1, 50, 50] * 5) == [Continue()] * 20
 
 
+def test_the_earlier_mean_ends_so_many_measurements_before() -> None:
+    """In epoch 9 the mean of (2.5, 2.5) over that of (2, 2) is 1.25; a measurement earlier it would be over (1, 2)."""
+    later = {**EARLY, "first": 8}
+    assert course(started(RDarts(**later)), [9, 1, 9, 2, 9, 2, 9, 2.5, 9, 2.5]) == [Continue()] * 10
+    assert isinstance(course(started(RDarts(**later)), [9, 1, 9, 2, 9, 2, 9, 2.5, 9, 2.8])[9], Stop)
+
+
 def test_as_published_it_looks_from_epoch_ten_on() -> None:
     decisions = course(started(RDarts()), [1] * 8 + [3] * 8)
     assert decisions[:11] == [Continue()] * 11

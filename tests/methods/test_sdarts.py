@@ -29,6 +29,10 @@ def test_weights_are_perturbed_and_projected() -> None:
     noise = method.draw({"alpha_cell": ALPHA}, "w", stream(0))
     found = method.mix({"alpha_cell": ALPHA}, noise, "w")["cell"].weights
     torch.testing.assert_close(found, torch.tensor(slow(ALPHA, noise["cell"])).double())
+    above = torch.tensor([[0.9, -0.9, 0.8, 0.1, 0.7]] * 3).double()  # some weights end at 1, some at 0
+    found = method.mix({"alpha_cell": ALPHA}, {"cell": above}, "w")["cell"].weights
+    assert bool((ALPHA.softmax(dim=1) + above > 1).any(dim=1).all())
+    torch.testing.assert_close(found, torch.tensor(slow(ALPHA, above)).double())
     nothing = torch.full_like(ALPHA, -1.0)
     found = method.mix({"alpha_cell": ALPHA}, {"cell": nothing}, "w")["cell"].weights
     assert found.argmax(dim=1).tolist() == [2, 0, 0]
