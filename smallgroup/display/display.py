@@ -45,6 +45,10 @@ class Display(Watcher, ABC):
     def introduce(self, job: Job) -> tuple[list[str], int, int]:
         """Return a few lines on what is about to happen, the steps of the run, and those of an epoch."""
 
+    def position(self, job: Job) -> int:
+        """Return how many of the run's steps are behind a job."""
+        return job.step
+
     @property
     def moments(self) -> tuple[int, ...]:
         """After how many steps from the beginning it is said how long the others will take."""
@@ -103,10 +107,10 @@ class Display(Watcher, ABC):
     def started(self, job: Job) -> None:
         """Print the plan of the job, and start the progress bar."""
         lines, self._steps, self._epoch = self.introduce(job)
-        self._begin, self._spoke, self._now, self._state = job.step, 0.0, 0.0, ""
+        self._begin, self._spoke, self._now, self._state = self.position(job), 0.0, 0.0, ""
         for line in () if self.terse else lines:
             self.say(line)
-        self._task = self._bar.add_task(self.title, total=self._steps, completed=job.step, state="")
+        self._task = self._bar.add_task(self.title, total=self._steps, completed=self._begin, state="")
         self._drawn = -math.inf
         if self.console.is_terminal or _is_notebook(self.console):
             # A notebook keeps the last state; on a terminal the result takes its place.

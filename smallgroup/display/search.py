@@ -42,9 +42,22 @@ class SearchDisplay(Display):
         self._spaces = [searcher.relaxed.space.name for searcher in job.searchers]
         self._kind = job.course.kind
         # When more is moved than before, in whichever stage: steps then take longer.
-        self._turns = tuple(one.begin - job.step for one in job.course.stretches if one.kind == "all")
+        self._turns = tuple(one.begin - job.position for one in job.course.stretches if one.kind == "all")
         self._estimate = Estimate(job)
+        self._job, self._shown = job, job.position
         return brief(job), job.course.steps, job.course.steps_per_epoch
+
+    def position(self, job: Job) -> int:
+        """Return the place in the schedule: steps that were taken back do not count."""
+        assert isinstance(job, SearchJob)
+        return job.position
+
+    def stepped(self, step: int, seconds: float) -> None:
+        """Show the step of the schedule; one whose epoch is taken back is shown as taken, the next one again."""
+        position = step - self._job.repeated
+        went_back = position <= self._shown
+        taken, self._shown = (self._shown + 1 if went_back else position), position
+        super().stepped(taken, seconds)
 
     @property
     def moments(self) -> tuple[int, ...]:
@@ -55,9 +68,9 @@ class SearchDisplay(Display):
         """Return how sure the time left is: steps of V alone spend a larger part outside of the networks."""
         return "about" if self._kind(step - 1) == "all" else "at most about"
 
-    def time_left(self, step: int, seconds: float) -> float | None:
+    def time_left(self, step: int, seconds: float) -> float | None:  # noqa: ARG002
         """Return the seconds left; steps of V alone are cheaper than others, which the estimate knows."""
-        return self._estimate.left(step, seconds)
+        return self._estimate.left(self._shown, seconds)
 
     def lines(self, row: Mapping[str, Any]) -> list[str]:
         """Return two lines on a learner."""

@@ -1,5 +1,7 @@
 """What methods decide at the end of an epoch, and what the search makes of it."""
 
+import io
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,8 +9,10 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
+from rich.console import Console
 
 from smallgroup.data import DataConfig, SearchData, open_search_data
+from smallgroup.display.search import SearchDisplay
 from smallgroup.methods import Continue, Darts, Decision, EpochEnd, Method, Progress, Rebuild, Rollback, Stop
 from smallgroup.phases.search import SearchJob
 from smallgroup.phases.search.config import BatchSizes
@@ -309,6 +313,22 @@ def test_a_search_that_went_back_survives_a_resumption_and_its_metrics_say_so(tm
     assert [event for event in events_of(run) if "rolled back" in event] == [
         "learner 0, epoch 4 (metrics.jsonl line 7), rolled back: to the end of epoch 2, with weight_decay 0.5: a spike"
     ]
+
+
+def test_a_search_that_goes_back_is_shown_where_it_stands(data: SearchData) -> None:
+    """It takes 8 steps for a schedule of 6: bar, epochs and the time left are those of the schedule."""
+    console = Console(file=io.StringIO(), width=300)
+    search = job(data, Decides(spike, far=2), epochs=6)
+    with SearchDisplay(console) as display:
+        display.started(search)
+        while not search.finished:
+            rows = search.advance()
+            display.stepped(search.step, 10.0 * search.step)
+            display.ended_epoch(rows or [])
+    assert search.step == 8
+    told = console.file.getvalue()  # type: ignore[attr-defined]
+    assert re.findall(r"(?m)^epoch (\d)/6  step (\d)/6", told) == [(n, n) for n in "12343456"]
+    assert "its method rolls back, to the end of epoch 2, with weight_decay 0.5: a spike" in told
 
 
 def test_settings_that_cannot_be_changed_are_refused(data: SearchData) -> None:
