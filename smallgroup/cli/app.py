@@ -18,7 +18,8 @@ from smallgroup.version import __version__
 
 app = typer.Typer(
     name="smallgroup",
-    help="Neural architecture search in which a small group of learners teach one another.",
+    help="Neural architecture search in which a small group of learners teach one another.\n\n"
+    "Start with `smallgroup run`, on handwritten digits, or `smallgroup run --dataset folder:PATH`, on your images.",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # markup eats [onnx] and keeps the line breaks of docstrings
@@ -53,22 +54,22 @@ def top(
     raise typer.Exit
 
 
-for command in (
-    describe,
+for command in (  # as a new user meets them
+    run,
     search,
     train,
-    mutual,
-    run,
-    study,
-    report,
-    show,
-    watch,
     predict,
     evaluate,
     export,
-    shards,
+    report,
+    show,
+    watch,
+    describe,
     list_,
     doctor,
+    study,
+    mutual,
+    shards,
 ):
     app.command(
         name=command.__name__.rstrip("_"),  # `list` is a name of Python's

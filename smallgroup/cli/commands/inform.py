@@ -14,8 +14,8 @@ def describe(
         list[str],
         typer.Argument(
             metavar="GENOTYPE",
-            help="A published name, a file or a run's folder, JSON, the notation Genotype(normal=[...], ...) of the "
-            "DARTS papers, or that of another space, such as |op~0|+|op~0|op~1|+|op~0|op~1|op~2|.",
+            help="A published name, a file, a run's folder, or the text of a genotype: JSON, Genotype(normal=[...], "
+            "...) as in the DARTS papers, or the notation of its space, such as |op~0|+|op~0|op~1|+|op~0|op~1|op~2|.",
         ),
     ],
     network: Annotated[

@@ -28,10 +28,13 @@ def shards(
     encoding: Annotated[
         str,
         typer.Option(
-            metavar="jpeg|ppm", help="ppm is not compressed: exact, faster to read, and several times as large."
+            metavar="jpeg|ppm",
+            help="Format of the stored images; ppm is not compressed: exact, faster to read, several times as large.",
         ),
     ] = "jpeg",
-    quality: Annotated[int, typer.Option(parser=options.whole_number, metavar="1-100", help="Of JPEG.")] = 92,
+    quality: Annotated[
+        int, typer.Option(parser=options.whole_number, metavar="1-100", help="Quality of JPEG images.")
+    ] = 92,
     skip_bad_images: options.SkipBadImages = False,
     json: options.Json = False,
 ) -> None:
