@@ -37,7 +37,7 @@ Captured = pytest.CaptureFixture[str]
 def _rows_are_timed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """One row needs more memory than there is; to measure all networks takes a minute."""
 
-    def timed(rows: Sequence[PaperRow], tell: Callable[[str], None]) -> list[RowTime]:
+    def timed(rows: Sequence[PaperRow], tell: Callable[[str], None], _device: object) -> list[RowTime]:
         tell("a network")
         rest = [RowTime(100.0, 1e9)] * (len(rows) - 2)
         return [RowTime(1.234 * 86400, 123 * 86400), RowTime(1.234 * 86400, None), *rest]
