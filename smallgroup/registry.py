@@ -136,6 +136,12 @@ class Registry(Mapping[str, type[Class]], Generic[Class]):
         """Return the names that did not come with the package, and where each comes from."""
         return {name: self._owner(name) or "" for name in self if name not in self._built_in}
 
+    def is_of_program(self, name: str) -> bool:
+        """Return whether a script or a notebook registered a class, so that no other process can find it."""
+        if name not in self._registered or name in self._declared():
+            return False
+        return not _PLUGINS or self._registered[name].__module__ == "__main__"
+
     def problems(self) -> dict[str, str]:
         """Return what is wrong with the classes of installed packages, by name: each is imported once."""
         found = {}

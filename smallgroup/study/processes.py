@@ -3,14 +3,19 @@
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 
-from smallgroup.registry import imported_plugins
+from smallgroup.config import Config
+from smallgroup.data import DATASETS
+from smallgroup.methods import METHODS
+from smallgroup.registry import Registry, imported_plugins
 from smallgroup.runner.signals import watched
 from smallgroup.runtime.files import read_regular, write_whole
+from smallgroup.spaces import SPACES
 from smallgroup.study.engines import Engine, LocalEngine, Workload
 from smallgroup.study.folder import WORKERS
 from smallgroup.study.names import check_workers
@@ -45,6 +50,7 @@ def carry_out_all(
     check_workers(workers)
     store.check()
     store.check_links(plan)
+    check_found_by_workers([run.config for run in plan.runs if store.state(run) in OPEN])
     crew = _Crew(plan, store, engine or LocalEngine())
     with watched() as ending, crew.at_work(workers):
         while crew.is_at_work():
@@ -57,6 +63,24 @@ def carry_out_all(
         watch(progress(plan, store, workers))
     if crew.broken:
         raise RuntimeError(f"a worker ended with code {crew.broken[0]}; its output is in {crew.logs}")
+
+
+def check_found_by_workers(configs: Iterable[Config]) -> None:
+    """Refuse runs with a class that only this process has registered: every worker would end with an error."""
+    for config in configs:
+        spaces = [config.space, *(one.space for one in config.learners if one.space is not None)]
+        data = (config.data.dataset, config.data.unlabeled)
+        named: list[tuple[Registry[Any], Iterable[str]]] = [
+            (METHODS, [one.method for one in config.learners]),
+            (SPACES, [space.name for space in spaces]),
+            (DATASETS, [name.partition(":")[0] for name in data]),
+        ]
+        for registry, names in named:
+            if found := next(filter(registry.is_of_program, names), None):
+                raise ValueError(
+                    f"a study must have its {registry.kind}s from plugins, which its workers import, but a program "
+                    f"registered {found!r}; put it into a module, and name that in plugins or by --plugin"
+                )
 
 
 def workload(plan: Plan, store: Store, crew: str) -> Workload:

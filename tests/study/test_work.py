@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 import yaml
 
-from smallgroup import api
+from smallgroup import api, registry
+from smallgroup.methods import METHODS, Darts
 from smallgroup.runner.lock import held, locked
 from smallgroup.study import Store, carry_out_all, planned, progress, tabulated
 from smallgroup.study.file import Study, parsed
-from smallgroup.study.folder import FAILED
+from smallgroup.study.folder import FAILED, WORKERS
 from smallgroup.study.plan import Plan, PlannedRun
 from smallgroup.study.work import StudyProgress, work
 from tests.study.test_plan import TINY
@@ -49,6 +50,30 @@ def contents(store: Store, plan: Plan) -> dict[str, Any]:
         checkpoints = sorted((folder / "checkpoints").rglob("*.safetensors"))
         found[run.key] = (result, metrics, [path.read_bytes() for path in checkpoints])
     return found
+
+
+def test_what_a_program_registered_is_refused_before_a_worker_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers would not find it; in this process it can be carried out."""
+
+    class Own(Darts):
+        name = "own-of-a-script"
+
+    monkeypatch.setattr(registry, "_PLUGINS", {})
+    monkeypatch.setitem(METHODS._registered, Own.name, Own)
+    plan = tiny(seeds=[1], base={**BASE, "method": Own.name})
+    store = Store(tmp_path / "studies")
+    words = "a study must have its methods from plugins, .* but a program registered 'own-of-a-script'; put it into a"
+    with pytest.raises(ValueError, match=words):
+        carry_out_all(plan, store, 1)
+    assert not (store.root / plan.name / WORKERS).exists()
+    # A plugin that is named may have imported the module; a script itself is never imported by a worker.
+    monkeypatch.setattr(registry, "_PLUGINS", {"other": "other"})
+    assert not METHODS.is_of_program(Own.name)
+    Own.__module__ = "__main__"
+    assert METHODS.is_of_program(Own.name)
+    assert not METHODS.is_of_program("darts")
 
 
 def test_the_same_bits_in_one_process_and_with_two_workers(tmp_path: Path) -> None:
