@@ -34,7 +34,7 @@ def test_it_stops_when_the_order_of_operations_that_learn_has_settled() -> None:
     found = [end(method, epoch, "skip_connect", alpha=alpha) for epoch, alpha in enumerate([ALPHA, ALPHA, other])]
     assert found == [Continue()] * 3
     for epoch in range(3, 7):
-        settled[:, 1], settled[:, 4] = float(epoch), float(-epoch)
+        settled[:, 1], settled[:, 4] = 9.0 * (-1) ** epoch, -9.0 * (-1) ** epoch
         found.append(end(method, epoch, "skip_connect", alpha=settled))
     assert found[3:6] == [Continue()] * 3
     assert found[6] == Stop("the order of operations has not changed for 3 epochs")

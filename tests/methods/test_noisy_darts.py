@@ -1,10 +1,12 @@
 """NoisyDARTS: the distribution of its noise, and that probes replay it."""
 
+from typing import get_args
+
 import torch
 from scipy import stats
 
 from smallgroup.methods.noisy_darts import NoisyDarts
-from smallgroup.runtime import stream
+from smallgroup.runtime import Phase, stream
 from tests.methods.cases import fits, started
 
 Y = 3 * torch.randn(4, 5, 50, 100, generator=stream("outputs")).double() + 1
@@ -21,6 +23,8 @@ def test_the_noise_is_normal_with_a_share_of_the_deviation() -> None:
 
 def test_evaluation_has_none() -> None:
     assert torch.equal(started(NoisyDarts()).transform("skip_connect", Y, stream(0), None), Y)
+    for phase in get_args(Phase):
+        assert not torch.equal(started(NoisyDarts()).transform("skip_connect", Y, stream(0), phase), Y), phase
 
 
 def test_the_noise_has_no_gradient_and_probes_see_the_same() -> None:
