@@ -1,4 +1,4 @@
-r"""The rooms put together by hand: data, a space and a method make learners, learners make a group, the group searches.
+r"""The parts put together by hand: data, a space and a method make learners, learners make a group, the group searches.
 
     python examples/search_by_hand.py                                                    # digits, half a minute
     python examples/search_by_hand.py --dataset cifar10 --unlabeled cifar100 --space darts --channels 16 --cells 8 \

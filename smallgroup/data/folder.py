@@ -169,8 +169,8 @@ def scan_classes(folder: Path, known: tuple[str, ...] | None = None, least: int 
     require_folder(folder, "a part of a dataset")
     names = [entry.name for entry in _entries(folder) if _is_folder(entry)]
     classes = known or tuple(names)
-    if strangers := [name for name in names if name not in classes]:
-        raise DataError(f"classes in {shown(folder)} must also be in train/, but {quoted(strangers[0])} is not")
+    if unknown := [name for name in names if name not in classes]:
+        raise DataError(f"classes in {shown(folder)} must also be in train/, but {quoted(unknown[0])} is not")
     if len(classes) < least:
         loose = sum(entry.name.lower().endswith(SUFFIXES) for entry in _entries(folder))
         found = f"only {quoted(names[0])}" if names else "no sub-folder"

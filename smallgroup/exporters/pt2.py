@@ -1,7 +1,7 @@
 """What torch.export saves.
 
 A file as it is written here has no pickle in it: weights as bytes and everything else as JSON. That is so of ours
-alone: `torch.export.load` unpickles whatever a file asks it to, so load those of strangers as ONNX, or not at all.
+alone: `torch.export.load` unpickles whatever a file asks it to, so load untrusted files as ONNX, or not at all.
 """
 
 import io

@@ -68,7 +68,7 @@ class Member(NamedTuple):
         return None if change is None else self._like(table, "handed_change", change)
 
     def check_handed(self, outputs: Tensor, inputs: Inputs, tables: Sequence[Tensor]) -> None:
-        """Refuse tables of strangers that the learner itself, with these outputs, would not hand over."""
+        """Refuse tables of frozen labelers that the learner itself, with these outputs, would not hand over."""
         with torch.no_grad():
             own = self.hand_over(outputs.detach(), inputs)
         for table in tables:

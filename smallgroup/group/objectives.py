@@ -62,12 +62,12 @@ def on_handed(
     weight: float,
     *,
     with_slopes: bool = False,
-    by_strangers: bool = False,
+    by_frozen: bool = False,
 ) -> Objective:
     """Return weight * sum_j l(f(., A_k, u), p_j): the loss of a pupil on the tables it was handed, in stage 2.
 
     One pass serves all teachers, whatever their number. If the pupil's loss is linear in what it is handed, as
-    cross-entropy is, they come as one table, their sum. Tables of strangers are those of frozen labelers.
+    cross-entropy is, they come as one table, their sum. `by_frozen`: frozen labelers have made the tables.
     """
     phase: Phase = "w_unlabeled"
 
@@ -79,7 +79,7 @@ def on_handed(
             return [member.combined_slope(on_all, outputs, table, architecture, phase) for table in handed]
 
         outputs = member.outputs(weights, architecture, inputs, phase)
-        if by_strangers:
+        if by_frozen:
             member.check_handed(outputs, inputs, handed)
         value = weight * member.loss(on_all, outputs, architecture, phase)
         return Loss(value, outputs, slopes if with_slopes else _no_tables)

@@ -142,8 +142,8 @@ class Problem:
             weight = weight * teaching.mass / len(handed)
         if teaching.joint:
             return objectives.on_handed_jointly(member, u, handed, self._peers(k), weight)
-        strangers = not isinstance(teaching.labels_from, str)
-        return objectives.on_handed(member, u, handed, weight, with_slopes=teaching.labels_move, by_strangers=strangers)
+        frozen = not isinstance(teaching.labels_from, str)
+        return objectives.on_handed(member, u, handed, weight, with_slopes=teaching.labels_move, by_frozen=frozen)
 
     def _peers(self, k: int) -> list[Tensor]:
         """Return the outputs of k's pupils in the joint form, or of a linear loss the sum of their slopes."""

@@ -112,7 +112,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         asked = urlsplit(self.path)
         token, _, route = asked.path.removeprefix("/").partition("/")
-        # Other users of this machine can reach the port, and pages of strangers can guess it, but not the token.
+        # Other users of this machine can reach the port, and untrusted pages can guess it, but not the token.
         known = compare_digest(token.encode(errors="replace"), self.server.token.encode())
         if not known or asked.path.count("/") != 2 or route not in ("", "data"):
             self._answer(404, "text/plain", b"open the whole address that smallgroup watch has printed\n")

@@ -170,7 +170,7 @@ def test_the_help_names_the_extra(command: str, capsys: Captured, monkeypatch: p
     assert "pip install 'smallgroup[tensorboard]'" in " ".join(run(capsys, command, "--help")[1].split())
 
 
-def test_show_prints_no_controls_of_strangers(capsys: Captured, tmp_path: Path) -> None:
+def test_show_prints_no_untrusted_controls(capsys: Captured, tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run")
     result = json.loads((folder / "result.json").read_text())
     (folder / "result.json").write_text(json.dumps({**result, "dataset": "\x1b[31mred"}))

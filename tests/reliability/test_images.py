@@ -1,4 +1,4 @@
-"""Images and folders of strangers: bombs, lies about what a file is, several pictures in one, names and loops."""
+"""Untrusted images and folders: bombs, lies about what a file is, several pictures in one, names and loops."""
 
 import struct
 import zlib

@@ -355,7 +355,7 @@ def test_a_phone_shows_who_teaches_whom_as_cards(browser: Any, both: Path, tmp_p
         assert share.evaluate(LINES) == 1
 
 
-def test_names_of_strangers_do_nothing(browser: Any, tmp_path: Path) -> None:
+def test_untrusted_names_do_nothing(browser: Any, tmp_path: Path) -> None:
     hostile = "</script><script>window.taken=1;alert(1)</script><img src=x onerror='window.taken=1;alert(2)'>"
     folder = make_run(tmp_path / "<img src=x onerror=alert(3)>", classes=(hostile, "dog", "owl"), names=(hostile,) * 3)
     config = folder / "config.yaml"
@@ -372,7 +372,7 @@ def test_names_of_strangers_do_nothing(browser: Any, tmp_path: Path) -> None:
 
 
 def test_what_is_not_the_pages_own_does_not_run(browser: Any, made: Path, tmp_path: Path) -> None:
-    """As if a text of a stranger had become markup after all: the page's content security policy stops it."""
+    """As if an untrusted text had become markup after all: the page's content security policy stops it."""
     handler = '<img src="data:," onerror="window.taken=2"><a id="link" href="javascript:window.taken=3">x</a>'
     marked = '<style>h1{color:rgb(1,2,3)}</style><p id="marked" style="color:rgb(1,2,3)">x</p>'
     page_text = made.read_text().replace("<main>", f"<main><script>window.taken=1</script>{handler}{marked}")

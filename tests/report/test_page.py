@@ -106,7 +106,7 @@ def test_the_page_asks_nobody(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_names_of_strangers_are_words(hostile: str, tmp_path: Path) -> None:
+def test_untrusted_names_are_words(hostile: str, tmp_path: Path) -> None:
     plain = Seen(drawn(tmp_path / "plain", names=("a", "b", "c")))
     folder = make_run(
         tmp_path / hostile.replace("/", "|").replace("\x00", ""), classes=(hostile, "dog", "owl"), names=(hostile,) * 3

@@ -1,4 +1,4 @@
-"""Feed every reader of foreign files and texts with what strangers may send, and see that it is read or refused.
+"""Feed every reader of foreign files and texts with untrusted input, and see that it is read or refused.
 
     python -m tests.tools.fuzz --inputs 100000
 

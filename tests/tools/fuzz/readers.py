@@ -1,4 +1,4 @@
-"""Every reader of what may come from strangers, with its inputs and the errors that it says it raises."""
+"""Every reader of untrusted input, with its inputs and the errors that it says it raises."""
 
 import hashlib
 import json
@@ -33,7 +33,7 @@ from tests.tools.fuzz.damage import any_bytes, any_document, any_text, numbers, 
 
 @dataclass(frozen=True)
 class Reader:
-    """Something that reads what a user or a stranger gives; it may use a folder."""
+    """Something that reads what a user gives or an untrusted file holds; it may use a folder."""
 
     name: str
     inputs: SearchStrategy[Any]
