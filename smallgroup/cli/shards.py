@@ -29,5 +29,5 @@ def run(folder: Path, out: Path, side: int, encoding: str, quality: int, *, skip
     rows: list[tuple[object, ...]] = [(part, f"{images:,} images") for part, images in written.images.items()]
     rows.append(("size", f"{written.bytes / 2**20:,.1f} MB"))
     if written.skipped:
-        rows.append(("left out", f"{len(written.skipped):,} images that cannot be decoded"))
+        rows.append(("images skipped", f"{len(written.skipped):,} that cannot be decoded"))
     print_columns([*rows, ("use", f"--dataset folder:{out}")])

@@ -234,8 +234,8 @@ class SmallGroup:
             return self._commit(saved, (validation, None, validation), third_stage_alone, moving)
         if self.setting.teaching.active:
             raise ValueError(
-                "architectures can look ahead before V and W only where nobody teaches, because a group differentiates "
-                'the steps of V and W that it takes; use step with order="v-w-a"'
+                "architectures can look ahead before V and W only if no learner teaches, because a group "
+                'differentiates the steps of V and W that it takes; use step with order="v-w-a"'
             )
         return self._commit(saved, (look_ahead, None, validation), iterate, moving, keep_weights=False, clip=clip)
 

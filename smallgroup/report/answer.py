@@ -109,7 +109,7 @@ def _answering(run: Run) -> Fact:
     if not run.result or run.rule == "retained":
         return Fact(
             "Retained" if run.result else "Best so far",
-            "nobody yet" if retained is None else f"learner {retained}",
+            "not known yet" if retained is None else f"learner {retained}",
             "result.json: retained" if run.result else "metrics.jsonl: lowest w_validation_loss of the last epoch",
             run.method(retained) if retained is not None else None,
         )

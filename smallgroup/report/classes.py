@@ -75,7 +75,7 @@ def _rebuilt(run: Run, found: TeachingByClass) -> str:
     if not run.rebuilds:
         return ""
     many = "s" * (len(run.rebuilds) > 1)
-    when = f"Networks were built anew after epoch{many} {', '.join(map(str, run.rebuilds))}"
+    when = f"Networks were rebuilt after epoch{many} {', '.join(map(str, run.rebuilds))}"
     if not found.same_networks:
         return f"{when}: start and end are of different networks, so their difference says little about teaching. "
     return f"{when}: these epochs are of one stage, the last with two that were measured. "

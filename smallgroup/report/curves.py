@@ -11,7 +11,7 @@ from smallgroup.spaces.ground_truth import accuracy_on, caveat_of
 MOST = 400
 """Epochs that are drawn; of more every n-th, and the last."""
 
-REBUILT = "Dotted upright lines: networks were built anew."
+REBUILT = "Dotted upright lines: networks were rebuilt."
 RowValue = Callable[[MetricsRow], float | None]
 
 

@@ -153,7 +153,7 @@ class Run:
 
     @cached_property
     def rebuilds(self) -> list[int]:
-        """Epochs at whose end a learner's network was built anew: the next one measures another network."""
+        """Epochs at whose end a learner's network was rebuilt: the next one measures another network."""
         return sorted({row.epoch for row in self.rows if row.values.get("rebuilt")})
 
     @property

@@ -56,7 +56,7 @@ class TeachingByClass:
     labeled: tuple[int, int]
     """First and last of the epochs whose labels are counted together."""
     same_networks: bool
-    """Whether start and end are of the same networks: none was built anew in between."""
+    """Whether start and end are of the same networks: none was rebuilt in between."""
 
     @property
     def differing(self) -> list[Roles]:

@@ -188,7 +188,7 @@ TRUE = {
 PREDICTED = {"predicted_accuracy", "predicted_percentile"}
 """Measures that a surrogate predicts instead of looking them up."""
 ON_HELD_OUT = {"supernet_held_out_error", "held_out_error"}
-"""Those of images that nobody trains on."""
+"""Measures of images that are not trained on."""
 ON_TEST_IMAGES = {"test_error", "test_error_top5"}
 
 

@@ -204,8 +204,7 @@ def _check_images(measure: str, runs: Runs, row: str) -> None:
     share = after.config.data.held_out
     if measure in ON_HELD_OUT and not share:
         raise ValueError(
-            f"{measure} needs data.held_out, a share of the training images that nobody trains on, but it is 0 in "
-            f"{row!r}"
+            f"{measure} needs data.held_out, a share of the images that is not trained on, but it is 0 in {row!r}"
         )
     if measure in ON_TEST_IMAGES and share:
         raise ValueError(

@@ -120,7 +120,7 @@ def test_a_look_ahead_that_fails_changes_nothing() -> None:
 
 def test_learners_that_teach_do_not_look_ahead_before_their_step() -> None:
     train, _, validation = make_batches()
-    with pytest.raises(ValueError, match="look ahead before V and W only where nobody teaches"):
+    with pytest.raises(ValueError, match="look ahead before V and W only if no learner teaches"):
         group_of(make_learners(2)).step_architectures(validation, look_ahead=train)
 
 

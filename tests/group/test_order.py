@@ -103,5 +103,5 @@ def test_orders_that_make_no_sense_are_refused() -> None:
         group_of(make_learners(1)).step(*make_batches(), order="w-v-a")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match='clip_look_ahead can be False only with order="a-v-w"'):
         group_of(make_learners(1)).step(*make_batches(), clip_look_ahead=False)
-    with pytest.raises(ValueError, match="look ahead before V and W only where nobody teaches"):
+    with pytest.raises(ValueError, match="look ahead before V and W only if no learner teaches"):
         group_of(make_learners(2)).step(*make_batches(), order="a-v-w")

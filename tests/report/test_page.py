@@ -258,7 +258,7 @@ def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
         (folder / file).unlink()
     made = page([read_one_run(folder)])
     assert "not finished" in made
-    assert "nobody yet" in made
+    assert "not known yet" in made
 
 
 def test_several_runs_side_by_side(tmp_path: Path) -> None:

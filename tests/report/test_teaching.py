@@ -108,7 +108,7 @@ def test_agreement_takes_the_place_of_truth_that_is_not_known(tmp_path: Path) ->
 
 
 def rebuilt_after(*epochs: int) -> Callable[[dict[str, Any]], None]:
-    """Networks are built anew at the ends of these epochs: now that of learner 0, now that of learner 1."""
+    """Networks are rebuilt at the ends of these epochs: now that of learner 0, now that of learner 1."""
 
     def change(one: dict[str, Any]) -> None:
         if one["epoch"] in epochs and one["learner"] == epochs.index(one["epoch"]) % 2:
@@ -127,7 +127,7 @@ def test_start_and_end_are_of_the_same_networks(tmp_path: Path) -> None:
     assert {one.quality for one in found.differing} == {50.0}  # 3 + 4 + 5 of 24 labels: those of these networks alone
     assert [one.change for one in found.differing] == pytest.approx([24.0] * 3)  # from 56 to 80
     made = page([run])
-    assert "Networks were built anew after epochs 1, 3: these epochs are of one stage, the last with two" in made
+    assert "Networks were rebuilt after epochs 1, 3: these epochs are of one stage, the last with two" in made
     assert REBUILT in made
     assert "metrics.jsonl: pseudo_labels, summed over epochs 4 to 6" in made
 
@@ -147,7 +147,7 @@ def test_networks_that_were_all_built_anew_are_told_of(tmp_path: Path) -> None:
     assert found is not None
     assert (found.moments, found.same_networks) == ({"start": 1, "middle": 2, "end": 3}, False)
     assert "after epochs 1, 2: start and end are of different networks" in page([run])
-    assert "built anew" not in page([read_one_run(make_run(tmp_path / "plain"))])
+    assert "Networks were rebuilt" not in page([read_one_run(make_run(tmp_path / "plain"))])
 
 
 def test_one_learner_teaches_nobody(tmp_path: Path) -> None:

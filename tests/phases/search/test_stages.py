@@ -1,4 +1,4 @@
-"""Stages of a search: networks that are built anew while it goes on."""
+"""Stages of a search: networks that are rebuilt while it continues."""
 
 from pathlib import Path
 from typing import Any, ClassVar
