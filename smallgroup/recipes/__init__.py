@@ -3,7 +3,7 @@
 A recipe has `about` (a sentence), `config` (keys of a config), and `variants`: each says in `for` which datasets,
 spaces and methods it is for, and whether for learners alone or in a group, and adds to or replaces keys. Later variants
 win. `rows` are the rows of the paper's tables that the recipe can make, `references` those that no search makes. A
-config that names a recipe starts from it, and what the user gives stands above it.
+config that names a recipe starts from it; the user's keys override it.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and that are files."""
+"""Atomic writes, and reads that accept regular files only."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Wrong use gets a sentence: the rule, and the value that breaks it. Nothing has changed then."""
+"""Invalid input raises an error that names the rule and the value, and changes nothing."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The recipes: what they say, that every key has its line of help, and that what a user gives stands above them."""
+"""The recipes: what they say, that every key has its line of help, and that the user's keys override them."""
 
 import re
 from collections.abc import Mapping

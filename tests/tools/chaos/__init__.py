@@ -1,4 +1,4 @@
-"""Kill runs at random moments, resume them, and compare with runs that were left in peace: bit for bit.
+"""Kill runs at random moments, resume them, and compare them bit for bit with uninterrupted runs.
 
     python -m tests.tools.chaos --kills 200
 

@@ -107,8 +107,8 @@ class Subject:
 
     name: str
     run: Callable[[Path, Watcher], object]
-    in_peace: Callable[[Path, Watcher], object] | None = None
-    """A quicker way to the same, for the run that is left in peace."""
+    uninterrupted: Callable[[Path, Watcher], object] | None = None
+    """A quicker way to the same result, for the uninterrupted run."""
     breaks: bool = False
     """Whether it may end by an error however it is killed: others have lost one of them."""
 

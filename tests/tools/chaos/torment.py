@@ -22,7 +22,7 @@ class Report:
     resumptions: int = 0
     """Starts that took up a checkpoint, as far as they were heard."""
     mismatches: list[str] = field(default_factory=list)
-    """What differs from a run that was left in peace; what was lost; who did not end."""
+    """What differs from an uninterrupted run; what was lost; which processes did not end."""
     ways: Counter[str] = field(default_factory=Counter)
     """How many kills of each kind."""
     moments: Counter[str] = field(default_factory=Counter)
@@ -45,13 +45,13 @@ def torment(
     `prepare` runs in the tormented processes alone: a way to make them wrong, and see that it is noticed.
     """
     warm_up()
-    left_in_peace, tormented = folder / "left-in-peace", folder / "tormented"
+    calm_folder, tormented = folder / "uninterrupted", folder / "tormented"
     start = time.monotonic()
-    peaceful = subject if subject.in_peace is None else replace(subject, run=subject.in_peace)
-    calm = Child.of(peaceful, left_in_peace, None, None)
+    peaceful = subject if subject.uninterrupted is None else replace(subject, run=subject.uninterrupted)
+    calm = Child.of(peaceful, calm_folder, None, None)
     if not calm.wait() or calm.code:
         raise RuntimeError(f"a run that nobody killed must end, but it did not ({calm.said.strip()[:300]})")
-    pause = (time.monotonic() - (calm.heard or start)) / (sum(newest(left_in_peace).values()) + 1)
+    pause = (time.monotonic() - (calm.heard or start)) / (sum(newest(calm_folder).values()) + 1)
     report, over = Report(runs=1), False
     tormented.mkdir()
     for attack in attacks:
@@ -74,7 +74,7 @@ def torment(
             report.mismatches.append(f"it could not be resumed ({last.said.strip()[:300]})")
             return report
         _check_kept(last, before, {}, _durable(tormented, report), report)
-    report.mismatches += differences(left_in_peace, tormented)
+    report.mismatches += differences(calm_folder, tormented)
     return report
 
 
