@@ -92,7 +92,7 @@ class Mine(Method):
     """One of a plugin."""
 
     name: ClassVar[str] = "mine"
-    needed: float
+    least: float = 0.5
     """How much,
     at least."""
     several: list[int] = field(default_factory=lambda: [1, 2])
@@ -103,13 +103,13 @@ class Mine(Method):
 def test_options_of_plugins_have_the_help_below_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS._registered, "mine", Mine)
     assert help_of_options("mine") == {
-        "needed": "How much, at least. Takes a number.",
+        "least": "How much, at least. Takes a number, by default 0.5.",
         "several": "How many. Takes list, by default [1, 2].",
         "plain": "Takes true or false, by default true.",
     }
     values = {one.key: (one.value, one.origin, one.help) for one in key_values({})}
     assert values["methods.mine.several"] == ([1, 2], "method mine", "How many. Takes list, by default [1, 2].")
-    assert values["methods.mine.needed"][0] is None
+    assert values["methods.mine.least"][0] == 0.5
 
 
 def test_options_of_methods() -> None:
