@@ -10,11 +10,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from smallgroup.kernels.averages import move_averages
+from smallgroup.kernels.blocks import NATIVE_BLOCKS
 from smallgroup.kernels.cells import compute
 from smallgroup.kernels.plans import CellTerms
 from smallgroup.kernels.terms import (
     EPSILON,
     AnyTerm,
+    Blocks,
     Board,
     Convolution,
     Deferred,
@@ -32,6 +34,7 @@ class Native:
     """The path `native`: our own C++ kernels behind the functions of `terms.Backend`."""
 
     whole_nodes: ClassVar[bool] = False
+    blocks: ClassVar[Blocks | None] = NATIVE_BLOCKS
 
     def convolutions(self, inputs: Sequence[Term], layers: Sequence[Convolution], stride: int) -> list[AnyTerm]:
         """Compute layers that are depthwise or of one pixel in fused form; wider ones by torch, which is fast there."""

@@ -12,13 +12,14 @@ from smallgroup.kernels.averages import move_averages
 from smallgroup.kernels.convolutions import convolution, depthwise
 from smallgroup.kernels.norms import batch_norm, like, normalize, normalize_backward
 from smallgroup.kernels.plans import CellTerms
-from smallgroup.kernels.terms import AnyTerm, Board, Convolution, Place, Term, differentiable_once
+from smallgroup.kernels.terms import AnyTerm, Blocks, Board, Convolution, Place, Term, differentiable_once
 
 
 class Pure:
     """See `terms.Backend`. Empty statistics say that a term is still to be normalized: the sum does it."""
 
     whole_nodes: ClassVar[bool] = False
+    blocks: ClassVar[Blocks | None] = None
 
     def convolutions(self, inputs: Sequence[Term], layers: Sequence[Convolution], stride: int) -> list[AnyTerm]:
         """Compute all layers; each input is rectified once, whatever number of layers it has."""

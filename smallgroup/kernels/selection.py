@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from smallgroup.kernels import grouped, library, native, pure
-from smallgroup.kernels.terms import Backend
+from smallgroup.kernels.terms import Backend, Blocks
 from smallgroup.runtime import precision
 from smallgroup.runtime.checks import check_choice
 from smallgroup.runtime.kernel_paths import AUTO, PATHS, KernelPath
@@ -76,6 +76,12 @@ def backend_for(x: Tensor) -> Backend | None:
     if x.device.type != "cpu":
         return None if path == "plain" else grouped.GROUPED
     return _BACKENDS.get(path)
+
+
+def blocks_for(x: Tensor) -> Blocks | None:
+    """The blocks that are computed in one call for images like these; None: layer by layer."""
+    backend = backend_for(x)
+    return None if backend is None else backend.blocks
 
 
 def _is_autocast(device: str) -> bool:

@@ -149,12 +149,33 @@ def differentiable_once(backward: Backward) -> Backward:
     return checked
 
 
+class Blocks(Protocol):
+    """Blocks that a path may compute in one call; its batch norms have scale and shift."""
+
+    def stem(self, x: Tensor, layer: nn.Conv2d, norm: nn.BatchNorm2d) -> Tensor:
+        """Return a 3x3 convolution of one pixel's border without bias, normalized."""
+        ...
+
+    def reduction(self, x: Tensor, body: Sequence[Convolution], shortcut: nn.Conv2d) -> Tensor | None:
+        """Return two 3x3 convolutions, the first of stride two, plus one of 1x1 on means of 2x2 pixels; or None."""
+        ...
+
+    def head(self, x: Tensor, norm: nn.BatchNorm2d) -> Tensor:
+        """Return the mean of the pixels of normalized and rectified images, [n, c]."""
+        ...
+
+
 class Backend(Protocol):
     """The functions a path consists of, all of them differentiable once."""
 
     @property
     def whole_nodes(self) -> bool:
         """Whether a node is one sum also where its edges pass part of their input by: fewer calls, other rounding."""
+        ...
+
+    @property
+    def blocks(self) -> Blocks | None:
+        """Blocks around cells that the path computes in one call; None: layer by layer."""
         ...
 
     def convolutions(self, inputs: Sequence[Term], layers: Sequence[Convolution], stride: int) -> list[AnyTerm]:

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple, get_args
 
 import torch
 from torch import Tensor
-from torch.func import functional_call
 
 from smallgroup.methods.decisions import Rebuild
 from smallgroup.methods.method import Architecture, Method, Noise, OperationGradients
 from smallgroup.methods.sampling import decide
 from smallgroup.runtime import Phase, precision, stream
 from smallgroup.runtime.bounds import check_parameters
+from smallgroup.spaces.binding import Bound
 from smallgroup.spaces.costs import Cost, costs
 from smallgroup.spaces.edges import weights_of_operations
 from smallgroup.spaces.space import Masks, Mixture, Space, Transform
@@ -84,6 +84,7 @@ class Relaxed:
         """Build the supernet of a stage. Operations that are removed later stay in it, and do not run."""
         self._built = {kind: mask.clone() for kind, mask in masks.items()}
         self.supernet = self.space.supernet(self.method.build_edge, self._built)
+        self._bound = Bound(self.supernet)
         check_parameters(sum(parameter.numel() for parameter in self.supernet.parameters()))
         self._costs: dict[str, Tensor] | None = None
         self._weights_of_operations: list[list[str]] | None = None
@@ -147,9 +148,8 @@ class Relaxed:
     def _supernet_logits(
         self, weights: Mapping[str, Tensor], inputs: Tensor, mixtures: Mapping[str, Mixture]
     ) -> Tensor:
-        # No weight has two names: looking for such takes longer than the rest of the binding.
         with precision.around_pass(inputs.device):
-            logits: Tensor = functional_call(self.supernet, dict(weights), (inputs, mixtures), tie_weights=False)
+            logits: Tensor = self._bound(weights, inputs, mixtures)
         return precision.widened(logits)
 
     def begin_step(self, step: int) -> None:

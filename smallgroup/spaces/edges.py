@@ -110,7 +110,7 @@ class MixedNodes(MixedEdges):
             e: edge for e, edge in enumerate(self.edges) if isinstance(edge, MixedEdge) and _only_mixes(edge)
         }
         plain = {e: edge for e, edge in self._mixing.items() if _adds_nothing(edge)}
-        self._whole = WholeCell.of(plain, self.incoming, len(kind.operations))
+        self._whole = WholeCell.of(plain, self.incoming, len(kind.operations), self._results)
 
     def forward(self, inputs: Sequence[Tensor], mixture: Mixture, cell: int) -> list[Tensor]:
         """Return the inputs of the cell, and after them its nodes in their order."""

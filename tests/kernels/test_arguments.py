@@ -45,6 +45,12 @@ CELL: dict[str, Any] = {
 _, (_KEPT, _), _, _ = torch.ops.smallgroup.cell_forward(*CELL.values(), 1, EPSILON)
 PADDED = _KEPT.shape[3]
 """Eight channels in whole vectors, whose width is that of the processor."""
+STEM: dict[str, Any] = {"x": Y, "matrix": torch.ones(8, 4, 3, 3), "scale": torch.ones(8), "shift": torch.ones(8)}
+HEAD: dict[str, Any] = {"x": Y, "scale": torch.ones(4), "shift": torch.ones(4)}
+BODY = [torch.ones(8, 4, 3, 3), torch.ones(8), torch.ones(8), torch.ones(8, 8, 3, 3), torch.ones(8), torch.ones(8)]
+REDUCTION: dict[str, Any] = {"x": Y, "parameters": [*BODY, torch.ones(8, 4, 1, 1)]}
+OF_EIGHT = torch.ones(3, 8)
+HALVED = [torch.ones(2, 3, 3, PADDED), OF_EIGHT, torch.ones(2, 3, 3, PADDED), OF_EIGHT]
 CALLS: dict[str, dict[str, Any]] = {
     "units_forward": {**UNITS, "epsilon": EPSILON},
     "units_backward": {
@@ -83,6 +89,24 @@ CALLS: dict[str, dict[str, Any]] = {
         "averages": [Y, NONE],
         "statistics": [torch.ones(3, 8), torch.ones(3, 0)],
         "wanted": [1],
+        "of_weights": True,
+    },
+    "stem_forward": {**STEM, "epsilon": EPSILON},
+    "stem_backward": {
+        **STEM,
+        "gradient": images(2, 8, 6, 6),
+        "y": torch.ones(2, 6, 6, PADDED),
+        "statistics": OF_EIGHT,
+        "wanted": True,
+    },
+    "head_forward": {**HEAD, "epsilon": EPSILON},
+    "head_backward": {**HEAD, "gradient": torch.ones(2, 4), "statistics": STATISTICS},
+    "reduction_forward": {**REDUCTION, "epsilon": EPSILON},
+    "reduction_backward": {
+        **REDUCTION,
+        "gradient": images(2, 8, 3, 3),
+        "kept": HALVED,
+        "wanted": True,
         "of_weights": True,
     },
 }
@@ -126,6 +150,25 @@ OF_CELLS: dict[str, list[Any]] = {
         *([0, 1, 0, 0, 1, 1, 0, 1, -1, 0, 0, -2], [0, 1, 0, 0, 1, 1, 0, 1, -1, 0, 2**62, -2]),
     ],
 }
+OF_NORMS: list[Any] = [torch.ones(7), torch.ones(1, 8), torch.ones(16)[::2], torch.ones(8).double()]
+OF_STATISTICS: list[Any] = [NONE, torch.ones(3, 7), torch.ones(2, 8), torch.ones(8, 3).t(), OF_EIGHT.double()]
+OF_RESULTS: list[Any] = [NONE, torch.ones(2, 6, PADDED, 6).transpose(2, 3), torch.ones(1, 6, 6, PADDED)]
+OF_STEMS: dict[str, list[Any]] = {
+    "x": [*SHAPES[2:], X[:, :4], DOUBLE],
+    "matrix": [NONE, torch.ones(8, 4), torch.ones(0, 4, 3, 3), torch.ones(8, 5, 3, 3), torch.ones(8, 4, 1, 1)],
+    "scale": OF_NORMS,
+    "shift": OF_NORMS,
+}
+OF_HEADS: dict[str, list[Any]] = {"x": [*SHAPES[2:], X[:, :4], DOUBLE], "scale": OF_NORMS, "shift": OF_NORMS}
+OF_REDUCTIONS: dict[str, list[Any]] = {
+    "x": [*SHAPES[2:], X[:, :4], DOUBLE],
+    "parameters": [
+        *([], BODY, [*BODY, torch.ones(8, 8, 1, 1)], [*BODY, torch.ones(8, 4, 3, 3)]),
+        *([*BODY[:1], bad, *BODY[2:], torch.ones(8, 4, 1, 1)] for bad in OF_NORMS),
+        *([*BODY[:3], bad, *BODY[4:], torch.ones(8, 4, 1, 1)] for bad in (NONE, torch.ones(8, 4, 3, 3))),
+        [torch.ones(8, 5, 3, 3), *BODY[1:], torch.ones(8, 4, 1, 1)],
+    ],
+}
 BAD: dict[str, dict[str, list[Any]]] = {
     "units_forward": {**OF_UNITS, "epsilon": OF_NUMBERS["epsilon"]},
     "units_backward": {
@@ -159,7 +202,7 @@ BAD: dict[str, dict[str, list[Any]]] = {
     "mix_into": {**OF_MIXTURES, "out": [*SHAPES, torch.ones(2, 4, 1, 1).expand(2, 4, 6, 6)]},
     "mix_backward": {**OF_MIXTURES, "gradient": SHAPES, "wanted": [[], [1, 1]]},
     "statistics": {"y": SHAPES[3:5], "epsilon": OF_NUMBERS["epsilon"]},
-    "cell_forward": {**OF_CELLS, "nodes": [0, -1, 2, 64, 2**62], "epsilon": OF_NUMBERS["epsilon"]},
+    "cell_forward": {**OF_CELLS, "nodes": [0, -1, 64, 2**62], "epsilon": OF_NUMBERS["epsilon"]},
     "cell_backward": {
         **OF_CELLS,
         "gradients": [[], [Y, Y], *([each] for each in SHAPES)],
@@ -174,6 +217,29 @@ BAD: dict[str, dict[str, list[Any]]] = {
             *([], [torch.ones(3, 8)], [torch.ones(3, 7), torch.ones(3, 0)], [torch.ones(8, 3).t(), torch.ones(3, 0)]),
         ],
         "wanted": [[], [1, 1]],
+    },
+    "stem_forward": {**OF_STEMS, "epsilon": OF_NUMBERS["epsilon"]},
+    "stem_backward": {
+        **OF_STEMS,
+        "gradient": [*SHAPES, torch.ones(2, 8, 6, 6), images(1, 8, 6, 6)],
+        "y": OF_RESULTS,
+        "statistics": OF_STATISTICS,
+    },
+    "head_forward": {**OF_HEADS, "epsilon": OF_NUMBERS["epsilon"]},
+    "head_backward": {
+        **OF_HEADS,
+        "gradient": [NONE, torch.ones(4), torch.ones(4, 2).t(), torch.ones(1, 4), torch.ones(2, 4).double()],
+        "statistics": OF_STATISTICS,
+    },
+    "reduction_forward": {**OF_REDUCTIONS, "epsilon": OF_NUMBERS["epsilon"]},
+    "reduction_backward": {
+        **OF_REDUCTIONS,
+        "gradient": [*SHAPES, torch.ones(2, 8, 3, 3), images(1, 8, 3, 3)],
+        "kept": [
+            *([], HALVED[:2]),
+            *([bad, *HALVED[1:]] for bad in OF_RESULTS),
+            *([*HALVED[:3], bad] for bad in OF_STATISTICS),
+        ],
     },
 }
 

@@ -1,6 +1,7 @@
 """Cells in one call against the same cells layer by layer: any size, any graph, and only what is asked for."""
 
 import random
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from smallgroup.spaces.kinds import Kind
 from smallgroup.spaces.layers import SEARCH
 from smallgroup.spaces.nas_bench_201 import operations
 from smallgroup.spaces.nas_bench_201.cell import KIND, OPERATIONS
+from smallgroup.spaces.nas_bench_201.supernet import NasBench201MixedCell
 from smallgroup.spaces.space import Mixture
 from smallgroup.spaces.weights import initial_weights
 from tests.kernels.layers import images
@@ -194,3 +196,49 @@ def test_what_a_cell_in_one_call_cannot_do_is_done_edge_by_edge(why: str, monkey
             results[path] = functional_call(case.nodes, case.weights, ([images(case.size)], mixture, 0))
     assert calls == []
     assert error(results["native"], results["plain"]) < 1e-10
+
+
+def drawn(operations: Sequence[str]) -> Mixture:
+    """One operation for every edge, as methods draw it that run no other."""
+    table = torch.zeros(KIND.shape, dtype=torch.float64)
+    for e, name in enumerate(operations):
+        table[e, OPERATIONS.index(name)] = 0.5 + e
+    return Mixture(table.requires_grad_(), evaluate="active")
+
+
+C3, SKIP, NONE = "nor_conv_3x3", "skip_connect", "none"
+
+
+@pytest.mark.parametrize(
+    ("operations", "terms"),
+    [
+        ((C3, C3, C3, C3, C3, C3), 6),
+        ((C3, C3, NONE, C3, NONE, C3), 3),  # the first node leads nowhere
+        ((NONE, C3, C3, SKIP, C3, C3), 5),  # the first node is zero, and two convolutions read it
+        ((C3, C3, C3, C3, NONE, NONE), 1),
+        ((NONE, C3, SKIP, SKIP, NONE, C3), 4),  # as above, and a sum reads it
+        ((C3, C3, C3, NONE, NONE, NONE), None),  # no way leads to the result
+        ((NONE, NONE, SKIP, NONE, C3, SKIP), None),
+    ],
+)
+def test_cells_of_one_operation_per_edge(
+    operations: tuple[str, ...], terms: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same values, and the same weights that take no part: an optimizer leaves those alone."""
+    calls = counted(monkeypatch)
+    with torch.device("meta"):
+        cell = NasBench201MixedCell(KIND, 8, MixedEdge, None)
+    initial = initial_weights(cell, torch.Generator().manual_seed(3), dtype=torch.float64)
+    found: dict[str, list[Tensor | None]] = {}
+    for path in ("plain", "native"):
+        x, mixture = images((3, 8, 6, 6)).requires_grad_(), drawn(operations)
+        weights = {name: tensor.clone().requires_grad_() for name, tensor in initial.items()}
+        with kernels.using(path):
+            y = functional_call(cell, weights, (x, mixture, 0))
+            leaves = (x, mixture.weights, *weights.values())
+            gradients = torch.autograd.grad((y * images((3, 8, 6, 6), 4)).sum(), leaves, allow_unused=True)
+        found[path] = [y.detach(), *gradients]
+    assert calls == ([] if terms is None else [terms])
+    assert [each is None for each in found["native"]] == [each is None for each in found["plain"]]
+    pairs = [(a, b) for a, b in zip(*found.values(), strict=True) if a is not None and b is not None]
+    assert error([a for a, _ in pairs], [b for _, b in pairs]) < 1e-9

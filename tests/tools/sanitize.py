@@ -70,6 +70,7 @@ _KERNELS = (
     *("units_forward", "units_backward", "pool_forward", "pool_backward"),
     *("mix_forward", "mix_into", "mix_backward", "statistics"),
     *("cell_forward", "cell_backward"),
+    *("stem_forward", "stem_backward", "head_forward", "head_backward", "reduction_forward", "reduction_backward"),
 )
 
 
@@ -94,6 +95,7 @@ class _Shape:
             self._mixture([y, self._images(*y.shape[1:])], [statistics, self._empty()])
         kernels.statistics(x, EPSILON)
         self._cell()
+        self._blocks()
 
     def _units(self) -> None:
         kernels, chance = torch.ops.smallgroup, self.chance
@@ -129,7 +131,7 @@ class _Shape:
         xs = [self._random(self.n, self.c, self.h, self.w) for _ in range(inputs)]
         matrices = [self._random(self.c, self.c, k, k) for k in chance.choices([1, 3], k=chance.randrange(0, 6))]
         pairs = [(source, node) for node in range(inputs, inputs + nodes) for source in range(node)]
-        first = [(0, node) for node in range(inputs, inputs + nodes)]
+        first = [(0, node) for node in range(inputs, inputs + nodes) if chance.random() < 0.9] or [(0, inputs)]
         terms = [(*pair, chance.randrange(-2, len(matrices))) for pair in [*first, *chance.choices(pairs, k=6)]]
         numbers = [number for term in terms for number in term]
         cell = (matrices, self._random(len(terms)), numbers)
@@ -137,6 +139,21 @@ class _Shape:
         gradients = [self._random(*y.shape) if chance.random() < 0.7 else self._empty() for y in made]
         wanted = [chance.randrange(0, 2) for _ in xs]
         kernels.cell_backward(gradients, xs, made, *kept, *cell, wanted, chance.random() < 0.7)
+
+    def _blocks(self) -> None:
+        kernels, chance, outputs = torch.ops.smallgroup, self.chance, self.chance.randrange(1, 38)
+        x = self._random(self.n, self.c, self.h, self.w)
+        norm, wanted, of_weights = (self._random(outputs), self._random(outputs)), *chance.choices([False, True], k=2)
+        stem = (self._random(outputs, self.c, 3, 3), *norm)
+        y, *kept = kernels.stem_forward(x, *stem, EPSILON)
+        kernels.stem_backward(self._random(*y.shape), x, *kept, *stem, wanted)
+        own = (self._random(self.c), self._random(self.c))
+        means, statistics = kernels.head_forward(x, *own, EPSILON)
+        kernels.head_backward(self._random(*means.shape), x, statistics, *own)
+        square, past = self._random(outputs, outputs, 3, 3), self._random(outputs, self.c, 1, 1)
+        parameters = [*stem, square, *norm, past]
+        y, *kept = kernels.reduction_forward(x, parameters, EPSILON)
+        kernels.reduction_backward(self._random(*y.shape), x, parameters, kept, wanted, of_weights)
 
     def _mixture(self, ys: list[Tensor], statistics: list[Tensor]) -> None:
         kernels, chance, like = torch.ops.smallgroup, self.chance, ys[0]

@@ -75,7 +75,6 @@ struct Cell {
       into[arrow.node].push_back(t);
       terms.push_back(arrow);
     }
-    for (int64_t s = inputs; s < states; ++s) TORCH_CHECK(!into[s].empty(), "every node must have a term");
     for (auto& each : leaving) {
       for (const int64_t t : each.wide) each.place[t] = c * (each.k++);
       each.k3 = each.k * c;
@@ -423,7 +422,7 @@ CellGradients cell_backward_t(TensorList gradients, TensorList xs, TensorList ma
   const int64_t threads = at::get_num_threads();
   std::vector<Tensor> of_states(cell.states), dmatrices;
   if (of_weights)
-    for (const auto& m : matrices) dmatrices.push_back(at::zeros(m.sizes(), m.options()));
+    for (const auto& m : matrices) dmatrices.push_back(at::zeros_like(m));
   Tensor dweights = at::zeros(weights.sizes(), weights.options());
   std::vector<Coefficients<T>> coefficients(cell.terms.size());
 

@@ -3,8 +3,10 @@
 #include <torch/library.h>
 
 #include "cells.h"
+#include "ends.h"
 #include "mixture.h"
 #include "pools.h"
+#include "reductions.h"
 #include "units.h"
 
 namespace smallgroup {
@@ -27,6 +29,22 @@ void check_kinds(const Tensor& like, std::initializer_list<TensorList> lists) {
 
 void check_epsilon(double epsilon) {
   TORCH_CHECK(epsilon >= 0 && std::isfinite(epsilon), "epsilon must be finite and not negative, but it is ", epsilon);
+}
+
+void check_head(const Tensor& x, const Tensor& scale, const Tensor& shift) {
+  check_images(x);
+  check_kinds(x, {x, scale, shift});
+  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "check_head", [&] { Normed<scalar_t>::check(scale, shift, x.size(1)); });
+}
+
+void check_stem(const Tensor& x, const Tensor& matrix, const Tensor& scale, const Tensor& shift) {
+  check_images(x);
+  check_kinds(x, {x, matrix, scale, shift});
+  TORCH_CHECK(matrix.dim() == 4 && matrix.size(0) > 0, "a matrix must be [outputs, inputs, k, k], but it is ",
+              matrix.sizes());
+  check_matrix(matrix, matrix.size(0), x.size(1), 3);
+  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "check_stem",
+                             [&] { Normed<scalar_t>::check(scale, shift, matrix.size(0)); });
 }
 
 using Lists2 = std::tuple<std::vector<Tensor>, std::vector<Tensor>>;
@@ -121,6 +139,62 @@ CellGradients cell_backward(TensorList gradients, TensorList xs, TensorList node
   });
 }
 
+using Three = std::tuple<Tensor, Tensor, Tensor>;
+using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
+
+Three stem_forward(const Tensor& x, const Tensor& matrix, const Tensor& scale, const Tensor& shift, double epsilon) {
+  check_stem(x, matrix, scale, shift);
+  check_epsilon(epsilon);
+  return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "stem_forward",
+                                    [&] { return stem_forward_t<scalar_t>(x, matrix, scale, shift, epsilon); });
+}
+
+Four stem_backward(const Tensor& gradient, const Tensor& x, const Tensor& y, const Tensor& statistics,
+                   const Tensor& matrix, const Tensor& scale, const Tensor& shift, bool wanted) {
+  check_stem(x, matrix, scale, shift);
+  check_kinds(x, {gradient, y, statistics});
+  TORCH_CHECK(gradient.dim() == 4 && gradient.size(0) == x.size(0) && gradient.size(1) == matrix.size(0) &&
+                  gradient.size(2) == x.size(2) && gradient.size(3) == x.size(3) && dense_images(gradient).c > 0,
+              "the gradient must be of the size of the result, but it is ", gradient.sizes());
+  return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "stem_backward", [&] {
+    return stem_backward_t<scalar_t>(gradient, x, y, statistics, matrix, scale, shift, wanted);
+  });
+}
+
+std::tuple<Tensor, Tensor> head_forward(const Tensor& x, const Tensor& scale, const Tensor& shift, double epsilon) {
+  check_head(x, scale, shift);
+  check_epsilon(epsilon);
+  return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "head_forward",
+                                    [&] { return head_forward_t<scalar_t>(x, scale, shift, epsilon); });
+}
+
+Three head_backward(const Tensor& gradient, const Tensor& x, const Tensor& statistics, const Tensor& scale,
+                    const Tensor& shift) {
+  check_head(x, scale, shift);
+  check_kinds(x, {gradient, statistics});
+  return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "head_backward", [&] {
+    return head_backward_t<scalar_t>(gradient, x, statistics, scale, shift);
+  });
+}
+
+ReductionValues reduction_forward(const Tensor& x, TensorList parameters, double epsilon) {
+  check_images(x);
+  check_kinds(x, {x, parameters});
+  check_epsilon(epsilon);
+  return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "reduction_forward",
+                                    [&] { return reduction_forward_t<scalar_t>(x, parameters, epsilon); });
+}
+
+std::tuple<Tensor, std::vector<Tensor>> reduction_backward(const Tensor& gradient, const Tensor& x,
+                                                           TensorList parameters, TensorList kept, bool wanted,
+                                                           bool of_weights) {
+  check_images(x);
+  check_kinds(x, {gradient, x, parameters, kept});
+  return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "reduction_backward", [&] {
+    return reduction_backward_t<scalar_t>(gradient, x, parameters, kept, wanted, of_weights);
+  });
+}
+
 }  // namespace smallgroup
 
 TORCH_LIBRARY(smallgroup, m) {
@@ -147,6 +221,18 @@ TORCH_LIBRARY(smallgroup, m) {
       "cell_backward(Tensor[] gradients, Tensor[] xs, Tensor[] nodes, Tensor[] results, Tensor[] averages, "
       "Tensor[] statistics, Tensor[] matrices, Tensor weights, int[] terms, int[] wanted, bool of_weights) "
       "-> (Tensor[], Tensor[], Tensor)");
+  m.def("stem_forward(Tensor x, Tensor matrix, Tensor scale, Tensor shift, float epsilon) -> (Tensor, Tensor, Tensor)");
+  m.def(
+      "stem_backward(Tensor gradient, Tensor x, Tensor y, Tensor statistics, Tensor matrix, Tensor scale, "
+      "Tensor shift, bool wanted) -> (Tensor, Tensor, Tensor, Tensor)");
+  m.def("head_forward(Tensor x, Tensor scale, Tensor shift, float epsilon) -> (Tensor, Tensor)");
+  m.def(
+      "head_backward(Tensor gradient, Tensor x, Tensor statistics, Tensor scale, Tensor shift) "
+      "-> (Tensor, Tensor, Tensor)");
+  m.def("reduction_forward(Tensor x, Tensor[] parameters, float epsilon) -> (Tensor, Tensor, Tensor, Tensor, Tensor)");
+  m.def(
+      "reduction_backward(Tensor gradient, Tensor x, Tensor[] parameters, Tensor[] kept, bool wanted, "
+      "bool of_weights) -> (Tensor, Tensor[])");
 }
 
 TORCH_LIBRARY_IMPL(smallgroup, CPU, m) {
@@ -160,4 +246,10 @@ TORCH_LIBRARY_IMPL(smallgroup, CPU, m) {
   m.impl("statistics", &smallgroup::statistics);
   m.impl("cell_forward", &smallgroup::cell_forward);
   m.impl("cell_backward", &smallgroup::cell_backward);
+  m.impl("stem_forward", &smallgroup::stem_forward);
+  m.impl("stem_backward", &smallgroup::stem_backward);
+  m.impl("head_forward", &smallgroup::head_forward);
+  m.impl("head_backward", &smallgroup::head_backward);
+  m.impl("reduction_forward", &smallgroup::reduction_forward);
+  m.impl("reduction_backward", &smallgroup::reduction_backward);
 }

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from smallgroup.runtime.image_spec import ImageSpec
 from smallgroup.spaces.edges import MixedNodes
 from smallgroup.spaces.kinds import Kind
-from smallgroup.spaces.layers import SEARCH, batch_norm
+from smallgroup.spaces.layers import SEARCH
 from smallgroup.spaces.nas_bench_201 import operations
-from smallgroup.spaces.nas_bench_201.skeleton import ResidualReduction, widths
+from smallgroup.spaces.nas_bench_201.skeleton import Head, ResidualReduction, Stem, widths
 from smallgroup.spaces.space import EdgeBuilder, Masks, Mixture
 
 
@@ -41,9 +41,7 @@ class NasBench201Supernet(nn.Module):
         masks: Masks,
     ) -> None:
         super().__init__()
-        self.stem = nn.Sequential(
-            nn.Conv2d(images.channels, channels, 3, padding=1, bias=False), batch_norm(channels, SEARCH, affine=True)
-        )
+        self.stem = Stem(images.channels, channels)
         self.blocks = nn.ModuleList()
         before = channels
         for width in widths(channels):
@@ -53,7 +51,7 @@ class NasBench201Supernet(nn.Module):
                 NasBench201MixedCell(kind, width, build_edge, masks.get("cell")) for _ in range(cells_per_stage)
             )
             before = width
-        self.last = nn.Sequential(batch_norm(before, SEARCH, affine=True), nn.ReLU())
+        self.last = Head(before)
         self.classifier = nn.Linear(before, images.classes)
 
     def forward(self, images: Tensor, mixtures: Mapping[str, Mixture]) -> Tensor:
@@ -61,7 +59,7 @@ class NasBench201Supernet(nn.Module):
         x: Tensor = self.stem(images)
         for i, block in enumerate(self.blocks):
             x = block(x, mixtures["cell"], i) if isinstance(block, NasBench201MixedCell) else block(x)
-        logits: Tensor = self.classifier(self.last(x).mean(dim=(2, 3)))
+        logits: Tensor = self.classifier(self.last(x))
         return logits
 
 
