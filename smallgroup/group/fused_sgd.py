@@ -7,6 +7,8 @@ from torch import Tensor
 from torch.optim import SGD
 from torch.optim.sgd import sgd
 
+from smallgroup.runtime.without_compiler import compiler_left_out
+
 
 class FusedSGD(SGD):
     """Torch's fused SGD, made safe for any gradients that an optimizer may be given.
@@ -27,7 +29,8 @@ class FusedSGD(SGD):
     ) -> None:
         # Not `fused=True`: torch would refuse devices that it does not list, and a scaler of gradients would leave it
         # to the kernel to undo the scale and to leave out steps.
-        super().__init__(list(weights), lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov)
+        with compiler_left_out():
+            super().__init__(list(weights), lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov)
         for weight in weights:
             reach = sum((n - 1) * s for n, s in zip(weight.shape, weight.stride(), strict=True)) + 1
             if weight.numel() and reach != weight.numel():

@@ -17,13 +17,13 @@ class NativeBlocks:
     """The blocks as operators of our own."""
 
     def stem(self, x: Tensor, layer: nn.Conv2d, norm: nn.BatchNorm2d) -> Tensor:
-        """One operator."""
+        """Compute it with one operator."""
         check_values(x)
         y: Tensor = _Stem.apply(x, layer.weight, norm.weight, norm.bias)  # type: ignore[no-untyped-call]
         return y
 
     def reduction(self, x: Tensor, body: Sequence[Convolution], shortcut: nn.Conv2d) -> Tensor | None:
-        """One operator, if there are not very many channels."""
+        """Compute it with one operator, if there are not very many channels."""
         if shortcut.out_channels > _MOST_CHANNELS:
             return None
         parameters = [p for layer in body for p in (layer.matrix, layer.norm.weight, layer.norm.bias)]
@@ -31,7 +31,7 @@ class NativeBlocks:
         return y
 
     def head(self, x: Tensor, norm: nn.BatchNorm2d) -> Tensor:
-        """One operator."""
+        """Compute it with one operator."""
         check_values(x)
         y: Tensor = _Head.apply(x, norm.weight, norm.bias)  # type: ignore[no-untyped-call]
         return y

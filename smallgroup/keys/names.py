@@ -1,8 +1,9 @@
 """The names of keys: which a config has, a line of help on each, and what is said of one that is not there."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -13,19 +14,28 @@ from smallgroup.methods import METHODS
 from smallgroup.methods.config import LearnerConfig, help_of_options, method_options
 from smallgroup.registry import PluginError
 from smallgroup.runtime.checks import nearest, suggestion
+from smallgroup.runtime.docstrings import docstring_of
 from smallgroup.runtime.section import WRONG_KIND
 from smallgroup.spaces.config import SpaceSection
 
 
 def fields_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
     """Yield every key of a model with its field, sections and what is in them."""
-    known = model.known_fields() if issubclass(model, SpaceSection) else model.model_fields
-    for name, field in known.items():
-        key = f"{prefix}{field.alias or name}"
+    for key, field, _ in _with_help(model, prefix):
         yield key, field
+
+
+def _with_help(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo, Callable[[], str]]]:
+    """Yield every key of a model with its field and what finds its line of help."""
+    owners = [model, *model.of_spaces()] if issubclass(model, SpaceSection) else [model]
+    known = {name: (owner, field) for owner in reversed(owners) for name, field in owner.model_fields.items()}
+    for name in dict.fromkeys(name for owner in owners for name in owner.model_fields):
+        owner, field = known[name]
+        key = f"{prefix}{field.alias or name}"
+        yield key, field, partial(docstring_of, owner, name)
         for kind in _kinds(field):
             if _is_section(kind):
-                yield from fields_of(kind, f"{key}.")
+                yield from _with_help(kind, f"{key}.")
 
 
 def keys_of(model: type[BaseModel]) -> list[str]:
@@ -36,8 +46,8 @@ def keys_of(model: type[BaseModel]) -> list[str]:
 def help_of_keys(model: type[BaseModel]) -> dict[str, str]:
     """Return a line on every key that can be set."""
     found = {
-        key: " ".join((field.description or "").split())
-        for key, field in fields_of(model)
+        key: " ".join((field.description or find_help()).split())
+        for key, field, find_help in _with_help(model)
         if not any(_is_section(kind) for kind in _kinds(field))
     }
     for name, _ in METHODS.usable():

@@ -1,12 +1,7 @@
 """The part of a config that is about methods: which one a learner has, and its options."""
 
-import ast
-import inspect
-import textwrap
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from functools import cache
-from itertools import pairwise
 from json import dumps
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -16,6 +11,7 @@ from smallgroup import recipes
 from smallgroup.methods import METHODS
 from smallgroup.registry import PluginError
 from smallgroup.runtime.checks import check_choice
+from smallgroup.runtime.docstrings import docstring_of
 from smallgroup.runtime.section import Section, check_kind
 from smallgroup.spaces import SPACES, definitions
 from smallgroup.spaces.config import AnySpaceConfig, SpaceConfig
@@ -109,7 +105,7 @@ def help_of_options(name: str) -> dict[str, str]:
     """Return a line on each option of a method: its docstring, what it takes, and its published value."""
     method, published, told = METHODS[name], published_options(name), {}
     for option, kind in method_options(name).items():
-        about = next((found for each in method.__mro__ if (found := _docstrings(each).get(option))), "")
+        about = docstring_of(method, option)
         value = published[option]
         default = value if isinstance(value, str) else dumps(value, default=str)
         told[option] = f"{about} Takes {kind_in_words(kind)}, by default {default}.".lstrip()
@@ -124,22 +120,6 @@ def published_options(name: str) -> dict[str, Any]:
             found[field.name] = field.default_factory()
         elif field.init and field.default is not MISSING:
             found[field.name] = field.default
-    return found
-
-
-@cache
-def _docstrings(method: type) -> Mapping[str, str]:
-    """Return the strings that stand below the fields of a class; nothing for a class whose source is not there."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(method)))
-    except (OSError, TypeError, SyntaxError):
-        return {}
-    found = {}
-    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
-    for field, below in pairwise(body):
-        text = below.value.value if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) else None
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, str):
-            found[field.target.id] = " ".join(text.split())
     return found
 
 

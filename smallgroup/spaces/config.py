@@ -21,7 +21,6 @@ from pydantic import (
     create_model,
     model_validator,
 )
-from pydantic.fields import FieldInfo
 
 from smallgroup.runtime.bounds import MOST
 from smallgroup.runtime.image_spec import ImageSpec
@@ -47,14 +46,6 @@ class SpaceSection(Section):
     def of_spaces(cls) -> Iterable[type["SpaceSection"]]:
         """Return the sections of this kind that the registered spaces have."""
         raise NotImplementedError
-
-    @classmethod
-    def known_fields(cls) -> dict[str, FieldInfo]:
-        """Return every key that such a section may have, the common ones first."""
-        found = dict(cls.model_fields)
-        for section in cls.of_spaces():
-            found |= {key: field for key, field in section.model_fields.items() if key not in found}
-        return found
 
     @model_validator(mode="after")
     def _keys_of_other_spaces(self) -> Self:

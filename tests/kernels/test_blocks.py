@@ -36,7 +36,7 @@ def block(name: str, channels: int, seed: int = 1) -> nn.Module:
 
 
 def run(path: str, module: nn.Module, x: Tensor, wanted: str = "all") -> list[Tensor]:
-    """The result and the gradients of images and parameters, all of them or of one kind alone."""
+    """Return the result and the gradients of images and parameters, all of them or of one kind alone."""
     module = copy.deepcopy(module).to(x.dtype)
     x = x.requires_grad_(wanted != "weights")
     for parameter in module.parameters():

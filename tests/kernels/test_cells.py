@@ -199,7 +199,7 @@ def test_what_a_cell_in_one_call_cannot_do_is_done_edge_by_edge(why: str, monkey
 
 
 def drawn(operations: Sequence[str]) -> Mixture:
-    """One operation for every edge, as methods draw it that run no other."""
+    """Mix one operation for every edge, as methods draw it that run no other."""
     table = torch.zeros(KIND.shape, dtype=torch.float64)
     for e, name in enumerate(operations):
         table[e, OPERATIONS.index(name)] = 0.5 + e

@@ -13,6 +13,7 @@ from smallgroup.methods import Method, Rebuild, Relaxed
 from smallgroup.phases.search.schedule import Schedule
 from smallgroup.runtime.checkpoints import take_up
 from smallgroup.runtime.checks import check_choice, check_number
+from smallgroup.runtime.without_compiler import compiler_left_out
 from smallgroup.spaces import Space
 
 
@@ -205,12 +206,13 @@ def _at_a_stage(relaxed: Relaxed, schedule: Schedule, device: torch.device, kept
         )
 
     def adam() -> Adam:
-        return Adam(
-            list(architecture.values()),
-            lr=schedule.architecture_rate(own.lr, min(relaxed.stage, schedule.number_of_stages - 1)),
-            betas=own.betas if asked.betas is None else asked.betas,
-            weight_decay=own.weight_decay if asked.weight_decay is None else asked.weight_decay,
-        )
+        with compiler_left_out():
+            return Adam(
+                list(architecture.values()),
+                lr=schedule.architecture_rate(own.lr, min(relaxed.stage, schedule.number_of_stages - 1)),
+                betas=own.betas if asked.betas is None else asked.betas,
+                weight_decay=own.weight_decay if asked.weight_decay is None else asked.weight_decay,
+            )
 
     optimizers = Optimizers(
         v=None if v is None else sgd(v),
