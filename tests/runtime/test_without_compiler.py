@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from inspect import unwrap
 
 from torch.optim import SGD, Optimizer
 
@@ -27,5 +28,5 @@ def test_the_compiler_is_not_loaded() -> None:
 
 
 def test_the_mark_is_taken_away_again() -> None:
-    assert not hasattr(Optimizer.add_param_group.__wrapped__, "__dynamo_disable") or "torch._dynamo" in sys.modules
+    assert not hasattr(unwrap(Optimizer.add_param_group), "__dynamo_disable") or "torch._dynamo" in sys.modules
     assert SGD.add_param_group is Optimizer.add_param_group  # what is marked is what optimizers call
