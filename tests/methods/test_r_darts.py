@@ -79,9 +79,13 @@ def test_adaptive_goes_back_with_more_weight_decay(decay: float, expected: float
     assert RDarts().reach == 0
 
 
-def test_adaptive_goes_on_at_the_largest_weight_decay() -> None:
-    method = started(RDarts(stopping="adaptive", **EARLY))
-    assert course(method, [9, 1, 9, 1, 9, 1, 9, 1.4, 9, 1.8], 0.03) == [Continue()] * 10
+@pytest.mark.parametrize(
+    ("decay", "growth"), [(0.03, 10.0), (10 * (10 * 3e-4), 10.0), (3e-4, 1.0), (0.0, 10.0), (0.1, 10.0)]
+)
+def test_adaptive_goes_on_where_the_weight_decay_cannot_be_raised(decay: float, growth: float) -> None:
+    """To go back without a change would be to go back for ever. By rounding, 100 times 3e-4 may end below 0.03."""
+    method = started(RDarts(stopping="adaptive", growth=growth, **EARLY))
+    assert course(method, [9, 1, 9, 1, 9, 1, 9, 1.4, 9, 1.8], decay) == [Continue()] * 10
 
 
 def test_drop_path_grows_and_drops_images_of_whole_edges() -> None:
