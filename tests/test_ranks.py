@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from smallgroup.data import Reader, SearchData
 from smallgroup.group import SmallGroup
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.training import TrainingJob
-from smallgroup.runtime import environment
+from smallgroup.runtime import environment, world
+from smallgroup.runtime.launch import Launch
 from tests.tools.chaos.compare import differences, durable
 from tests.tools.chaos.subjects import CELL, SMALL, TRAINING, warm_up
 from tests.tools.launched import Ended, launch
@@ -58,12 +60,8 @@ def codes(ended: Sequence[Ended]) -> list[int]:
 
 
 def all_failed(ended: Sequence[Ended], code: int) -> bool:
-    """Whether rank 0 ended with a code, and no other rank with success.
-
-    When a rank has ended with an error, the others are asked to end by SIGTERM. It may come when they have said what
-    went wrong and are about to end by themselves, and then it ends them.
-    """
-    return ended[0].code in (code, -signal.SIGTERM) and all(one.code for one in ended)
+    """Whether rank 0 ended with a code, and no other rank with success."""
+    return ended[0].code == code and all(one.code for one in ended)
 
 
 def at_step(step: int, do: Callable[[], None]) -> None:
@@ -237,6 +235,17 @@ def test_mutual_learning_on_ranks_is_that_of_one_process(tmp_path: Path) -> None
     assert differences(tmp_path / "alone", tmp_path / "run") == []
 
 
+def test_a_rank_ends_soon_if_torchrun_is_gone_before_they_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    where = {"TORCHELASTIC_USE_AGENT_STORE": "True", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "9"}
+    for name, value in where.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(world, "CONNECT", timedelta(seconds=1))
+    start = time.monotonic()
+    with pytest.raises(RuntimeError, match=r"127\.0\.0\.1"):
+        world._store(Launch(1, 2, 1, 2, 0))
+    assert time.monotonic() - start < 60  # and not the five minutes of torch
+
+
 def test_other_commands_are_refused_on_ranks(tmp_path: Path) -> None:
     ended = launch(["list", "methods"], tmp_path)
     assert all_failed(ended, 2)
@@ -316,7 +325,7 @@ def test_the_training_of_a_run_and_its_test_are_shared_by_ranks_of_which_one_may
     assert time.monotonic() - start < 120
     ended = launch([*words, "--resume"], tmp_path / "again", ranks=3)
     assert codes(ended) == [0, 0, 0]
-    assert "batches were divided over 2 ranks and are now over 3" in ended[0].said
+    assert "batches were divided over 2 ranks and now over 3" in ended[0].said
     group = [*words[:-1], str(tmp_path / "two"), "--learners", "2", "--unlabeled", "train"]
     ended = launch([*group, "--set", "training.accumulate=1"], tmp_path / "group")
     assert all_failed(ended, 2)

@@ -75,6 +75,8 @@ def cost_of(sizes: GroupSizes) -> GroupCost:
     # The rank that has fewest receives most; with one learner less than the busiest, if they cannot be dealt evenly.
     fewest = sizes.learners // sizes.ranks
     table = 4 * sizes.batch * sizes.classes
+    if sizes.learners % sizes.ranks == 0:  # then tables come with the meetings, which are whole words
+        table = -(-table // 8) * 8
     tables = TABLES[sizes.hypergradient] * (sizes.learners - fewest) * table if sizes.ranks > 1 else 0
     meetings = TABLES[sizes.hypergradient] + 1
     heads = 8 * (sizes.ranks - 1) * meetings * (HEAD + FORM * own)

@@ -48,6 +48,8 @@ class RankExchange:
         on_gpu = distributed.get_backend(group) == "nccl"
         self._device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
         self._meetings = 0
+        self._rooms: dict[int, int] = {}
+        """Words for tables in the messages of each meeting of a step; the same on all ranks."""
         self._told = False
         """Whether all ranks know already that this step has failed."""
         self._unfinished = False
@@ -56,21 +58,23 @@ class RankExchange:
 
     def tables(self, own: Mapping[int, Tables | None]) -> Sequence[Tables | None]:
         """Return the tables of all learners in their order; raise what another rank has failed with."""
-        forms = {k: _Form.of(tables) for k, tables in own.items()}
-        described = [number for k in self.mine for number in forms[k].numbers()]
-        heads = self._meet(TABLES, described)
+        heads, brought = self._meet(TABLES, [own[k] for k in self.mine])
         if any(head[0] for head in heads):
             failure = self._first_failure(None)
             self._told = True
             raise failure
         # Over gloo tables travel between CPUs, wherever learners are.
         where = next((table.device for tables in own.values() for table in tables or ()), self._device)
-        found: list[Tables | None] = []
+        described = [[_Form.read(head[at : at + FORM]) for at in range(3, len(head), FORM)] for head in heads]
+        places = [_places(part, forms) for part, forms in zip(brought, described, strict=True)]
+        found: list[Tables | None] = [None] * self.size
         for k in range(self.size):
             rank, place = k % self.ranks, k // self.ranks
-            form = _Form.read(heads[rank][3 + place * FORM : 3 + (place + 1) * FORM])
-            tables = own[k] if rank == self.rank else None
-            found.append(self._broadcast(rank, form, tables, where) if form.tables else None)
+            form, tables = described[rank][place], own[k] if rank == self.rank else None
+            if form.tables:
+                flat = places[rank][place] if places[rank] else self._broadcast(rank, form, tables)
+                found[k] = form.views(flat.to(where)) if tables is None else tables
+        self._make_room(described)
         self._unfinished = False
         return found
 
@@ -79,7 +83,7 @@ class RankExchange:
         if self._told or (self._unfinished and failure is not None):
             self._told = False
             return
-        heads = self._meet(VOTE, [], failed=failure is not None)
+        heads, _ = self._meet(VOTE, failed=failure is not None)
         if any(head[0] for head in heads):
             first = self._first_failure(failure)
             self._told = failure is None
@@ -94,54 +98,78 @@ class RankExchange:
         yield
         self._unfinished = False
 
-    def _meet(self, kind: int, described: Sequence[int], *, failed: bool = False) -> list[list[int]]:
-        """Return what every rank says at a meeting: whether it has failed, where it is, and what it brings."""
+    def _meet(
+        self,
+        kind: int,
+        own: Sequence[Tables | None] = (),
+        *,
+        failed: bool = False,
+    ) -> tuple[list[list[int]], list[Tensor]]:
+        """Return what every rank says at a meeting: whether it has failed, where it is, and what it brings.
+
+        Tables come with it where they have the size of those of the step before.
+        """
         if self._unfinished:
             raise RuntimeError(
                 "an exchange between ranks was cut short because one died or was interrupted, so it is unknown what "
                 "the others have kept; end the job and resume it"
             )
+        forms = [_Form.of(tables) for tables in own]
+        head = [int(failed), kind, self._meetings + 1, *(number for form in forms for number in form.numbers())]
+        end = 3 + FORM * -(-self.size // self.ranks)
+        numbers = torch.zeros(end + self._rooms.get(self._meetings + 1, 0), dtype=torch.int64)
+        numbers[: len(head)] = torch.tensor(head)
+        sent = numbers.to(self._device)
+        for tables, form, flat in zip(own, forms, _places(sent[end:], forms), strict=False):
+            form.fill(flat, tables or ())
         self._unfinished = True
         self._check_sizes()
         self._meetings += 1
-        room = FORM * -(-self.size // self.ranks)
-        head = [int(failed), kind, self._meetings, *described]
-        heads = [part.tolist() for part in self._gathered(head + [0] * (3 + room - len(head)))]
+        received = self._gathered(sent)
+        heads = [part[:end].tolist() for part in received]
         going_on = {(kind, number) for failed, kind, number, *_ in heads if not failed}
         if len(going_on) > 1 and not any(head[0] for head in heads):
             self._unfinished = False
             raise RuntimeError(f"all ranks must take the same steps, but they are at different ones: {going_on}")
-        return heads
+        return heads, [part[end:] for part in received]
+
+    def _make_room(self, described: Sequence[Sequence["_Form"]]) -> None:
+        """Let tables of this size come with the meeting in the next step: one message in place of one per learner.
+
+        All messages of a meeting have one size, so that this is where no rank has fewer learners than another.
+        """
+        own = [form for forms in described for form in forms]
+        if self.size % self.ranks == 0 and all(form.dtype != torch.uint8 for form in own):
+            self._rooms[self._meetings] = max(sum(form.words for form in forms) for forms in described)
 
     def _check_sizes(self) -> None:
         """Refuse groups of different sizes at the first meeting."""
-        sizes = [self.size] if self._checked else [int(part) for part in self._gathered([self.size])]
+        sizes = [self.size] if self._checked else [size for (size,) in self._gathered_numbers([self.size])]
         if len(set(sizes)) > 1:
             raise ValueError(f"all ranks must have the same number of learners, but they have {sizes}")
         self._checked = True
 
-    def _gathered(self, numbers: Sequence[int]) -> list[Tensor]:
-        sent = torch.tensor(numbers, dtype=torch.int64, device=self._device)
+    def _gathered(self, sent: Tensor) -> list[Tensor]:
         received = [torch.empty_like(sent) for _ in range(self.ranks)]
         distributed.all_gather(received, sent, group=self.group)
         self.received += (self.ranks - 1) * sent.nbytes
         return received
 
-    def _broadcast(self, rank: int, form: "_Form", tables: Tables | None, where: torch.device) -> Tables:
+    def _gathered_numbers(self, numbers: Sequence[int]) -> list[list[int]]:
+        return [part.tolist() for part in self._gathered(torch.tensor(numbers, device=self._device))]
+
+    def _broadcast(self, rank: int, form: "_Form", tables: Tables | None) -> Tensor:
         """Return the tables of one learner, from its rank to all others: one message in the order of memory."""
-        if tables is None:
-            flat = torch.empty(form.tables * form.numel, dtype=form.dtype, device=self._device)
-        else:
-            flat = torch.cat([_in_memory_order(table) for table in tables]).to(self._device)
-        distributed.broadcast(flat, group=self.group, group_src=rank)
+        flat = torch.empty(form.tables * form.numel, dtype=form.dtype, device=self._device)
         if tables is not None:
-            return tables
-        self.received += flat.nbytes
-        return [part.as_strided(form.shape, form.strides) for part in torch.split(flat.to(where), form.numel)]
+            form.fill(flat, tables)
+        distributed.broadcast(flat, group=self.group, group_src=rank)
+        self.received += 0 if rank == self.rank else flat.nbytes
+        return flat
 
     def _first_failure(self, own: BaseException | None) -> BaseException:
         """Return what to raise on this rank if any has failed: the same on all, that which one process would raise."""
-        failures = [_read_failure(rank, part.tolist()) for rank, part in enumerate(self._gathered(_told(own)))]
+        failures = [_read_failure(rank, part) for rank, part in enumerate(self._gathered_numbers(_told(own)))]
         self._meetings, self._unfinished = 0, False
         known = [failure for failure in failures if failure is not None]
         numbers = [failure for failure in known if isinstance(failure, NonFiniteError)]
@@ -199,11 +227,29 @@ class _Form(NamedTuple):
         """The number of entries of one table."""
         return torch.Size(self.shape).numel()
 
+    @property
+    def words(self) -> int:
+        """Return the number of 8-byte words that all tables take."""
+        return -(-self.tables * self.numel * self.dtype.itemsize // 8)
 
-def _in_memory_order(table: Tensor) -> Tensor:
-    """Return all entries as they lie in memory: whoever gets them lays them out alike, so that sums have one order."""
-    dense = torch.empty_like(table).copy_(table)
-    return dense.as_strided((dense.numel(),), (1,))
+    def views(self, flat: Tensor) -> list[Tensor]:
+        """Return the tables that lie in a row in memory, laid out as those that were sent: sums have one order."""
+        parts = [flat[number * self.numel : (number + 1) * self.numel] for number in range(self.tables)]
+        return [part.as_strided(self.shape, self.strides) for part in parts]
+
+    def fill(self, flat: Tensor, tables: Tables) -> None:
+        """Lay tables in a row in memory."""
+        for view, table in zip(self.views(flat), tables, strict=True):
+            view.copy_(table.detach())
+
+
+def _places(brought: Tensor, forms: Sequence[_Form]) -> list[Tensor]:
+    """Return where the tables of each learner of a rank lie in what it brings to a meeting; none: there is no room."""
+    words = [form.words for form in forms]
+    if sum(words) > len(brought):
+        return []
+    parts = torch.split(brought[: sum(words)], words)
+    return [part.view(form.dtype)[: form.tables * form.numel] for part, form in zip(parts, forms, strict=True)]
 
 
 def _told(failure: BaseException | None) -> list[int]:

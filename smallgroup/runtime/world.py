@@ -24,6 +24,10 @@ HANGING = timedelta(minutes=30)
 """How long a rank waits in a step for one that hangs. One that dies is noticed at once."""
 IDLE = timedelta(days=365)
 """How long ranks wait for rank 0, which may train a network alone in the meantime."""
+MEETING = timedelta(minutes=5)
+"""How long ranks wait for each other at the start."""
+CONNECT = timedelta(seconds=60)
+"""How long a rank tries to reach the store of torchrun, which was there before it; without it torchrun is gone."""
 LONGEST_TEXT = 1_000
 """Characters of an error that the other ranks are told."""
 
@@ -231,7 +235,11 @@ def _store(launch: Launch) -> Any:  # noqa: ANN401 -- torch does not export the 
     has_server = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     leads = launch.is_first and not has_server
-    store = distributed.TCPStore(host, port, launch.ranks, is_master=leads)  # type: ignore[attr-defined]
+    timeout = CONNECT if has_server else MEETING
+    store = distributed.TCPStore(  # type: ignore[attr-defined]
+        host, port, launch.ranks, is_master=leads, timeout=timeout
+    )
+    store.set_timeout(MEETING)
     return distributed.PrefixStore(f"smallgroup/{launch.restarts}", store)  # type: ignore[attr-defined]
 
 

@@ -1,7 +1,8 @@
 """The command on several ranks, as `torchrun` starts it, without its own start: copies of this process on loopback.
 
 Real processes and gloo, in a network namespace of their own where that is possible. What torchrun does beside that is
-done here too: when a rank ends with an error, the others are asked to end, and killed if they do not.
+done here too: when a rank ends with an error, the others are asked to end, and killed if they do not. It asks at once;
+here they have time to end by themselves, so that what they say does not depend on who is faster.
 """
 
 import ctypes
@@ -21,6 +22,8 @@ from smallgroup.cli import main
 NEW_USER, NEW_NETWORK = 0x10000000, 0x40000000
 PATIENCE = 240.0
 """Seconds after which ranks that do not end are killed."""
+GRACE = 60.0
+"""Seconds that ranks have to end by themselves when another one has failed, before they are asked to."""
 
 
 @dataclass(frozen=True)
@@ -105,15 +108,17 @@ def _be_rank(
 
 
 def _waited(processes: Sequence[int], folder: Path) -> bool:
-    """Wait for all; if one fails, ask the others to end."""
+    """Wait for all; if one fails, ask the others to end after a while."""
     codes: dict[int, int] = {}
-    deadline, asked = time.monotonic() + PATIENCE, False
+    deadline, failed, asked = time.monotonic() + PATIENCE, 0.0, False
     while len(codes) < len(processes):
         for rank, process in enumerate(processes):
             if rank not in codes and (ended := os.waitpid(process, os.WNOHANG))[0]:
                 codes[rank] = os.waitstatus_to_exitcode(ended[1])
                 (folder / f"{rank}.code").write_text(str(codes[rank]))
-        if any(codes.values()) and not asked:
+        if any(codes.values()):
+            failed = failed or time.monotonic()
+        if failed and not asked and time.monotonic() > failed + GRACE:
             asked, deadline = True, time.monotonic() + 60
             _signal(processes, codes, signal.SIGTERM)
         if time.monotonic() > deadline:

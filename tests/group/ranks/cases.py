@@ -115,14 +115,11 @@ FEW = (
 def cases() -> dict[str, Case]:
     """All of them by name."""
     found = {
-        f"{setting}, {mode}, K = 3": Case(3, mode, options) for setting, options in SETTINGS.items() for mode in MODES
+        f"{setting}, {mode}, K = {count}": Case(count, mode, options)
+        for count in (2, 3, 4)
+        for setting, options in SETTINGS.items()
+        for mode in MODES
     }
-    for count in (2, 4):
-        found |= {
-            f"{name}, {mode}, K = {count}": Case(count, mode, SETTINGS[name])
-            for mode in MODES
-            for name in ("paper", "joint", "self-taught")
-        }
     for task in ("gaussian", "tokens", "a user's own", "sharp and confident labels"):
         for name in ("paper", "joint"):
             found[f"{task}, {name}"] = Case(3, "exact", SETTINGS[name], task)

@@ -23,7 +23,7 @@ CONSTANT = (RANKS - 1) * 8 * (1 + 3 * (3 + 2 * 19))
 
 def check(found: list[dict[str, Any]]) -> None:
     """Everything that must hold of what the ranks have found."""
-    local = found[0]["local"]
+    local = joined([one["local"] for one in found])
     for ranks in range(1, RANKS + 1):
         on_ranks = [found[rank][str(ranks)] for rank in range(ranks)]
         for name, expected in local.items():
@@ -33,11 +33,15 @@ def check(found: list[dict[str, Any]]) -> None:
             else:
                 assert joined(outcomes) == expected, f"{name} on {ranks} ranks"
         for rank in range(ranks):
-            for name, (counted, said, _) in found[rank][f"bytes {ranks}"].items():
+            for name, steps in found[rank][f"bytes {ranks}"].items():
                 learners = int(name[-1])
-                assert counted == said, name
-                assert counted <= 2 * learners * BATCH * CLASSES * 4 + CONSTANT, name
-                assert (counted > 0) == (ranks > 1)
+                for counted, said, _, _ in steps:
+                    assert counted == said, name
+                    assert counted <= 2 * learners * BATCH * CLASSES * 4 + CONSTANT, name
+                    assert (counted > 0) == (ranks > 1)
+                # Once sizes are known one message per meeting, and one per table where a rank has fewer learners.
+                assert steps[0][3] == 1 + 3 + 2 * learners
+                assert steps[1][3] == (3 if learners % ranks == 0 else 3 + 2 * learners)
     for one in found:
         assert one["different steps"].startswith("all ranks must take the same steps, but they are at different ones")
         assert one["different sizes"] == "all ranks must have the same number of learners, but they have [3, 2, 3]"
@@ -66,7 +70,7 @@ def check_failure(name: str, expected: dict[str, Any], outcomes: list[dict[str, 
         assert set(errors) == {errors[rank], told}, name
 
 
-def joined(parts: list[dict[str, str]]) -> dict[str, str]:
+def joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """One dictionary of several, which must not say anything twice."""
     whole = {k: value for part in parts for k, value in part.items()}
     assert len(whole) == sum(map(len, parts))
@@ -76,9 +80,9 @@ def joined(parts: list[dict[str, str]]) -> dict[str, str]:
 def test_ranks_compute_the_bits_of_one_process_and_fail_together(tmp_path: Path) -> None:
     found = launch(WORKER, RANKS, tmp_path)
     check(found)
-    assert {"NonFiniteError", "ZeroDivisionError", "ValueError"} == {
-        one["error"].partition(":")[0] for name, one in found[0]["local"].items() if name in failures()
-    }
+    local = joined([one["local"] for one in found])
+    errors = {one["error"].partition(":")[0] for name, one in local.items() if name in failures()}
+    assert errors == {"NonFiniteError", "ZeroDivisionError", "ValueError"}
 
 
 @pytest.mark.slow
@@ -86,9 +90,10 @@ def test_all_settings_on_ranks(tmp_path: Path) -> None:
     found = launch(WORKER, RANKS, tmp_path, "all")
     check(found)
     for rank in range(RANKS):
-        for name, (counted, _, wire) in found[rank][f"bytes {RANKS}"].items():
-            # All ranks together, with what gloo, TCP and two barriers say beside it.
-            assert counted < wire < RANKS * (2 * counted + 20_000), name
+        for name, steps in found[rank][f"bytes {RANKS}"].items():
+            for counted, _, wire, _ in steps:
+                # All ranks together, with what gloo, TCP and two barriers say beside it.
+                assert counted < wire < RANKS * (2 * counted + 20_000), name
 
 
 # The exchange by itself.
@@ -151,7 +156,7 @@ def test_tables_arrive_where_learners_are(monkeypatch: pytest.MonkeyPatch) -> No
     """Two ranks share a GPU, so that tables travel over gloo, between CPUs."""
     exchange, sent = RankExchange(2), torch.arange(6.0).reshape(2, 3)
     exchange.ranks, exchange.mine = 2, range(0, 2, 2)
-    monkeypatch.setattr(exchange, "_gathered", lambda numbers: [torch.tensor(numbers)] * 2)
+    monkeypatch.setattr(exchange, "_gathered", lambda own: [own] * 2)
     monkeypatch.setattr(distributed, "broadcast", lambda flat, **_: flat.copy_(sent.flatten()))
     with TwinDevice() as twin:
         own, other = exchange.tables({0: [sent.to(twin.device)]})
@@ -159,6 +164,12 @@ def test_tables_arrive_where_learners_are(monkeypatch: pytest.MonkeyPatch) -> No
         assert other is not None
         assert other[0].device == own[0].device == twin.device
         assert torch.equal(other[0].to("cpu"), sent)
+        exchange.agree(None)
+        own, other = exchange.tables({0: [2 * sent.to(twin.device)]})  # with the meeting itself
+        assert own is not None
+        assert other is not None
+        assert other[0].device == own[0].device == twin.device
+        assert torch.equal(other[0].to("cpu"), 2 * sent)
 
 
 class Meetings(LocalExchange):

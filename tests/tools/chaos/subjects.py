@@ -1,6 +1,7 @@
 """What is killed: small searches of every kind, trainings that read images by worker processes, and a study."""
 
 import os
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +21,7 @@ from smallgroup.runtime import stream
 from smallgroup.study import Store, carry_out_all, planned
 from smallgroup.study.file import parsed
 from smallgroup.study.work import work
+from tests.tools.chaos.compare import newest
 from tests.tools.launched import own_network
 
 CELL = "|nor_conv_3x3~0|+|skip_connect~0|nor_conv_1x1~1|+|skip_connect~0|none~1|nor_conv_3x3~2|"
@@ -123,22 +125,29 @@ def search_of(name: str, config: Mapping[str, Any]) -> Subject:
 
 
 def ranks_of(name: str, config: Mapping[str, Any], ranks: int = 2) -> Subject:
-    """A search whose learners are dealt to ranks, launched by the agent of torchrun; in peace, by one process."""
+    """A search whose learners are dealt to ranks, launched by the agent of torchrun; in peace, by one process.
+
+    It goes on with `ranks` or one more: which of them depends on the newest checkpoint.
+    """
     alone = search_of(name, config)
 
     def run(folder: Path, watcher: Watcher) -> object:
         own_network()
-        launch = LaunchConfig(1, 1, ranks, start_method="fork", monitor_interval=0.05, local_addr="127.0.0.1")
+        now = ranks + sum(newest(folder).values()) % 2
+        launch = LaunchConfig(1, 1, now, start_method="fork", monitor_interval=0.05, local_addr="127.0.0.1")
         launch.run_id, launch.rdzv_backend, launch.rdzv_endpoint = "chaos", "c10d", "127.0.0.1:29500"
         launch.max_restarts = 0
         return elastic_launch(launch, _rank)(alone, folder, watcher)
 
-    return Subject(f"{name} on {ranks} ranks", run, alone.run, breaks=True)
+    return Subject(f"{name} on {ranks} or {ranks + 1} ranks", run, alone.run, breaks=True)
 
 
 def _rank(alone: Subject, folder: Path, watcher: Watcher) -> None:
     """What each rank does."""
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    # A copy of the agent has its handlers, which torchrun's ranks have not, and which a wait outside of Python defers.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     on_ranks(lambda: alone.run(folder, watcher), {})
 
 
