@@ -3,9 +3,12 @@
 from typing import Any
 
 import pytest
+import torch
 
 from smallgroup.methods import METHODS
 from smallgroup.methods.config import published_options
+from smallgroup.runtime import stream
+from smallgroup.spaces.darts import DartsSpace
 
 DARTS: dict[str, Any] = {
     "lr": 3e-4,
@@ -15,17 +18,20 @@ DARTS: dict[str, Any] = {
     "warmup": 0.0,
     "rule": "top2",
     "removed": set(),
+    "evaluate": "all",
 }
 """Adam on the architecture from the first step, and two edges per node; all eight operations of the DARTS space."""
 OWN: dict[str, dict[str, Any]] = {
     "asap": {"warmup": 10 / 50, "removed": {"none"}},
     "bayes-nas": {"removed": {"none"}},
     "dr-nas": {"lr": 6e-4},
-    "dsnas": {"lr": 1e-3, "weight_decay": 0.0},
+    "drop-nas": {"evaluate": "active"},
+    "dsnas": {"lr": 1e-3, "weight_decay": 0.0, "evaluate": "active"},
     "fair-darts": {"lr": 3e-3, "betas": (0.9, 0.999), "rule": "threshold", "removed": {"none"}},
-    "gdas": {"rule": "pairs"},
+    "gdas": {"rule": "pairs", "evaluate": "active"},
     "noisy-darts": {"removed": {"none"}},
     "p-darts": {"lr": 6e-4, "clip": 5.0, "warmup": 10 / 25},
+    "parsec": {"evaluate": "active"},
     "pc-darts": {"lr": 6e-4, "warmup": 15 / 50},
     "proxyless": {"lr": 1e-3, "betas": (0.0, 0.999), "weight_decay": 0.0, "warmup": 40 / 160},
     "snas": {"clip": 10.0, "rule": "every-edge"},
@@ -77,6 +83,18 @@ def test_numbers_are_those_of_the_publication(name: str) -> None:
         "warmup": method.warmup,
         "rule": method.rule.name,
         "removed": set(method.removed),
+        "evaluate": method.evaluate,
     }
     assert found == DARTS | OWN.get(name, {})
     assert published_options(name) == OPTIONS[name]
+
+
+@pytest.mark.parametrize("name", ["snas", "dsnas"])
+def test_architectures_that_begin_around_one(name: str) -> None:
+    alpha = torch.cat([t.flatten() for t in METHODS[name]().initial(DartsSpace(), stream(0)).values()])
+    assert abs(float(alpha.mean()) - 1) < 0.002
+    assert 0.008 < float(alpha.std()) < 0.012
+
+
+def test_noise_and_dropout_are_behind_skip_connections() -> None:
+    assert METHODS["noisy-darts"].transformed == METHODS["p-darts"].transformed == frozenset({"skip_connect"})
