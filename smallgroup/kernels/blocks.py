@@ -1,4 +1,4 @@
-"""What surrounds the cells of NAS-Bench-201, each block as one native operator, and their derivatives."""
+"""Stem, reductions and head of a supernet with residual reductions, each as one native operator with its derivative."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -13,10 +13,11 @@ from smallgroup.spaces.space import Mixture
 if TYPE_CHECKING:
     from smallgroup.spaces.edges import MixedEdge
 
-Runs = tuple[tuple[bool, ...], ...]
+RunningOperations = tuple[tuple[bool, ...], ...]
 """[edges, operations]: which run."""
-_MOST_PLANS = 64
-"""That are kept by a cell: a method that draws its operations makes a new one in almost every pass."""
+_MOST_PLANS = 2
+"""Plans that a cell keeps: that of the search and that of a look at one cell. Drawn operations have a new plan in
+almost every pass, so that more would only take memory."""
 
 
 class _Plan(NamedTuple):
@@ -38,7 +39,7 @@ class WholeCell:
         self.inputs, self.nodes, self.columns, self.results = inputs, nodes, columns, results
         self.arrows = arrows
         """Each arrow with its edge and its column in the table of weights."""
-        self._plans: dict[Runs | None, _Plan | None] = {}
+        self._plans: dict[RunningOperations | None, _Plan | None] = {}
 
     @staticmethod
     def of(
@@ -94,13 +95,13 @@ class WholeCell:
 
     def _plan(self, runs: Sequence[Sequence[bool]] | None) -> _Plan | None:
         key = None if runs is None else tuple(map(tuple, runs))
-        if key not in self._plans:
-            if len(self._plans) == _MOST_PLANS:
-                del self._plans[next(iter(self._plans))]
-            self._plans[key] = self._planned(key)
-        return self._plans[key]
+        plan = self._plans.pop(key) if key in self._plans else self._planned(key)
+        self._plans[key] = plan  # behind all others: the first is the one that was not used for longest
+        if len(self._plans) > _MOST_PLANS:
+            del self._plans[next(iter(self._plans))]
+        return plan
 
-    def _planned(self, runs: Runs | None) -> _Plan | None:
+    def _planned(self, runs: RunningOperations | None) -> _Plan | None:
         """Return the plan of what runs; None if some result does not depend on the inputs.
 
         A weight that leads to no result takes no part, and has no gradient. One that reads a node of nothing but zeros

@@ -11,14 +11,14 @@ from torch import Tensor, nn
 from smallgroup import kernels
 from smallgroup.kernels.blocks import NativeBlocks
 from smallgroup.spaces.layers import FULL, SEARCH
-from smallgroup.spaces.nas_bench_201.skeleton import Head, ResidualReduction, Stem
+from smallgroup.spaces.nas_bench_201.skeleton import Head, PlainStem, ResidualReduction
 from tests.kernels.layers import images
 
 if "native" not in kernels.available():
     pytest.skip("there are no native kernels here", allow_module_level=True)
 
 BLOCKS: dict[str, Callable[[int, int], nn.Module]] = {
-    "stem": Stem,
+    "stem": PlainStem,
     "head": lambda inputs, _: Head(inputs),
     "reduction": lambda inputs, outputs: ResidualReduction(inputs, outputs, SEARCH),
     "trained": lambda inputs, outputs: ResidualReduction(inputs, outputs, FULL),

@@ -239,17 +239,18 @@ def distributed(
 
     It prints the CPU seconds of a step in one process over those of the busiest of several, the share of the exchange
     in both, and the predictions of the cost model in docs/scaling.md. Each process has one thread. The default is
-    DARTS in NAS-Bench-201 with one cell per stage and batches of 64 images, by finite differences: about two minutes.
+    DARTS in the default space with one cell per stage and batches of 64 images, by finite differences.
     CPU seconds depend on other work on the machine less than seconds do.
     """
     from smallgroup.bench.group_step import GroupStep  # noqa: PLC0415
     from smallgroup.cli.bench_asked import BenchRequest  # noqa: PLC0415
+    from smallgroup.config import Config  # noqa: PLC0415
 
     asked = BenchRequest("auto", rounds, 1, quick=quick, as_json=json)
     which = given_options(space=space, method=method, learners=learners, hypergradient=hypergradient)
     sizes = given_options(channels=channels, cells=cells, cells_per_stage=cells_per_stage, batch=batch, size=size)
     small = {"channels": 4, "cells": 3, "cells_per_stage": 1, "batch": 8, "size": 16}
-    usual: dict[str, Any] = {"space": "nas-bench-201", "cells_per_stage": 1, "batch": 64}
+    usual: dict[str, Any] = {"space": Config().space.name, "cells_per_stage": 1, "batch": 64}
     usual["hypergradient"] = "finite-difference"
     case = GroupStep(**{**usual, **which, **asked.sized(sizes, small)})
     from smallgroup.cli import bench_distributed  # noqa: PLC0415

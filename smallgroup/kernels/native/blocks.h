@@ -1,4 +1,4 @@
-// What surrounds the cells of NAS-Bench-201: the stem, the reductions between stages, and the means behind the last cell.
+// What surrounds the cells of a supernet: the stem, the residual reductions between stages, and the means behind the last cell.
 //
 // Results that are kept for the way back have pixels of whole vectors, filled up with zeros, and so have all constants
 // by channel: loops over them need no parts of vectors.

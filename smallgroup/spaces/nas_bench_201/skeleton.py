@@ -14,7 +14,7 @@ def widths(channels: int, stages: int = 3) -> tuple[int, ...]:
     return tuple(channels * 2**stage for stage in range(stages))
 
 
-class Stem(nn.Sequential):
+class PlainStem(nn.Sequential):
     """The first layers of a supernet: a 3x3 convolution and its batch norm."""
 
     def __init__(self, inputs: int, outputs: int) -> None:

@@ -9,7 +9,7 @@ from smallgroup.spaces.edges import MixedNodes
 from smallgroup.spaces.kinds import Kind
 from smallgroup.spaces.layers import SEARCH
 from smallgroup.spaces.nas_bench_201 import operations
-from smallgroup.spaces.nas_bench_201.skeleton import Head, ResidualReduction, Stem, widths
+from smallgroup.spaces.nas_bench_201.skeleton import Head, PlainStem, ResidualReduction, widths
 from smallgroup.spaces.space import EdgeBuilder, Masks, Mixture
 
 
@@ -41,7 +41,7 @@ class NasBench201Supernet(nn.Module):
         masks: Masks,
     ) -> None:
         super().__init__()
-        self.stem = Stem(images.channels, channels)
+        self.stem = PlainStem(images.channels, channels)
         self.blocks = nn.ModuleList()
         before = channels
         for width in widths(channels):

@@ -24,7 +24,7 @@ SPACES: dict[str, Space] = {
     ("space", "mode", "size", "steps"),
     [
         pytest.param("darts", "first-order", 8, 10, marks=pytest.mark.slow),
-        ("nas-bench-201", "finite-difference", 32, 10),
+        ("nas-bench-201", "finite-difference", 32, 14),  # after 10, rounding alone moves a loss by 0.005
     ],
 )
 def test_losses_fall_in_a_few_steps(space: str, mode: str, size: int, steps: int) -> None:

@@ -222,7 +222,7 @@ def test_an_empty_folder_and_a_huge_image_are_told(trained: Trained, tmp_path: P
     with pytest.raises(ValueError, match="is a folder without images"):
         predict(trained["darts"][0], [tmp_path])[0].class_name  # noqa: B018
     Image.new("1", (20_000, 10_000)).save(tmp_path / "huge.png")
-    with pytest.raises(ValueError, match="more than the 100,000,000"):
+    with pytest.raises(ValueError, match="more than the limit of 100,000,000"):
         predict(trained["darts"][0], tmp_path / "huge.png")[0].probability  # noqa: B018
 
 
