@@ -1,6 +1,6 @@
 """Write the table of README.md from table.json and steps.json.
 
-    python results/methods/page.py
+python results/methods/page.py
 """
 
 import json

@@ -73,6 +73,8 @@ def main(text: str) -> None:
     if rank is None:
         found["pass"], found["weights"] = _pass_of(searchers[0], step)
     say(found)
+    if rank is not None:
+        distributed.destroy_process_group()  # else threads of gloo may outlive the process, which then ends by a signal
 
 
 def _pass_of(searcher: Any, step: GroupStep) -> tuple[float, int]:  # noqa: ANN401 -- any kind of searcher
