@@ -23,6 +23,8 @@ def main() -> None:
 
     def kill(_: StudyProgress) -> None:
         for run in plan.runs:
+            if run.key in killed:  # a run that two workers died of counts as failed
+                continue
             if len(killed) < 2 and store.state(run) == "running" and list(store.place(run).glob("checkpoints/0*")):
                 worker = int((store.folder(run) / ".lock").read_text())
                 # Once the worker, and once the process of Ray's that carries it: the worker saves and ends by itself.
