@@ -74,7 +74,7 @@ def main(text: str) -> None:
         found["pass"], found["weights"] = _pass_of(searchers[0], step)
     say(found)
     if rank is not None:
-        distributed.destroy_process_group()  # else threads of gloo may outlive the process, which then ends by a signal
+        distributed.destroy_process_group()
 
 
 def _pass_of(searcher: Any, step: GroupStep) -> tuple[float, int]:  # noqa: ANN401 -- any kind of searcher
