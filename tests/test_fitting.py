@@ -6,13 +6,14 @@ import pytest
 
 from smallgroup import fitting
 from smallgroup.config import Config, resolve
-from smallgroup.fitting import search_within, training_within
+from smallgroup.fitting import network_for_steps, search_within, training_within
 from smallgroup.jobs import make_job, training_data_of
 from smallgroup.phases.passes import FORWARD
 from smallgroup.phases.search.job import SearchJob
 from smallgroup.phases.search.timing import FEWEST_STEPS, Part, StepTimes
 from smallgroup.phases.training import TrainingJob
 from smallgroup.phases.training.config import Limits
+from smallgroup.phases.training.latency import Latencies
 from smallgroup.phases.training.size import WIDTHS, size_of
 from smallgroup.runtime import budget as budgets
 from smallgroup.runtime.budget import Budget
@@ -149,3 +150,13 @@ def test_a_search_needs_a_few_steps_at_least() -> None:
         ValueError, match=r"enough for the shortest search, 4 epochs of 3 steps, about 20\.0 s here, but"
     ):
         search_within(config(), Budget(11.0))
+
+
+def test_a_network_for_given_steps_is_the_largest_within_the_time_and_the_limits() -> None:
+    def width(seconds: float, **limits: float) -> int:
+        latencies = Latencies(lambda _: [])
+        return network_for_steps(config(**limits), CELL, latencies, steps=100, seconds=seconds).channels
+
+    assert [width(seconds) for seconds in (1.0, 8.5, 12.5, 17.0)] == [8, 8, 12, 16]
+    assert width(600.0, max_flash_kb=40.0) == width(40.0, max_flash_kb=40.0)
+    assert width(1.0, max_flash_kb=40.0) == 8 < width(600.0, max_flash_kb=40.0)

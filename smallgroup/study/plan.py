@@ -174,7 +174,7 @@ def _labelers(config: Config, pupils: Config, row: StudyRow) -> PlannedRun:
 
 
 def _of_nobody_taught(config: Config) -> Config:
-    """Return a config without the keys of teaching if nobody is taught: such learners are searched once."""
+    """Reset the keys of teaching where no learner is taught, so that equal searches have one hash and run once."""
     if config.teaching.active:
         return config
     search = config.search.model_copy(update={"lam": 0.0, "targets": "peers"})

@@ -15,12 +15,10 @@ from smallgroup import fitting, pipeline
 from smallgroup.baseline_names import BASELINES
 from smallgroup.cli import main
 from smallgroup.config import Config, load_own, resolve
-from smallgroup.fitting import network_for_steps
 from smallgroup.jobs import training_data_of
 from smallgroup.phases.passes import FORWARD
 from smallgroup.phases.search.timing import Part, StepTimes
 from smallgroup.phases.training import TrainingJob, TrainResult
-from smallgroup.phases.training.latency import Latencies
 from smallgroup.phases.training.size import size_of
 from smallgroup.pipeline import LEAST_SHARE, OVERHEAD, PLAY_OFF_SHARE, SEARCH_SHARE, RunResult
 from smallgroup.pipeline.parts import RunParts
@@ -471,23 +469,6 @@ def test_under_limits_in_kilobytes_the_resnet_is_the_largest_that_fits(tmp_path:
     assert own is not None
     assert wider is not None
     assert own <= 40 < wider
-
-
-def test_within_a_time_budget_that_resnet_takes_no_longer_than_the_network_found(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A step takes a millisecond per channel, and nothing else takes time."""
-    monkeypatch.setattr(TrainingJob, "measure", lambda job, **_: 1e-3 * job.config.network.channels)
-    monkeypatch.setattr("smallgroup.fitting.FORWARD", 0.0)
-    cell, latencies = known_genotype("resnet", "nas-bench-201"), Latencies(lambda _: [])
-
-    def width(seconds: float, **limits: float) -> int:
-        config = resolve({**KEYS, "training": {**KEYS["training"], **limits}})
-        return network_for_steps(config, cell, latencies, steps=100, seconds=seconds).channels
-
-    assert [width(seconds) for seconds in (0.1, 1.1, 1.3, 1.7)] == [8, 8, 12, 16]
-    assert width(60.0, max_flash_kb=40.0) == width(3.0, max_flash_kb=40.0)
-    assert width(0.1, max_flash_kb=40.0) == 8 < width(60.0, max_flash_kb=40.0)
 
 
 @pytest.mark.usefixtures("still")

@@ -162,7 +162,7 @@ def test_published_settings_of_further_methods() -> None:
 
 @pytest.mark.parametrize("name", METHODS.built_in)
 def test_the_architecture_moves_in_every_recipe(name: str) -> None:
-    """A method that rests in the last epochs of its own must not meet a recipe that begins to move it there."""
+    """No recipe delays the architecture until epochs in which the method freezes it."""
     for recipe in ("quick", "paper"):
         for space in SPACES.built_in:
             keys = {"recipe": recipe, "dataset": "cifar10", "method": name, "space": space}
